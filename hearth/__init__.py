@@ -1,0 +1,1 @@
+"""Hearth turns one bare Debian machine into a private AI house."""
