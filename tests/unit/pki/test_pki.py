@@ -1,0 +1,265 @@
+"""The house's certificates are good for its names and for nothing else: OpenSSL is the judge."""
+
+import ipaddress
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hearth.pki import (
+    SECRETS,
+    Authority,
+    PkiError,
+    domain_of,
+    ensure_authority,
+    fingerprint,
+    make_house_authority,
+    needs_renewal,
+    not_after,
+    renew_intermediate,
+)
+
+LEAF_KEY = 0x48454152 << 200  # any number: what these leaves guard is nothing
+LEAF_KEY_PEM = (
+    ec.derive_private_key(LEAF_KEY, ec.SECP256R1())
+    .private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    .decode()
+)
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+class Store:
+    """A vault without encryption."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, str] = {}
+
+    def values(self) -> dict[str, str]:
+        return dict(self.held)
+
+    def update(self, new: Mapping[str, str]) -> None:
+        self.held.update(new)
+
+
+@pytest.fixture(scope="module")
+def house() -> Authority:
+    return make_house_authority("lan", NOW)
+
+
+def leaf_for(name: str, cert_pem: str, key_pem: str, ca: bool = False) -> str:
+    """A certificate for a name or an address, as whoever holds this key could make it."""
+    issuer = x509.load_pem_x509_certificate(cert_pem.encode())
+    signer = serialization.load_pem_private_key(key_pem.encode(), None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    try:
+        san: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        san = x509.DNSName(name)
+    key = ec.derive_private_key(LEAF_KEY, ec.SECP256R1())
+    usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.EMAIL_PROTECTION]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(
+            x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "sub" if ca else "leaf")])
+        )
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(hours=1))
+        .not_valid_after(NOW + timedelta(days=7))
+        .add_extension(x509.SubjectAlternativeName([san]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    )
+    cert = builder.sign(signer, hashes.SHA256())
+    return cert.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def verify(
+    folder: Path, authority: Authority, leaf: str, *extra: str, intermediates: str | None = None
+) -> str:
+    """What `openssl verify` says about `leaf`, with the root as the only trusted certificate."""
+    chain = authority.intermediate_cert_pem if intermediates is None else intermediates
+    files = {"root.crt": authority.root_cert_pem, "chain.crt": chain, "leaf.crt": leaf}
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    command = ["openssl", "verify", "-x509_strict", "-no-CApath", "-no-CAstore"]
+    command += ["-CAfile", "root.crt", "-untrusted", "chain.crt", *extra, "leaf.crt"]
+    done = subprocess.run(
+        command, cwd=folder, timeout=20, capture_output=True, text=True, check=False
+    )
+    return (done.stdout + done.stderr).strip()
+
+
+def issued(authority: Authority, name: str) -> str:
+    return leaf_for(name, authority.intermediate_cert_pem, authority.intermediate_key_pem)
+
+
+@pytest.mark.parametrize("name", ["llm.lan", "lan", "a.b.lan"])
+def test_names_of_the_house_verify(house: Authority, tmp_path: Path, name: str) -> None:
+    said = verify(tmp_path, house, issued(house, name), "-purpose", "sslserver")
+    assert said == "leaf.crt: OK", said
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("example.com", "permitted subtree violation"),
+        ("evil.lan.example.com", "permitted subtree violation"),
+        ("evillan", "permitted subtree violation"),
+        ("home.arpa", "permitted subtree violation"),
+        ("10.0.0.1", "excluded subtree violation"),
+        ("::1", "excluded subtree violation"),
+    ],
+)
+def test_everything_else_is_refused(
+    house: Authority, tmp_path: Path, name: str, reason: str
+) -> None:
+    assert reason in verify(tmp_path, house, issued(house, name))
+    # Even whoever stole the root's key could not do it.
+    direct = leaf_for(name, house.root_cert_pem, house.root_key_pem)
+    assert reason in verify(tmp_path, house, direct)
+
+
+def test_another_domain_works_alike(tmp_path: Path) -> None:
+    house = make_house_authority("home.arpa", NOW)
+    assert verify(tmp_path, house, issued(house, "llm.home.arpa")) == "leaf.crt: OK"
+    for name in ("llm.lan", "evilhome.arpa", "arpa"):
+        assert "permitted subtree violation" in verify(tmp_path, house, issued(house, name))
+
+
+def test_the_root_alone_is_the_trust(house: Authority, tmp_path: Path) -> None:
+    leaf = issued(house, "llm.lan")
+    other = make_house_authority("lan", NOW)
+    assert "unable to get local issuer" in verify(tmp_path, other, leaf)
+    assert "unable to get local issuer" in verify(
+        tmp_path, house, leaf, intermediates=house.root_cert_pem
+    )
+
+
+def test_the_intermediate_makes_no_authority(house: Authority, tmp_path: Path) -> None:
+    sub = leaf_for("lan", house.intermediate_cert_pem, house.intermediate_key_pem, ca=True)
+    leaf = leaf_for("llm.lan", sub, LEAF_KEY_PEM)
+    said = verify(tmp_path, house, leaf, intermediates=house.intermediate_cert_pem + sub)
+    assert "path length constraint exceeded" in said
+
+
+def test_the_intermediate_signs_no_mail(house: Authority, tmp_path: Path) -> None:
+    said = verify(tmp_path, house, issued(house, "llm.lan"), "-purpose", "smimesign")
+    assert "unsuitable certificate purpose" in said
+
+
+def test_extensions_are_critical_and_keys_are_p256(house: Authority) -> None:
+    for pem, length in ((house.root_cert_pem, 1), (house.intermediate_cert_pem, 0)):
+        cert = x509.load_pem_x509_certificate(pem.encode())
+        basic = cert.extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, True, length)
+        constraints = cert.extensions.get_extension_for_class(x509.NameConstraints)
+        assert constraints.critical
+        assert domain_of(pem) == "lan"
+        usage = cert.extensions.get_extension_for_class(x509.KeyUsage)
+        assert usage.critical
+        assert usage.value.key_cert_sign
+        assert not usage.value.digital_signature
+        assert cert.serial_number.bit_length() > 64
+        key = cert.public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        assert key.curve.name == "secp256r1"
+
+
+def test_keys_do_not_show_in_a_repr(house: Authority) -> None:
+    assert "PRIVATE KEY" not in repr(house)
+
+
+def test_renewal_keeps_the_root_and_old_leaves(house: Authority, tmp_path: Path) -> None:
+    renewed = renew_intermediate(house, NOW)
+    assert renewed.root_cert_pem == house.root_cert_pem
+    assert renewed.intermediate_key_pem != house.intermediate_key_pem
+    assert verify(tmp_path, renewed, issued(renewed, "llm.lan")) == "leaf.crt: OK"
+    old_leaf = issued(house, "llm.lan")
+    said = verify(tmp_path, renewed, old_leaf, intermediates=house.intermediate_cert_pem)
+    assert said == "leaf.crt: OK"
+
+
+def test_renewal_is_due_in_the_last_third(house: Authority) -> None:
+    cert = house.intermediate_cert_pem
+    assert not needs_renewal(cert, NOW)
+    assert not needs_renewal(cert, NOW + timedelta(days=729))
+    assert needs_renewal(cert, NOW + timedelta(days=732))
+    assert needs_renewal(cert, NOW + timedelta(days=5000))
+
+
+def test_the_vault_gets_an_authority_once_and_a_renewal_in_time() -> None:
+    store = Store()
+    first, done = ensure_authority(store, "lan", NOW)
+    assert done == "made"
+    assert sorted(store.held) == sorted(SECRETS)
+    assert ensure_authority(store, "lan", NOW + timedelta(days=700)) == (first, "kept")
+    later = NOW + timedelta(days=900)
+    second, done = ensure_authority(store, "lan", later)
+    assert done == "renewed"
+    assert second.root_cert_pem == first.root_cert_pem
+    assert ensure_authority(store, "lan", later) == (second, "kept")
+
+
+def test_the_last_intermediate_ends_with_its_root_and_then_comes_a_new_root() -> None:
+    store = Store()
+    first, _ = ensure_authority(store, "lan", NOW)
+    late = NOW + timedelta(days=3600)
+    second, done = ensure_authority(store, "lan", late)
+    assert done == "renewed"
+    assert not_after(second.intermediate_cert_pem) == not_after(first.root_cert_pem)
+    assert ensure_authority(store, "lan", late)[1] == "kept"
+    third, done = ensure_authority(store, "lan", NOW + timedelta(days=3640))
+    assert done == "made"
+    assert fingerprint(third.root_cert_pem) != fingerprint(first.root_cert_pem)
+
+
+def test_another_domain_needs_another_root() -> None:
+    store = Store()
+    ensure_authority(store, "lan", NOW)
+    authority, done = ensure_authority(store, "home.arpa", NOW)
+    assert (done, domain_of(authority.root_cert_pem)) == ("made", "home.arpa")
+
+
+def test_an_intermediate_of_another_root_is_replaced() -> None:
+    store = Store()
+    first, _ = ensure_authority(store, "lan", NOW)
+    store.held["house_intermediate_cert"] = make_house_authority("lan", NOW).intermediate_cert_pem
+    second, done = ensure_authority(store, "lan", NOW)
+    assert (done, second.root_cert_pem) == ("renewed", first.root_cert_pem)
+
+
+def test_a_half_lost_authority_is_never_replaced_silently() -> None:
+    store = Store()
+    ensure_authority(store, "lan", NOW)
+    del store.held["house_root_key"]
+    before = dict(store.held)
+    with pytest.raises(PkiError, match=r"without house_root_key: put the vault back"):
+        ensure_authority(store, "lan", NOW)
+    assert store.held == before
+
+
+@pytest.mark.parametrize("domain", ["", "LAN", ".lan", "a_b", "lan.", "-x", "a b"])
+def test_refuses_what_is_no_domain(domain: str) -> None:
+    with pytest.raises(PkiError, match="write a DNS name"):
+        make_house_authority(domain, NOW)
+
+
+def test_damaged_pem_is_one_line(house: Authority) -> None:
+    with pytest.raises(PkiError, match="not a certificate"):
+        needs_renewal(house.root_cert_pem[:200], NOW)
