@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""Make images, volumes and instances of one machine what the catalogue says, in one step."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: house_instances
+short_description: Converge the Incus instances of one machine
+description: Builds the images that lack, creates, rebuilds, updates and starts instances, and
+  removes those whose record says so. What is right already is left alone.
+author: Hearth
+options:
+  services: {description: The services of this machine., type: dict, required: true}
+  removed: {description: Names of instances to remove., type: list, elements: str}
+  machine: {description: What machine_facts returned., type: dict, required: true}
+  accelerators: {description: Service to accelerator., type: dict, required: true}
+  resolver: {description: Address of the house's resolver for instances., type: str, required: true}
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from hearth.house import images, instances
+from hearth.house.facts import Facts, RenderNode
+from pylxd import Client
+from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
+
+SOCKET = "/var/lib/incus/unix.socket"
+FOLDER = Path("/var/lib/hearth/images")
+# Two builds fill two cores; more would only wait for each other.
+BUILDS_AT_ONCE = 2
+
+
+def converge(module: AnsibleModule) -> dict[str, object]:
+    """Do it, and give in words what was (or would be) done."""
+    params, write = module.params, not module.check_mode
+    given = dict(params["machine"])
+    given["render_nodes"] = tuple(RenderNode(**node) for node in given["render_nodes"])
+    facts = Facts(**given)
+    recipes = {
+        name: images.recipe_of(service, params["resolver"])
+        for name, service in params["services"].items()
+    }
+    wanted = [
+        instances.describe(service, recipes[name], facts, params["accelerators"][name])
+        for name, service in params["services"].items()
+    ]
+    if not write and not Path(SOCKET).exists():
+        return {"done": [f"create {item.name} from {item.image}" for item in wanted]}
+    client = Client(endpoint=SOCKET)
+    done = instances.ensure_pool(client, write)
+    done += build_images(client, set(recipes.values()), write)
+    for name in params["removed"] or []:
+        found = instances.find(client, name)
+        if found is not None:
+            done.append(f"remove {name}")
+            if write:
+                instances.remove(found)
+    for item in wanted:
+        done += instances.ensure(client, item, write)
+    return {"done": done}
+
+
+def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> list[str]:
+    """Build what Incus does not have under its alias yet."""
+    present = {alias["name"] for image in client.images.all() for alias in image.aliases}
+    missing = [recipe for recipe in recipes if recipe.alias not in present]
+    if write and missing:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        for leftover in FOLDER.glob(".image-*"):
+            images.discard(leftover)
+        with ThreadPoolExecutor(BUILDS_AT_ONCE) as pool:
+            list(pool.map(lambda recipe: images.import_image(recipe, FOLDER), missing))
+    return [f"build image {recipe.alias}" for recipe in missing]
+
+
+def main() -> None:
+    """Read the arguments, converge, and answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "services": {"type": "dict", "required": True},
+            "removed": {"type": "list", "elements": "str"},
+            "machine": {"type": "dict", "required": True},
+            "accelerators": {"type": "dict", "required": True},
+            "resolver": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = converge(module)
+    except (images.ImageError, instances.InstanceError) as error:
+        module.fail_json(msg=str(error))
+    except (ClientConnectionFailed, LXDAPIException) as error:
+        module.fail_json(msg=f"Incus: {error}")
+    module.exit_json(changed=bool(result["done"]), **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,356 @@
+#!/usr/bin/python3
+"""Bring one program to the described state, decided from what is there and not from this run."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: service_converge
+short_description: Converge files, credentials and the running unit of one program in one step
+description:
+  - Writes what differs, restarts (or reloads) when the digest of all that the process depends on is
+    not the one recorded when it was last healthy, waits until it is healthy, and records last.
+    A killed run therefore leaves nothing undone that the next one does not see.
+author: Hearth
+options:
+  name: {description: Name of the unit without `.service`., type: str, required: true}
+  unit: {description: Text of the unit file; empty for a unit that Debian brings., type: str}
+  user: {description: System user to make., type: str}
+  uid: {description: Number of that user, so that its data outlive the instance., type: int}
+  folders: {description: "Folders: path, owner, group, mode.", type: list, elements: dict}
+  files: {description: "Files: path, content, owner, group, mode, check.", type: list}
+  credentials: {description: Secrets for LoadCredential, by name., type: dict}
+  watch: {description: "Paths whose content or link target the process depends on.", type: list}
+  observe: {description: "Commands whose output belongs to the state, e.g. a ruleset.", type: list}
+  reloads: {description: Reload instead of restart when only files changed., type: bool}
+  health: {description: "url, contains, within_s, ready_s; or command and ready_s.", type: dict}
+"""
+
+import hashlib
+import json
+import os
+import pwd
+import grp
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+RECORDS = Path("/var/lib/hearth/converged")
+CREDENTIALS = Path("/etc/hearth/credentials")
+UNITS = Path("/etc/systemd/system")
+COMMAND_LIMIT_S = 120
+
+
+class Trouble(Exception):
+    """What went wrong, in one line for a person."""
+
+
+def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Run one local program with a limit; `Trouble` with its last words when it fails."""
+    try:
+        result = subprocess.run(
+            argv, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Trouble(f"{' '.join(argv[:3])}: {error}") from None
+    if check and result.returncode:
+        words = (result.stderr or result.stdout).strip().splitlines() or ["no output"]
+        raise Trouble(f"{' '.join(argv[:3])}: {words[-1]}")
+    return result
+
+
+class Desired:
+    """Every file that the program needs, the secret ones included, as the module was given them."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self.name = params["name"]
+        self.files = [dict(file) for file in params["files"] or []]
+        self.folders = list(params["folders"] or [])
+        if params["user"]:
+            uid = params["uid"] if params["uid"] is not None else "-"
+            line = f'u {params["user"]} {uid} "Hearth" -\n'
+            self.files.insert(
+                0, {"path": f"/etc/sysusers.d/hearth-{self.name}.conf", "content": line}
+            )
+        if params["unit"]:
+            self.files.append(
+                {"path": str(UNITS / f"{self.name}.service"), "content": params["unit"]}
+            )
+        for key, value in sorted((params["credentials"] or {}).items()):
+            path = CREDENTIALS / self.name / key
+            self.files.append({"path": str(path), "content": value, "mode": "0400", "secret": True})
+
+
+def differs(file: dict[str, Any]) -> bool:
+    """Whether the file on disk has other content, mode or owner than the described one."""
+    path = Path(file["path"])
+    try:
+        stat = path.lstat()
+        same_text = path.read_bytes() == file["content"].encode()
+    except OSError:
+        return True
+    if path.is_symlink() or not same_text or (stat.st_mode & 0o7777) != mode_of(file, "0644"):
+        return True
+    return (stat.st_uid, stat.st_gid) != owner_of(file)
+
+
+def mode_of(item: dict[str, Any], default: str) -> int:
+    return int(item.get("mode", default), 8)
+
+
+def owner_of(item: dict[str, Any]) -> tuple[int, int]:
+    """Numbers of owner and group; -1 for a user that is not made yet (as in check mode)."""
+    owner, group = item.get("owner", "root"), item.get("group") or item.get("owner", "root")
+    try:
+        return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
+    except KeyError:
+        return -1, -1
+
+
+def make_folder(item: dict[str, Any], write: bool) -> bool:
+    """Make the folder or mend its mode and owner; say whether that was needed."""
+    path, mode = Path(item["path"]), mode_of(item, "0755")
+    try:
+        stat = path.stat()
+        same = (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (mode, *owner_of(item))
+    except FileNotFoundError:
+        same = False
+    if not same and write:
+        path.mkdir(parents=True, exist_ok=True)
+        os.chown(path, *owner_of(item))
+        path.chmod(mode)
+    return not same
+
+
+def write_file(file: dict[str, Any]) -> None:
+    """Replace one file at once, after its checker has accepted the new text."""
+    path = Path(file["path"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(file["content"].encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chown(name, *owner_of(file))
+        os.chmod(name, mode_of(file, "0644"))
+        if file.get("check"):
+            run([word.replace("%s", name) for word in file["check"]])
+        os.replace(name, path)
+    except Trouble as error:
+        raise Trouble(f"{path} was not replaced, its checker refused it: {error}") from None
+    finally:
+        if os.path.lexists(name):
+            os.unlink(name)
+
+
+def diff_of(file: dict[str, Any]) -> dict[str, str]:
+    """Before and after for `--diff`; a secret shows only that it changes."""
+    path = Path(file["path"])
+    if file.get("secret"):
+        return {"prepared": f"{path}: a secret changes\n"}
+    before = path.read_text(errors="replace") if path.is_file() else ""
+    header = {"before_header": str(path), "after_header": str(path)}
+    return {"before": before, "after": file["content"], **header}
+
+
+def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
+    """One digest of all that the process depends on, except the paths in `skip`."""
+    whole = hashlib.sha256()
+    for file in sorted(desired.files, key=lambda item: item["path"]):
+        if file["path"] not in skip:
+            whole.update(f"{file['path']}\0{file['content']}\0".encode())
+    for name in sorted(params["watch"] or []):
+        whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
+    for command in params["observe"] or []:
+        whole.update(run(command, check=False).stdout.encode())
+    return whole.hexdigest()
+
+
+def look_at(path: Path) -> str:
+    """The target of a link, the digest of a file, or that there is nothing."""
+    if path.is_symlink():
+        return os.readlink(path)
+    if path.is_file():
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    return "a folder" if path.is_dir() else "nothing"
+
+
+def recorded(name: str) -> str:
+    """The digest that was true when the program was last healthy."""
+    try:
+        return str(json.loads((RECORDS / f"{name}.json").read_text())["digest"])
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+def record(name: str, digest: str) -> None:
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    write_file(
+        {
+            "path": str(RECORDS / f"{name}.json"),
+            "content": json.dumps({"digest": digest, "at": int(time.time())}) + "\n",
+        }
+    )
+
+
+def unit_state(name: str) -> dict[str, str]:
+    """What systemd says of the unit: ActiveState, UnitFileState, NeedDaemonReload, ConditionResult."""
+    shown = run(
+        [
+            "systemctl",
+            "show",
+            f"{name}.service",
+            "-p",
+            "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult",
+        ],
+        check=False,
+    ).stdout
+    return dict(line.partition("=")[::2] for line in shown.splitlines())
+
+
+def healthy(health: dict[str, Any]) -> str:
+    """Ask once; the empty text for yes, otherwise what was seen."""
+    if "command" in health:
+        result = run(health["command"], check=False)
+        return "" if result.returncode == 0 else f"exit code {result.returncode}"
+    try:
+        # The address comes from the catalogue, and a proxy of the machine has no part in it.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(health["url"], timeout=health["within_s"]) as answer:
+            text = answer.read(65536).decode(errors="replace")
+    except urllib.error.HTTPError as error:
+        return f"HTTP {error.code}"
+    except (OSError, ValueError) as error:
+        return str(getattr(error, "reason", error))
+    return "" if health["contains"] in text else f"an answer without {health['contains']!r}"
+
+
+def wait_healthy(name: str, health: dict[str, Any]) -> None:
+    """Return when the program answers as it should; `Trouble` with its last words at `ready_s`."""
+    end = time.monotonic() + health["ready_s"]
+    while seen := healthy(health):
+        state = unit_state(name).get("ActiveState")
+        if time.monotonic() > end or state == "failed":
+            # The journal says why; a person should not have to know where to look for it.
+            lines = run(
+                ["journalctl", "-u", f"{name}.service", "-n", "15", "-o", "cat", "--no-pager"],
+                check=False,
+            ).stdout
+            raise Trouble(
+                f"{name} is not healthy after {health['ready_s']} s ({seen}; {state}); "
+                f"its last words:\n{lines}"
+            )
+        time.sleep(0.3)
+
+
+def make_users(desired: Desired) -> None:
+    for file in desired.files:
+        if file["path"].startswith("/etc/sysusers.d/") and differs(file):
+            write_file(file)
+            run(["systemd-sysusers", file["path"]])
+
+
+def stale_credentials(desired: Desired) -> list[Path]:
+    """Secret files of earlier runs that nobody asks for any more."""
+    wanted = {file["path"] for file in desired.files}
+    folder = CREDENTIALS / desired.name
+    return [path for path in folder.iterdir() if str(path) not in wanted] if folder.is_dir() else []
+
+
+def converge(module: AnsibleModule) -> dict[str, Any]:
+    """Do it all; give `changed`, the action taken and the files written."""
+    params, write = module.params, not module.check_mode
+    desired = Desired(params)
+    name = desired.name
+    if write:
+        make_users(desired)
+    changed = [item["path"] for item in desired.folders if make_folder(item, write)]
+    files = [file for file in desired.files if differs(file)]
+    diffs = [diff_of(file) for file in files] if module._diff else []
+    stale = stale_credentials(desired)
+    if write:
+        if desired.name and params["credentials"]:
+            make_folder({"path": str(CREDENTIALS / name), "mode": "0700"}, write=True)
+        for file in files:
+            write_file(file)
+        for path in stale:
+            path.unlink()
+    changed += [file["path"] for file in files] + [str(path) for path in stale]
+    action = next_action(desired, params)
+    if write and action:
+        act(name, action, params)
+        record(name, wanted_record(desired, params))
+    return {"changed": bool(changed or action), "action": action, "files": changed, "diff": diffs}
+
+
+def wanted_record(desired: Desired, params: dict[str, Any]) -> str:
+    """`WHOLE/PROCESS`: everything, and everything that needs a restart and not only a reload."""
+    own = {file["path"] for file in params["files"] or []} if params["reloads"] else set()
+    return f"{digest_of(desired, params, set())}/{digest_of(desired, params, own)}"
+
+
+def next_action(desired: Desired, params: dict[str, Any]) -> str:
+    """What the running state lacks: restart, reload, start, enable, or nothing."""
+    before, now = recorded(desired.name), wanted_record(desired, params)
+    state = unit_state(desired.name)
+    if before != now:
+        alive = state.get("ActiveState") == "active"
+        only_files = params["reloads"] and before.partition("/")[2] == now.partition("/")[2]
+        return "reload" if alive and only_files else "restart"
+    # systemd itself leaves some units out where they cannot work (sysctl in a container).
+    if state.get("ActiveState") != "active" and state.get("ConditionResult") != "no":
+        return "start"
+    if params["unit"] and state.get("UnitFileState") != "enabled":
+        return "enable"
+    return "daemon-reload" if state.get("NeedDaemonReload") == "yes" else ""
+
+
+def act(name: str, action: str, params: dict[str, Any]) -> None:
+    """Carry the action out and wait until the program is healthy."""
+    run(["systemctl", "daemon-reload"])
+    if params["unit"]:
+        run(["systemctl", "enable", "--quiet", f"{name}.service"])
+    if action in ("restart", "start"):
+        # A unit that reached its start limit would refuse even a good configuration.
+        run(["systemctl", "reset-failed", f"{name}.service"], check=False)
+    if action in ("restart", "reload", "start"):
+        run(["systemctl", action, f"{name}.service"])
+    if params["health"]:
+        wait_healthy(name, params["health"])
+
+
+def main() -> None:
+    """Read the arguments, converge, and answer."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "unit": {"type": "str", "default": ""},
+            "user": {"type": "str", "default": ""},
+            "uid": {"type": "int"},
+            "folders": {"type": "list", "elements": "dict"},
+            "files": {"type": "list", "elements": "dict"},
+            "credentials": {"type": "dict", "no_log": True},
+            "watch": {"type": "list", "elements": "str"},
+            "observe": {"type": "list", "elements": "list"},
+            "reloads": {"type": "bool", "default": False},
+            "health": {"type": "dict"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        if shutil.which("systemctl") is None:
+            raise Trouble("there is no systemd here; this part of a house needs it")
+        module.exit_json(**converge(module))
+    except Trouble as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Make each instance what the catalogue says: its system, its wire, its devices, its volumes."""
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pylxd import Client
+from pylxd.exceptions import LXDAPIException, NotFound
+
+from hearth.house.facts import Facts
+from hearth.house.images import Recipe
+
+POOL = "hearth"
+PROGRAMS = "/var/lib/hearth/programs"
+# Fixed numbers, so that what a program wrote to its volume is its own in the next instance, too.
+SERVICE_UID = 900
+OWNER_KEY = "user.hearth"
+IMAGE_KEY = "user.hearth.image"
+RUNNING_CODE = 103
+READY_LIMIT_S = 60
+
+
+class InstanceError(RuntimeError):
+    """An instance could not be made; the text says which one and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance as it shall be: what Incus' API calls config and devices."""
+
+    name: str
+    image: str
+    config: Mapping[str, str]
+    devices: Mapping[str, Mapping[str, str]]
+    volumes: tuple[str, ...] = field(default=())
+
+
+def describe(
+    service: Mapping[str, Any], recipe: Recipe, facts: Facts, accelerator: str
+) -> Instance:
+    """Turn a service's record into its instance."""
+    name = str(service["instance"])
+    limits = service.get("limits") or {}
+    config = {
+        OWNER_KEY: "1",
+        IMAGE_KEY: recipe.alias,
+        "boot.autostart": "true",
+        "boot.autostart.priority": str(100 - int(service["start_order"])),
+        "security.idmap.isolated": "true",
+    }
+    for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
+        if limits.get(ours):
+            config[f"limits.{theirs}"] = str(limits[ours])
+    devices = {
+        "root": {"type": "disk", "path": "/", "pool": POOL},
+        "eth0": {
+            "type": "nic",
+            "nictype": "routed",
+            "ipv4.address": str(service["address"]),
+            "host_name": f"to-{name}",
+        },
+        "programs": {
+            "type": "disk",
+            "source": f"{PROGRAMS}/{service['name']}",
+            "path": f"/opt/hearth/{service['name']}",
+            "readonly": "true",
+        },
+    }
+    volumes = []
+    for number, volume in enumerate(service["volumes"]):
+        device = {"type": "disk", "path": str(volume["path"])}
+        if volume["from"]:
+            device |= {"source": str(volume["from"]), "shift": "true"}
+        else:
+            device |= {"source": str(volume["name"]), "pool": POOL}
+            volumes.append(str(volume["name"]))
+        devices[f"data{number}"] = device
+    _add_graphics(config, devices, facts, accelerator)
+    return Instance(name, recipe.alias, config, devices, tuple(volumes))
+
+
+def _add_graphics(
+    config: dict[str, str],
+    devices: dict[str, dict[str, str]],
+    facts: Facts,
+    accelerator: str,
+) -> None:
+    if accelerator == "cuda":
+        devices["gpu"] = {"type": "gpu", "gputype": "physical"}
+        config["nvidia.runtime"] = "true"
+        config["nvidia.driver.capabilities"] = "compute,utility"
+    if accelerator == "vulkan":
+        for number, node in enumerate(facts.render_nodes):
+            # `required=false`: a card that wakes late must not keep the service from starting.
+            devices[f"render{number}"] = {
+                "type": "unix-char",
+                "source": node.path,
+                "required": "false",
+                "gid": str(SERVICE_UID),
+                "mode": "0660",
+            }
+
+
+def ensure_pool(client: Client, write: bool) -> list[str]:
+    """Make the storage pool of the house where it lacks; say what was lacking."""
+    if client.storage_pools.exists(POOL):
+        return []
+    if write:
+        client.storage_pools.create({"name": POOL, "driver": "dir", "config": {}})
+    return [f"storage pool {POOL}"]
+
+
+def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]:
+    """Make the volumes that hold the service's data; a volume that is there is never touched."""
+    if not instance.volumes:
+        return []
+    try:
+        pool = client.storage_pools.get(POOL)
+        present = {volume.name for volume in pool.volumes.all() if volume.type == "custom"}
+    except NotFound:
+        pool, present = None, set()
+    missing = [name for name in instance.volumes if name not in present]
+    if write and pool is not None:
+        for name in missing:
+            pool.volumes.create({"name": name, "type": "custom", "config": {}}, wait=True)
+    return [f"volume {name}" for name in missing]
+
+
+def find(client: Client, name: str) -> Any | None:
+    """The instance of that name if it is Hearth's; refuse one that is somebody else's.
+
+    Raises:
+        InstanceError: There is one that Hearth did not make.
+    """
+    try:
+        found = client.instances.get(name)
+    except NotFound:
+        return None
+    if found.config.get(OWNER_KEY) != "1":
+        raise InstanceError(
+            f"Incus already has an instance {name} that Hearth did not make; rename it "
+            f"(incus rename {name} NEW) or rename the service"
+        )
+    return found
+
+
+def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
+    """Create, rebuild, update or start one instance; give what was done, in words."""
+    done = ensure_volumes(client, wanted, write)
+    found = find(client, wanted.name)
+    if found is not None and found.config.get(IMAGE_KEY) != wanted.image:
+        # The system is new, the data stay: they lie in volumes of their own.
+        done.append(f"rebuild {wanted.name} from {wanted.image}")
+        if write:
+            remove(found)
+        found = None
+    elif found is None:
+        done.append(f"create {wanted.name} from {wanted.image}")
+    if found is None:
+        if not write:
+            return done
+        found = _create(client, wanted)
+    else:
+        done += _update(found, wanted, write)
+    if found.status_code != RUNNING_CODE:
+        done.append(f"start {wanted.name}")
+        if write:
+            found.start(wait=True)
+            wait_ready(found)
+    return done
+
+
+def _create(client: Client, wanted: Instance) -> Any:
+    try:
+        return client.instances.create(
+            {
+                "name": wanted.name,
+                "type": "container",
+                "source": {"type": "image", "alias": wanted.image},
+                "config": dict(wanted.config),
+                "devices": {key: dict(value) for key, value in wanted.devices.items()},
+                "profiles": [],
+            },
+            wait=True,
+        )
+    except LXDAPIException as error:
+        raise InstanceError(f"instance {wanted.name} was not created: {error}") from None
+
+
+def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
+    # Incus adds keys of its own (`volatile.*`, `image.*`); all others are the catalogue's.
+    kept = {
+        key: value
+        for key, value in found.config.items()
+        if key.startswith(("volatile.", "image.")) and key not in wanted.config
+    }
+    config = {**kept, **wanted.config}
+    devices = {key: dict(value) for key, value in wanted.devices.items()}
+    changes = [
+        f"{wanted.name}: {key}"
+        for key in sorted({*found.config, *config})
+        if found.config.get(key) != config.get(key)
+    ]
+    changes += [
+        f"{wanted.name}: device {key}"
+        for key in sorted({*found.devices, *devices})
+        if found.devices.get(key) != devices.get(key)
+    ]
+    if changes and write:
+        found.config, found.devices = config, devices
+        try:
+            found.save(wait=True)
+        except LXDAPIException as error:
+            raise InstanceError(f"instance {wanted.name} was not changed: {error}") from None
+    return changes
+
+
+def remove(found: Any) -> None:
+    """Stop and delete one instance; its volumes stay."""
+    with contextlib.suppress(LXDAPIException):
+        found.stop(force=True, wait=True)
+    found.delete(wait=True)
+
+
+def wait_ready(found: Any) -> None:
+    """Return when the instance's systemd has come up (or says that something in it failed)."""
+    end = time.monotonic() + READY_LIMIT_S
+    while True:
+        with contextlib.suppress(LXDAPIException):
+            state = found.execute(["systemctl", "is-system-running"]).stdout.strip()
+            if state in ("running", "degraded"):
+                return
+        if time.monotonic() > end:
+            raise InstanceError(
+                f"instance {found.name} did not come up in {READY_LIMIT_S} s: "
+                f"look with `incus console {found.name} --show-log`"
+            )
+        time.sleep(0.2)

@@ -1,0 +1,179 @@
+"""Turn the start of a program, which is data, into a hardened systemd unit.
+
+The same data becomes a quadlet or a compose entry where the runtime is another one; a role
+therefore never writes a unit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# What a program on one socket with one folder needs; everything else is an exception with a reason.
+HARDENING: Mapping[str, str] = {
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "",
+    "AmbientCapabilities": "",
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "ProtectProc": "invisible",
+    "ProcSubset": "pid",
+    "PrivateTmp": "yes",
+    "PrivateDevices": "yes",
+    "ProtectClock": "yes",
+    "ProtectControlGroups": "yes",
+    "ProtectHostname": "yes",
+    "ProtectKernelLogs": "yes",
+    "ProtectKernelModules": "yes",
+    "ProtectKernelTunables": "yes",
+    "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+    "RestrictNamespaces": "yes",
+    "RestrictRealtime": "yes",
+    "RestrictSUIDSGID": "yes",
+    "LockPersonality": "yes",
+    "MemoryDenyWriteExecute": "yes",
+    "SystemCallArchitectures": "native",
+    "SystemCallFilter": "@system-service ~@privileged",
+    "RemoveIPC": "yes",
+    "KeyringMode": "private",
+    "UMask": "0077",
+}
+CREDENTIALS_FOLDER = "/etc/hearth/credentials"
+
+
+class UnitError(ValueError):
+    """The start data cannot become a unit; the text says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How one program is started: what a role says, and all that it says about it."""
+
+    command: Sequence[str]
+    summary: str
+    user: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    credentials: Sequence[str] = ()
+    writable: Sequence[str] = ()
+    devices: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    capabilities: Sequence[str] = ()
+    exceptions: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict
+    )  # rule: value, because
+    after: Sequence[str] = ()
+    reload: Sequence[str] = ()
+    runtime_folder: str = ""
+    limits: Mapping[str, str | int] = field(default_factory=dict)
+    stop_s: int = 10
+    once: bool = False  # does its work and ends, as loading a ruleset; `before` names who waits
+    before: Sequence[str] = ()
+
+
+def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
+    """Write the unit file of one program.
+
+    Args:
+        name: The unit's name without `.service`.
+        data: The fields of `Run`.
+
+    Raises:
+        UnitError: An unknown field, an exception from a rule that is not there, an empty command.
+    """
+    try:
+        run = Run(**data)
+    except TypeError as error:
+        raise UnitError(f"{name}: start data: {error}") from None
+    if not run.command or not run.command[0].startswith("/"):
+        raise UnitError(f"{name}: command must begin with the full path of a program")
+    sections = {
+        "Unit": _unit_section(run),
+        "Service": _service_section(name, run),
+        "Install": [("WantedBy", "multi-user.target")],
+    }
+    parts = ["# Written by Hearth from the start data of its role; edits are found and undone."]
+    for title, lines in sections.items():
+        parts += ["", f"[{title}]", *(f"{key}={value}" for key, value in lines)]
+    return "\n".join(parts) + "\n"
+
+
+def _unit_section(run: Run) -> list[tuple[str, str]]:
+    after = " ".join(["network.target", *run.after])
+    # Ten failures in two minutes end the loop: a house that restarts for ever hides its reason.
+    return [
+        ("Description", run.summary),
+        ("After", after),
+        *([("Wants", " ".join(run.after))] if run.after else []),
+        *([("Before", " ".join(run.before))] if run.before else []),
+        ("StartLimitIntervalSec", "120"),
+        ("StartLimitBurst", "10"),
+    ]
+
+
+def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
+    life = [("Type", "exec"), ("Restart", "always"), ("RestartSec", "2")]
+    if run.once:
+        life = [("Type", "oneshot"), ("RemainAfterExit", "yes")]
+    lines = [
+        *life,
+        ("ExecStart", " ".join(map(quoted, run.command))),
+        *([("ExecReload", " ".join(map(quoted, run.reload)))] if run.reload else []),
+        ("User", run.user),
+        ("TimeoutStopSec", str(run.stop_s)),
+    ]
+    lines += [
+        ("Environment", quoted(f"{key}={value}", expands="%"))
+        for key, value in sorted(run.environment.items())
+    ]
+    lines += [
+        ("LoadCredential", f"{key}:{CREDENTIALS_FOLDER}/{name}/{key}")
+        for key in sorted(run.credentials)
+    ]
+    if run.runtime_folder:
+        lines.append(("RuntimeDirectory", run.runtime_folder))
+    if run.groups:
+        lines.append(("SupplementaryGroups", " ".join(run.groups)))
+    if run.writable:
+        lines.append(("ReadWritePaths", " ".join(run.writable)))
+    return lines + _limits(run) + _hardening(name, run)
+
+
+def _limits(run: Run) -> list[tuple[str, str]]:
+    names = {"memory": "MemoryMax", "tasks": "TasksMax"}
+    unknown = set(run.limits) - set(names)
+    if unknown:
+        raise UnitError(f"limits: {sorted(unknown)[0]} is none of {', '.join(names)}")
+    return [(names[key], str(value)) for key, value in run.limits.items()]
+
+
+def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
+    rules = dict(HARDENING)
+    if run.capabilities:
+        rules["CapabilityBoundingSet"] = rules["AmbientCapabilities"] = " ".join(run.capabilities)
+    if run.devices:
+        rules["PrivateDevices"] = "no"
+        rules["DevicePolicy"] = "closed"
+    reasons: list[tuple[str, str]] = []
+    for rule, exception in run.exceptions.items():
+        if rule not in rules or set(exception) != {"value", "because"}:
+            raise UnitError(f"{name}: exception {rule} must be a rule with value and because")
+        rules[rule] = exception["value"]
+        reasons.append((f"# {rule}", f" {exception['because']}"))
+    lines = reasons
+    for rule, value in rules.items():
+        # A deny list after an allow list is a directive of its own.
+        values = value.split(" ~") if rule == "SystemCallFilter" else [value]
+        lines += [(rule, values[0]), *((rule, f"~{item}") for item in values[1:])]
+    return lines + [("DeviceAllow", f"{device} rw") for device in run.devices]
+
+
+def quoted(word: str, expands: str = "%$") -> str:
+    """Quote one word for systemd, which expands `%` everywhere and `$` in command lines."""
+    if "\n" in word:
+        raise UnitError("a command or an environment cannot hold a line break")
+    escaped = word
+    for sign in expands:
+        escaped = escaped.replace(sign, sign * 2)
+    if escaped and not any(letter in escaped for letter in " \t\"'\\;"):
+        return escaped
+    inner = escaped.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{inner}"'
