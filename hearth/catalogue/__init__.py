@@ -1,0 +1,9 @@
+"""The catalogue: read the inventory, check it, and work the house out of it."""
+
+from hearth.catalogue.derive import derive
+from hearth.catalogue.house import House
+from hearth.catalogue.load import load
+from hearth.catalogue.records import Catalogue
+from hearth.catalogue.words import CatalogueError, Problem, suggest
+
+__all__ = ["Catalogue", "CatalogueError", "House", "Problem", "derive", "load", "suggest"]

@@ -1,0 +1,276 @@
+"""Work the catalogue out into the house: the only place that makes names, URLs and flows."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from hearth.catalogue import house, schema, words
+from hearth.catalogue.models import cloud_hosts, derive_aliases, derive_models
+from hearth.catalogue.records import Catalogue
+from hearth.catalogue.wires import egress, flows, forbidden, published_ports
+
+LOOPBACK = "127.0.0.1"
+
+
+def derive(
+    catalogue: Catalogue,
+    given_secrets: frozenset[str] = frozenset(),
+    absent: frozenset[str] = frozenset(),
+) -> house.House:
+    """Work out the house of a checked catalogue.
+
+    `given_secrets` are the names of the given secrets that have a value; `absent` are the
+    services with `enabled: auto` whose GPU this machine lacks.
+    """
+    ((machine_name, machine_record),) = catalogue.machines.items()
+    machine = _machine(machine_name, machine_record)
+    on = {
+        name: record
+        for name, record in catalogue.services.items()
+        if record.present and record.enabled and not (record.enabled == "auto" and name in absent)
+    }
+    needs = {name: resolve_needs(record, on) for name, record in on.items()}
+    order = _order(needs)
+    services = {
+        name: _service(machine, name, on[name], needs[name], order[name])
+        for name in sorted(on, key=lambda name: (order[name], list(on).index(name)))
+    }
+    models = derive_models(catalogue, {n: s.url for n, s in services.items()}, given_secrets)
+    aliases = derive_aliases(catalogue, models, given_secrets)
+    services = {
+        name: _with_models(catalogue, service, cloud_hosts(aliases, models))
+        for name, service in services.items()
+    }
+    parts = {name: _part(machine, name, record) for name, record in catalogue.parts.items()}
+    allowed = flows(services)
+    owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
+    return house.House(
+        machine=machine,
+        services=services,
+        parts=parts,
+        flows=allowed,
+        forbidden=forbidden(services, allowed),
+        egress=egress(services),
+        published_ports=published_ports(services),
+        sites=tuple(site for owner in owners for site in owner.publish),
+        models=models,
+        aliases=aliases,
+        consumers=_consumers(catalogue),
+        secrets=_secrets(catalogue, owners),
+        sources=_sources(catalogue),
+        mirrors=dict(catalogue.mirrors),
+        removed={
+            name: _service(machine, name, record, (), 0)
+            for name, record in catalogue.services.items()
+            if not record.present
+        },
+        disabled=tuple(
+            name for name, record in catalogue.services.items() if record.present and name not in on
+        ),
+    )
+
+
+def resolver_address(instances: str) -> str:
+    """Name the machine's own address in the range: the first one, where the resolver answers."""
+    return str(next(ipaddress.IPv4Network(instances).hosts()))
+
+
+def alternatives(need: str) -> list[str]:
+    """Split `a | b` into its names."""
+    return [name.strip() for name in need.split("|")]
+
+
+def resolve_needs(record: schema.Service, on: Iterable[str]) -> tuple[str, ...]:
+    """Choose the first alternative that is on for every need."""
+    running = set(on)
+    chosen = (next((n for n in alternatives(need) if n in running), None) for need in record.needs)
+    return tuple(name for name in chosen if name)
+
+
+def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Number the services: what is needed has a lower number, equal ones may start at once."""
+    order: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in order:
+            order[name] = 1 + max((level(need) for need in needs[name]), default=0)
+        return order[name]
+
+    for name in needs:
+        level(name)
+    return order
+
+
+def _machine(name: str, record: schema.Machine) -> house.Machine:
+    dns = record.upstream_dns
+    return house.Machine(
+        name=name,
+        lan_interface=record.lan_interface,
+        lan_address=record.lan_address,
+        instances=record.instances,
+        resolver_address=resolver_address(record.instances),
+        domain=record.domain,
+        upstream_dns=dns if isinstance(dns, str) else tuple(dns),
+        reach=record.reach,
+        sleep=record.sleep,
+        host_firewall=record.host_firewall,
+    )
+
+
+def _limits(record: schema.Limits) -> house.Limits:
+    percent = words.PERCENT.fullmatch(record.memory or "")
+    exact = record.memory is not None and percent is None
+    return house.Limits(
+        memory=record.memory,
+        memory_bytes=words.size_bytes(record.memory) if exact and record.memory else None,
+        memory_percent=int(percent[1]) if percent else None,
+        cpus=record.cpus,
+        tasks=record.tasks,
+    )
+
+
+def _volumes(instance: str, record: schema.Service) -> tuple[house.Volume, ...]:
+    return tuple(
+        house.Volume(
+            name=instance + item.path.replace("/", "-"),
+            path=item.path,
+            copy=item.copy_as,
+            from_folder=item.from_folder,
+        )
+        for item in record.data
+    )
+
+
+def _sites(
+    machine: house.Machine, owner: str, url: str | None, record: schema.Service | schema.Part
+) -> tuple[house.Site, ...]:
+    return tuple(
+        house.Site(
+            name=label,
+            fqdn=f"{label}.{machine.domain}",
+            auth=site.auth,
+            paths=tuple(site.paths),
+            service=owner,
+            upstream=None if site.files or not url else upstream(url),
+            upstream_url=None if site.files else url,
+            files=site.files,
+        )
+        for label, site in record.publish.items()
+    )
+
+
+def upstream(url: str) -> str:
+    """Give host:port of a URL, with the scheme's port where none is written."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def _service(
+    machine: house.Machine, name: str, record: schema.Service, needs: tuple[str, ...], order: int
+) -> house.Service:
+    """Work out one service; of an external one only what can be true of somebody else's server."""
+    here = record.runtime != "external"
+    url = f"http://{record.address}:{record.port}" if here else str(record.url)
+    instance = words.hyphens(name)
+    return house.Service(
+        name=name,
+        role=record.role or name,
+        summary=record.summary,
+        enabled=record.enabled,
+        on=record.on or machine.name,
+        runtime=record.runtime,
+        instance=instance,
+        unit=f"{instance}.service",
+        host_name=f"to-{instance}",
+        image=record.image,
+        packages=tuple(record.packages) if here else (),
+        sources=tuple(record.sources) if here else (),
+        address=record.address if here else None,
+        port=record.port if here else None,
+        metrics_port=record.metrics_port if here else None,
+        url=url,
+        paths=tuple(record.paths) if here else (),
+        needs=needs if here else (),
+        egress=tuple(record.egress) if here else (),
+        publish=_sites(machine, name, url, record),
+        publish_tcp={int(p): tuple(v) for p, v in record.publish_tcp.items()} if here else {},
+        health=house.Health(
+            record.health.path,
+            record.health.contains,
+            record.health.within_s,
+            record.health.ready_s,
+        ),
+        gpu=record.gpu if here else "none",
+        limits=_limits(record.limits if here else schema.Limits()),
+        volumes=_volumes(instance, record) if here else (),
+        secrets=dict(record.secrets),
+        scrapes=record.scrapes and here,
+        routes_models=record.routes_models and here,
+        start_order=order,
+    )
+
+
+def _with_models(catalogue: Catalogue, service: house.Service, hosts: list[str]) -> house.Service:
+    """Give the service that routes models its way out and the keys: only what is usable."""
+    if not service.routes_models:
+        return service
+    usable = {p.secret for p in catalogue.providers.values() if p.secret and p.host in hosts}
+    return replace(
+        service,
+        egress=tuple(dict.fromkeys((*service.egress, *hosts))),
+        secrets={**service.secrets, **dict.fromkeys(sorted(usable), "given")},
+    )
+
+
+def _part(machine: house.Machine, name: str, record: schema.Part) -> house.Part:
+    url = f"http://{LOOPBACK}:{record.port}" if record.port else None
+    return house.Part(
+        name=name,
+        role=record.role or name,
+        summary=record.summary,
+        unit=f"{words.hyphens(name)}.service",
+        url=url,
+        port=record.port,
+        metrics_port=record.metrics_port,
+        publish=_sites(machine, name, url, record),
+        secrets=dict(record.secrets),
+    )
+
+
+def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
+    return {
+        name: house.Consumer(
+            name=name,
+            summary=record.summary,
+            services=tuple(record.services),
+            models=record.models if record.models == "all" else tuple(record.models),
+            secret=f"consumer_{name}",
+        )
+        for name, record in catalogue.consumers.items()
+    }
+
+
+def _secrets(catalogue: Catalogue, owners: Iterable[house.Service | house.Part]) -> dict[str, str]:
+    """Name every secret of the house: random ones are made, given ones may be set by hand."""
+    found: dict[str, str] = {}
+    for owner in owners:
+        found.update(owner.secrets)
+    found.update({f"consumer_{name}": "random" for name in catalogue.consumers})
+    found.update({p.secret: "given" for p in catalogue.providers.values() if p.secret})
+    return found
+
+
+def _sources(catalogue: Catalogue) -> dict[str, house.Source]:
+    return {
+        name: house.Source(
+            name=name,
+            version=record.version,
+            url=record.url,
+            sha256=None if record.sha256 == "first-sight" else record.sha256,
+            size=record.size,
+        )
+        for name, record in catalogue.sources.items()
+    }

@@ -1,0 +1,249 @@
+"""The house as every other program sees it: all names, addresses and wires worked out once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The computer that carries the house; `auto` is worked out on it."""
+
+    name: str
+    lan_interface: str
+    lan_address: str
+    instances: str
+    resolver_address: str
+    domain: str
+    upstream_dns: str | tuple[str, ...]
+    reach: str
+    sleep: str
+    host_firewall: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One question with a deadline, and the time a start may take."""
+
+    path: str
+    contains: str
+    within_s: float
+    ready_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of an instance; memory is in bytes or in percent of the machine, never both."""
+
+    memory: str | None
+    memory_bytes: int | None
+    memory_percent: int | None
+    cpus: float | None
+    tasks: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A folder that outlives its instance; `from` is a host folder used instead of a volume."""
+
+    name: str
+    path: str
+    copy: str
+    from_folder: str | None = field(metadata={"key": "from"})
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One name on the LAN; either `upstream` (host:port) or `files` (a folder) answers it."""
+
+    name: str
+    fqdn: str
+    auth: str
+    paths: tuple[str, ...]
+    service: str
+    upstream: str | None
+    upstream_url: str | None
+    files: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One program in its instance; an external one has only url, health and publish."""
+
+    name: str
+    role: str
+    summary: str
+    enabled: bool | Literal["auto"]
+    on: str
+    runtime: str
+    instance: str
+    unit: str
+    host_name: str
+    image: str
+    packages: tuple[str, ...]
+    sources: tuple[str, ...]
+    address: str | None
+    port: int | None
+    metrics_port: int | None
+    url: str
+    paths: tuple[str, ...]
+    needs: tuple[str, ...]
+    egress: tuple[str, ...]
+    publish: tuple[Site, ...]
+    publish_tcp: Mapping[int, tuple[str, ...]]
+    health: Health
+    gpu: str
+    limits: Limits
+    volumes: tuple[Volume, ...]
+    secrets: Mapping[str, str]
+    scrapes: bool
+    routes_models: bool
+    start_order: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What runs on the machine itself; `url` is on the machine's loopback."""
+
+    name: str
+    role: str
+    summary: str
+    unit: str
+    url: str | None
+    port: int | None
+    metrics_port: int | None
+    publish: tuple[Site, ...]
+    secrets: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One service may (or, in `forbidden`, must not) open a TCP connection to another."""
+
+    source: str
+    target: str
+    source_address: str
+    target_address: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """One service may reach one name outside the house on one TCP port."""
+
+    source: str
+    source_address: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model; `usable` says whether a request could be served, `reason` why not."""
+
+    name: str
+    id: str
+    summary: str
+    kind: str
+    provider: str
+    litellm: str
+    local: bool
+    service: str | None
+    url: str | None
+    host: str | None
+    secret: str | None
+    download_bytes: int | None
+    memory_bytes: int | None
+    digest: str | None
+    usable: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A member that an alias does without, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A model name with its usable members in order; without any it is not `offered`."""
+
+    name: str
+    summary: str
+    kind: str
+    members: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
+    cloud: bool
+    member_s: float
+    total_s: float
+    offered: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Who holds a key: `models` is a list of names or `all`, `secret` names the key."""
+
+    name: str
+    summary: str
+    services: tuple[str, ...]
+    models: str | tuple[str, ...]
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One download; `sha256` is None until it was recorded at first sight."""
+
+    name: str
+    version: str
+    url: str
+    sha256: str | None
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """Everything one inventory describes."""
+
+    machine: Machine
+    services: Mapping[str, Service]
+    parts: Mapping[str, Part]
+    flows: tuple[Flow, ...]
+    forbidden: tuple[Flow, ...]
+    egress: tuple[Egress, ...]
+    published_ports: tuple[tuple[str, int], ...]
+    sites: tuple[Site, ...]
+    models: Mapping[str, Model]
+    aliases: Mapping[str, Alias]
+    consumers: Mapping[str, Consumer]
+    secrets: Mapping[str, str]
+    sources: Mapping[str, Source]
+    mirrors: Mapping[str, str]
+    removed: Mapping[str, Service]
+    disabled: tuple[str, ...]
+
+    def as_vars(self) -> dict[str, Any]:
+        """Give the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
+        plain = _plain(self)
+        assert isinstance(plain, dict)  # noqa: S101 (a dataclass always gives a dict)
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        return {
+            item.metadata.get("key", item.name): _plain(getattr(value, item.name))
+            for item in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value

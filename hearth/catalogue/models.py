@@ -1,0 +1,117 @@
+"""Which models and aliases of the inventory can answer in this house, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hearth.catalogue import house, schema
+from hearth.catalogue.records import Catalogue
+from hearth.catalogue.words import size_bytes
+
+# A loaded model needs its weights and room for about 8 k of context.
+_MEMORY_PER_DOWNLOAD = 1.2
+
+
+def derive_models(
+    catalogue: Catalogue, urls: Mapping[str, str], given_secrets: frozenset[str]
+) -> dict[str, house.Model]:
+    """Work out every model; `urls` has the services that are on, by name."""
+    return {name: _model(catalogue, name, urls, given_secrets) for name in catalogue.models}
+
+
+def derive_aliases(
+    catalogue: Catalogue, models: Mapping[str, house.Model], given_secrets: frozenset[str]
+) -> dict[str, house.Alias]:
+    """Work out every alias: members that can answer, in order, and those left out."""
+    return {
+        name: _alias(catalogue, name, record, models, given_secrets)
+        for name, record in catalogue.aliases.items()
+    }
+
+
+def cloud_hosts(aliases: Mapping[str, house.Alias], models: Mapping[str, house.Model]) -> list[str]:
+    """List the hosts of the cloud members that some alias uses: all the egress there is."""
+    used = {member for alias in aliases.values() for member in alias.members}
+    return sorted({host for name in used if (host := models[name].host)})
+
+
+def _why_not(
+    provider: schema.Provider, urls: Mapping[str, str], given_secrets: frozenset[str]
+) -> str | None:
+    """Say why no model of this provider can answer, or None."""
+    if provider.service:
+        return None if provider.service in urls else f"service {provider.service} is off"
+    if provider.secret and provider.secret not in given_secrets:
+        return f"no key; set it with: hearth secret set {provider.secret}"
+    return None
+
+
+def _model(
+    catalogue: Catalogue, name: str, urls: Mapping[str, str], given_secrets: frozenset[str]
+) -> house.Model:
+    record = catalogue.models[name]
+    provider = catalogue.providers[record.provider]
+    reason = _why_not(provider, urls, given_secrets)
+    local = provider.service is not None
+    if reason is None and not local and not _allowed_somewhere(catalogue, name):
+        reason = "no alias that allows the cloud has it as a member"
+    download = size_bytes(record.download) if record.download else None
+    memory = size_bytes(record.memory) if record.memory else None
+    if memory is None and download is not None:
+        memory = round(download * _MEMORY_PER_DOWNLOAD)
+    manifest = catalogue.manifests.get(record.id or name, "first-sight")
+    return house.Model(
+        name=name,
+        id=record.id or name,
+        summary=record.summary,
+        kind=record.kind,
+        provider=record.provider,
+        litellm=provider.litellm or record.provider,
+        local=local,
+        service=provider.service,
+        url=urls.get(provider.service or ""),
+        host=provider.host,
+        secret=provider.secret,
+        download_bytes=download,
+        memory_bytes=memory,
+        digest=None if manifest == "first-sight" else manifest,
+        usable=reason is None,
+        reason=reason,
+    )
+
+
+def _allowed_somewhere(catalogue: Catalogue, model: str) -> bool:
+    return any(alias.cloud and model in alias.members for alias in catalogue.aliases.values())
+
+
+def _alias(
+    catalogue: Catalogue,
+    name: str,
+    record: schema.Alias,
+    models: Mapping[str, house.Model],
+    given_secrets: frozenset[str],
+) -> house.Alias:
+    members: list[str] = []
+    dropped: list[house.Dropped] = []
+    for member in record.members:
+        model = models[member]
+        if not model.local and not record.cloud:
+            reason: str | None = f"it is in the cloud, and {name} does not allow the cloud"
+        else:
+            reason = model.reason
+        if reason is None:
+            members.append(member)
+        else:
+            dropped.append(house.Dropped(member, reason))
+    return house.Alias(
+        name=name,
+        summary=record.summary,
+        kind=models[record.members[0]].kind,
+        members=tuple(members),
+        dropped=tuple(dropped),
+        cloud=record.cloud,
+        member_s=record.member_s,
+        total_s=record.total_s,
+        offered=bool(members),
+        reason=None if members else "; ".join(f"{item.name}: {item.reason}" for item in dropped),
+    )

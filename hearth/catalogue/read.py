@@ -1,0 +1,172 @@
+"""Read the inventory's YAML files and remember on which line every value was written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hearth.catalogue.words import Place, Problem, suggest
+
+Key = tuple[str | int, ...]
+
+FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock")
+OVERLAY = "local"
+# Made by `hearth`, encrypted, and no part of the description.
+NOT_READ = {"secrets.yml"}
+
+
+class _Words(yaml.SafeLoader):
+    """YAML as people read it: only true and false are truth values, and no dates or octals.
+
+    YAML 1.1 turns the field `on` into True and `12:30` into 750.
+    """
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 (the base class's own name)
+
+
+for _tag, _pattern, _first in (
+    ("bool", r"true|false", "tf"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?[0-9]+\.[0-9]*", "-+0123456789"),
+    ("null", r"null|~|", ["n", "~", ""]),
+):
+    _Words.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first
+    )
+
+
+@dataclass(slots=True)
+class Tree:
+    """The merged inventory as plain data, the place of each value, and what went wrong."""
+
+    data: dict[str, Any] = field(default_factory=dict)
+    places: dict[Key, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def refuse(self, place: Place, text: str) -> None:
+        """Note one problem."""
+        self.problems.append(Problem(place.file, place.line, text))
+
+
+def read(folder: Path) -> Tree:
+    """Read every file of the inventory and lay `local/` over it; never raises for content."""
+    tree = Tree()
+    for name in FILES:
+        base = folder / f"{name}.yml"
+        if not base.is_file():
+            tree.refuse(Place(f"{folder.name}/{name}.yml", 1), "the file is missing; put it back")
+            continue
+        tree.data[name] = _read_file(tree, base, f"{folder.name}/{name}.yml", name)
+    local = folder / OVERLAY
+    for path in sorted(local.glob("*.y*ml")) if local.is_dir() else []:
+        shown = f"{folder.name}/{OVERLAY}/{path.name}"
+        if path.suffix != ".yml" or path.stem not in FILES:
+            hint = suggest(path.name, [f"{name}.yml" for name in FILES])
+            if path.name not in NOT_READ:
+                tree.refuse(Place(shown, 1), f"no file has this name and it is not read; {hint}")
+            continue
+        over = Tree(problems=tree.problems)
+        data = _read_file(over, path, shown, path.stem)
+        tree.data[path.stem] = _merge(tree, over, tree.data.get(path.stem, {}), data, (path.stem,))
+    for name in FILES:
+        tree.data[name] = _without_nulls(tree.data.get(name, {}))
+    return tree
+
+
+def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
+    """Parse one file into plain data; its places go into the tree under (name, …)."""
+    try:
+        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Words)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        what = getattr(error, "problem", None) or "it is not UTF-8 text"
+        line = mark.line + 1 if mark else 1
+        tree.refuse(Place(shown, line), f"this is not YAML: {what}; check the indent and quotes")
+        return {}
+    if node is None:
+        return {}
+    if not isinstance(node, yaml.MappingNode):
+        tree.refuse(Place(shown, 1), "the file must be a mapping; begin with a section name and :")
+        return {}
+    plain = _Plain(tree, shown)
+    data = plain.value(node, (name,))
+    return data if isinstance(data, dict) else {}
+
+
+class _Plain:
+    """Turns the nodes of one file into plain data."""
+
+    def __init__(self, tree: Tree, shown: str) -> None:
+        self.tree = tree
+        self.shown = shown
+        self.seen: set[int] = set()
+
+    def place(self, node: yaml.Node) -> Place:
+        return Place(self.shown, node.start_mark.line + 1)
+
+    def value(self, node: yaml.Node, key: Key) -> Any:
+        """Answer with the plain value of a node and note the places below it."""
+        self.tree.places.setdefault(key, self.place(node))
+        if isinstance(node, yaml.ScalarNode):
+            return self.scalar(node)
+        if id(node) in self.seen:  # a file could otherwise grow without end
+            self.tree.refuse(self.place(node), "YAML references (&, *) are not read; write it out")
+            return None
+        self.seen.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, (*key, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, yaml.MappingNode)  # noqa: S101 (there is no fourth kind)
+        return self.mapping(node, key)
+
+    def scalar(self, node: yaml.ScalarNode) -> Any:
+        tag = node.tag.rpartition(":")[2]
+        if tag == "null":
+            return None
+        if tag == "bool":
+            return node.value == "true"
+        if tag in ("int", "float"):
+            return int(node.value) if tag == "int" else float(node.value)
+        return node.value
+
+    def mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name_node, value_node in node.value:
+            # The text as written: `on` and `22` are names here, whatever YAML makes of them.
+            name = str(name_node.value)
+            place = self.place(name_node)
+            path = (*key, name)
+            if name in found:
+                first = self.tree.places[path]
+                self.tree.refuse(place, f"{name} stands twice, first at {first}; keep one")
+                continue
+            self.tree.places[path] = place
+            found[name] = self.value(value_node, path)
+        return found
+
+
+def _merge(tree: Tree, over: Tree, base: Any, top: Any, key: Key) -> Any:
+    """Lay `top` over `base`: mappings merge, everything else replaces, null removes."""
+    if not (isinstance(base, dict) and isinstance(top, dict)):
+        for path in [path for path in tree.places if path[: len(key)] == key]:
+            del tree.places[path]
+        tree.places.update({p: v for p, v in over.places.items() if p[: len(key)] == key})
+        return top
+    merged = dict(base)
+    for name, value in top.items():
+        path = (*key, name)
+        if value is None and base.get(name) is None:
+            hint = suggest(name, base)
+            tree.refuse(over.places[path], f"{name}: null removes nothing that is there; {hint}")
+        merged[name] = _merge(tree, over, base.get(name), value, path)
+    return merged
+
+
+def _without_nulls(value: Any) -> Any:
+    """Drop what is null: a field without a value has its default, a record is not there."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return value

@@ -1,0 +1,46 @@
+"""All records of the inventory, typed, with the place of every value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hearth.catalogue import schema
+from hearth.catalogue.read import Key
+from hearth.catalogue.words import Place, Problem
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """Every record of the inventory by its name, and where each value was written."""
+
+    machines: dict[str, schema.Machine] = field(default_factory=dict)
+    services: dict[str, schema.Service] = field(default_factory=dict)
+    parts: dict[str, schema.Part] = field(default_factory=dict)
+    consumers: dict[str, schema.Consumer] = field(default_factory=dict)
+    models: dict[str, schema.Model] = field(default_factory=dict)
+    providers: dict[str, schema.Provider] = field(default_factory=dict)
+    aliases: dict[str, schema.Alias] = field(default_factory=dict)
+    sources: dict[str, schema.Source] = field(default_factory=dict)
+    manifests: dict[str, str] = field(default_factory=dict)
+    mirrors: dict[str, str] = field(default_factory=dict)
+    places: dict[Key, Place] = field(default_factory=dict)
+
+    def at(self, *key: str | int) -> Place:
+        """Say where a value was written, or the nearest thing around it."""
+        for length in range(len(key), 0, -1):
+            if key[:length] in self.places:
+                return self.places[key[:length]]
+        return Place("inventory", 1)
+
+    def written(self, *key: str | int) -> bool:
+        """Tell whether somebody wrote this value, right or wrong."""
+        return key in self.places
+
+    def known(self, section: str) -> list[str]:
+        """List the names in a section, also of records that are refused."""
+        return [str(key[1]) for key in self.places if len(key) == 2 and key[0] == section]
+
+    def problem(self, key: Key, text: str) -> Problem:
+        """Make a problem at the place of a value."""
+        place = self.at(*key)
+        return Problem(place.file, place.line, text)

@@ -1,0 +1,90 @@
+"""Small spellings that the inventory uses: names, sizes, places and near misses."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+# DNS labels, unit names and Ansible hosts are made of these by turning `_` into `-`.
+SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
+HOST = re.compile(
+    r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z](?:[a-z0-9-]*[a-z0-9])?"
+)
+SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(kB|MB|GB|TB|KiB|MiB|GiB|TiB)")
+PERCENT = re.compile(r"(\d{1,3})%")
+
+_UNITS = {
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a value was written: the file as a person names it, and its line from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Write the place the way editors and compilers do."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing to change, in one line."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        """Write `file:line: what is wrong; what to write instead`."""
+        return f"{self.file}:{self.line}: {self.text}"
+
+
+class CatalogueError(Exception):
+    """The inventory cannot be used; the text has one line per problem."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        """Keep the problems in the order of files and lines, each once."""
+        self.problems: list[Problem] = sorted(set(problems))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Answer with the nearest known name, or with all of them when none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"known: {', '.join(names)}" if names else "none is known"
+
+
+def size_bytes(text: str) -> int:
+    """Turn `3.4GB` or `8GiB` into bytes; ValueError for anything else."""
+    match = SIZE.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a size; write a number and a unit, e.g. 3.4GB or 8GiB")
+    return round(float(match[1]) * _UNITS[match[2]])
+
+
+def is_host(text: str) -> bool:
+    """Tell whether the text is a host name with a dot, not an address, URL or pattern."""
+    return HOST.fullmatch(text) is not None
+
+
+def hyphens(name: str) -> str:
+    """Turn a snake_case name into the word used for units, instances and DNS."""
+    return name.replace("_", "-")
