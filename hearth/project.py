@@ -1,0 +1,54 @@
+"""Where one checkout of Hearth keeps its things, and the house that its inventory describes."""
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hearth.catalogue import Catalogue, House, derive, load
+from hearth.secrets import Vault
+
+# What a house keeps on its machine, for people and for the pages.
+ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
+RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One checkout: its inventory, and its own state that git does not see."""
+
+    root: Path
+
+    @property
+    def inventory(self) -> Path:
+        """The folder that people edit."""
+        return self.root / "inventory"
+
+    @property
+    def logs(self) -> Path:
+        """The folder of full logs, made on first use."""
+        folder = self.root / ".hearth" / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @property
+    def vault(self) -> Vault:
+        """The house's secrets."""
+        password_file = Path.home() / ".config/hearth/vault-password"
+        return Vault(self.inventory / "secrets.yml", password_file)
+
+    def catalogue(self) -> Catalogue:
+        """Return the validated inventory, or raise `CatalogueError` with all problems."""
+        return load(self.inventory)
+
+    def house(self) -> House:
+        """Return everything that follows from the inventory and from which secrets exist."""
+        names = frozenset(self.vault.names()) if (self.inventory / "secrets.yml").exists() else None
+        return derive(self.catalogue(), names or frozenset())
+
+
+@functools.lru_cache(maxsize=1)
+def current() -> Project:
+    """Return the checkout that this package lies in, or the one `HEARTH_PROJECT` names."""
+    named = os.environ.get("HEARTH_PROJECT")
+    return Project(Path(named) if named else Path(__file__).resolve().parent.parent)

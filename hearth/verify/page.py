@@ -1,0 +1,39 @@
+"""The receipt as one page that needs nothing but itself."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jinja2
+
+if TYPE_CHECKING:
+    from hearth.verify.receipt import Receipt
+
+_TEMPLATE = Path(__file__).with_name("receipt.html.j2")
+
+
+def render(receipt: "Receipt") -> str:
+    """Return the page of a receipt: plain HTML, no script, nothing from outside."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters["gib"] = gib
+    environment.filters["number"] = number
+    environment.filters["moment"] = moment
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(r=receipt)
+
+
+def gib(count: int) -> str:
+    """Return bytes as people read memory."""
+    return f"{count / 2**30:.1f} GiB"
+
+
+def number(value: float) -> str:
+    """Return a figure with three digits that mean something."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def moment(iso: str) -> str:
+    """Return a time as people read it, in UTC."""
+    return datetime.fromisoformat(iso).astimezone(UTC).strftime("%-d %B %Y, %H:%M UTC")

@@ -1,0 +1,97 @@
+"""The receipt: what was promised, what was measured, and on which machine."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hearth.files import write_atomic
+from hearth.verify.facts import Machine
+from hearth.verify.figures import Figure
+from hearth.verify.page import render
+
+OUTCOMES = ("failed", "pending", "not measured", "passed")
+
+
+class VerifyError(Exception):
+    """One line for a person: why there is no receipt, and where to read more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one test found: `promise` is what it tests, `about` the service or name it tests."""
+
+    promise: str
+    about: str
+    outcome: str
+    detail: str
+    seconds: float
+    percent: int | None = None
+    journal: Sequence[str] = ()
+
+    @property
+    def word(self) -> str:
+        """The outcome as people read it."""
+        return f"pending, {self.percent} %" if self.outcome == "pending" else self.outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Everything that one run of the smoke tests found on one machine."""
+
+    house: str
+    made: str
+    seconds: float
+    hearth: str
+    machine: Machine
+    accelerator: Mapping[str, Any]
+    versions: Mapping[str, str]
+    addresses: Sequence[str]
+    figures: Sequence[Figure]
+    verdicts: Sequence[Verdict]
+    remarks: Sequence[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many verdicts of each outcome there are; those without any are left out."""
+        counted = Counter(verdict.outcome for verdict in self.verdicts)
+        return {outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]}
+
+    @property
+    def good(self) -> bool:
+        """Say whether something was tested and nothing failed."""
+        return bool(self.verdicts) and "failed" not in self.counts
+
+    @property
+    def summary(self) -> str:
+        """All counts in one line."""
+        return ", ".join(f"{count} {outcome}" for outcome, count in self.counts.items())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the receipt as `receipt.json` holds it."""
+        return {"summary": self.counts, "good": self.good, **asdict(self)}
+
+
+def now() -> str:
+    """The time as a receipt writes it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write(receipt: Receipt, folder: Path) -> None:
+    """Write `receipt.json` and `index.html`, each whole or not at all.
+
+    Raises:
+        VerifyError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        text = json.dumps(receipt.as_json(), indent=2, ensure_ascii=False)
+        write_atomic(folder / "receipt.json", text.encode() + b"\n")
+        write_atomic(folder / "index.html", render(receipt).encode())
+    except OSError as error:
+        raise VerifyError(
+            f"cannot write the receipt: {error}: run this as root on the house"
+        ) from error

@@ -1,0 +1,23 @@
+"""Figures say what was seen and interpolate nothing."""
+
+import pytest
+
+from hearth.verify.figures import Notes, summarise
+
+
+@pytest.mark.parametrize(
+    ("values", "median", "p95"),
+    [
+        ([3.0], 3.0, 3.0),
+        ([1.0, 2.0, 3.0, 10.0], 2.5, 10.0),
+        ([float(value) for value in range(1, 101)], 50.5, 95.0),
+    ],
+)
+def test_median_and_tail(values: list[float], median: float, p95: float) -> None:
+    figure = summarise("first token", "ms", list(reversed(values)))
+    assert (figure.n, figure.median, figure.p95) == (len(values), median, p95)
+
+
+def test_nothing_measured_is_no_figure() -> None:
+    with pytest.raises(ValueError, match="median"):
+        Notes().figure("x", "s", [])
