@@ -231,7 +231,8 @@ def _part(machine: house.Machine, name: str, record: schema.Part) -> house.Part:
         name=name,
         role=record.role or name,
         summary=record.summary,
-        unit=f"{words.hyphens(name)}.service",
+        # Debian brings units of the same names; ours stand beside them.
+        unit=f"hearth-{words.hyphens(name)}.service",
         url=url,
         port=record.port,
         metrics_port=record.metrics_port,
