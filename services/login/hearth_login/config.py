@@ -1,0 +1,102 @@
+"""What the login guards and for whom: read once at the start, never written."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from .errors import LoginError
+
+AUTHS = ("key", "house", "own", "lan")
+TOP = ("domain", "consumers", "sites")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One published name: which service stands behind it and how its callers prove themselves."""
+
+    service: str
+    auth: str
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The house as the login sees it; `consumers` maps a name to the services it may call."""
+
+    domain: str
+    consumers: Mapping[str, frozenset[str]]
+    sites: Mapping[str, Site]
+
+
+def load_config(path: Path) -> Config:
+    """Read and check the configuration; a `LoginError` names the file and the place."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LoginError(f"{path}: cannot be read ({error.strerror}); is --config right?") from None
+    except ValueError as error:
+        raise LoginError(f"{path}: is not JSON ({error}); write it anew") from None
+    top = _mapping(raw, f"{path}: the whole file")
+    _only(top, TOP, f"{path}: the whole file")
+    return Config(
+        domain=_text(top.get("domain"), f"{path}: domain").lower(),
+        consumers=_consumers(top.get("consumers"), f"{path}: consumers"),
+        sites=_sites(top.get("sites"), f"{path}: sites"),
+    )
+
+
+def _consumers(raw: object, where: str) -> Mapping[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for name, record in _mapping(raw, where).items():
+        _name(name, f"{where}.{name}")
+        record = _mapping(record, f"{where}.{name}")
+        _only(record, ("services",), f"{where}.{name}")
+        services = record.get("services")
+        if not isinstance(services, list) or not all(isinstance(s, str) for s in services):
+            raise LoginError(f"{where}.{name}.services: must be a list of service names")
+        found[name] = frozenset(services)
+    return MappingProxyType(found)
+
+
+def _sites(raw: object, where: str) -> Mapping[str, Site]:
+    found: dict[str, Site] = {}
+    for fqdn, record in _mapping(raw, where).items():
+        record = _mapping(record, f"{where}.{fqdn}")
+        _only(record, ("service", "auth"), f"{where}.{fqdn}")
+        auth = _text(record.get("auth"), f"{where}.{fqdn}.auth")
+        if auth not in AUTHS:
+            raise LoginError(f"{where}.{fqdn}.auth: {auth!r} is unknown; write {_either(AUTHS)}")
+        site = Site(_text(record.get("service"), f"{where}.{fqdn}.service"), auth)
+        if found.setdefault(fqdn.lower(), site) is not site:
+            raise LoginError(f"{where}.{fqdn}: stands there twice; remove one")
+    return MappingProxyType(found)
+
+
+def _mapping(raw: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(raw, dict):
+        raise LoginError(f"{where}: must be a mapping {{...}}")
+    return raw
+
+
+def _text(raw: object, where: str) -> str:
+    if not isinstance(raw, str) or not raw.strip():
+        raise LoginError(f"{where}: must be a text that is not empty")
+    return raw
+
+
+def _name(name: str, where: str) -> None:
+    # It goes into a response header and into the log: nothing there may end a line.
+    if not (name.isascii() and name.replace("-", "_").isidentifier()):
+        raise LoginError(f"{where}: a name has letters, digits, - and _ only")
+
+
+def _only(record: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
+    for key in record:
+        if key not in allowed:
+            raise LoginError(f"{where}: {key!r} is unknown; write only {_either(allowed)}")
+
+
+def _either(words: tuple[str, ...]) -> str:
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0]

@@ -1,0 +1,102 @@
+"""What Caddy says about a request, read so that no header can hurt.
+
+These headers are believed only because the login listens on loopback (`__main__` refuses another
+address) and Caddy, which has no trusted proxies before it, replaces what a client sent of them.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from .sessions import COOKIE
+
+_AUTHORITY = re.compile(r"(?P<host>[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)\.?(:[0-9]{1,5})?")
+_METHOD = re.compile(r"[A-Z]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request as Caddy describes it; a field that is missing or garbled is empty."""
+
+    host: str
+    authority: str
+    client: str
+    method: str
+    uri: str
+    key: str | None
+    cookie: str
+    accept: str
+    origin: str
+    fetch_site: str
+    fetch_mode: str
+
+    @property
+    def navigates(self) -> bool:
+        """A browser wants a page, so it can be shown one; programs want a status."""
+        return self.method == "GET" and "text/html" in self.accept
+
+    @property
+    def from_elsewhere(self) -> bool:
+        """Another site's page made the browser send this, and it is more than following a link.
+
+        SameSite=Lax does not see it where the house's names are one site to a browser, as they
+        are below a domain like `home.example.org`.
+        """
+        if self.fetch_site in ("same-origin", "none"):
+            return False
+        if self.fetch_site:
+            return not (self.fetch_mode == "navigate" and self.method in ("GET", "HEAD"))
+        return bool(self.origin) and not self.same_origin
+
+    @property
+    def same_origin(self) -> bool:
+        """The browser says that a page of this very host sent it."""
+        return self.origin.lower() == f"https://{self.authority}"
+
+
+def asked(request: Request) -> Asked:
+    """Read one request; never raises."""
+    authority = _one(request, "x-forwarded-host").strip().lower()
+    matched = _AUTHORITY.fullmatch(authority)
+    method = _one(request, "x-forwarded-method")
+    return Asked(
+        host=matched["host"] if matched else "",
+        authority=authority if matched else "",
+        client=_client(request),
+        method=method if _METHOD.fullmatch(method) else "",
+        uri=_one(request, "x-forwarded-uri"),
+        key=_key(request),
+        cookie=request.cookies.get(COOKIE, ""),
+        accept=",".join(request.headers.getlist("accept")).lower(),
+        origin=_one(request, "origin"),
+        fetch_site=_one(request, "sec-fetch-site"),
+        fetch_mode=_one(request, "sec-fetch-mode"),
+    )
+
+
+def _one(request: Request, name: str) -> str:
+    # Of two different ones, the service behind may believe the other: then we believe neither.
+    values = request.headers.getlist(name)
+    return values[0] if len(values) == 1 else ""
+
+
+def _key(request: Request) -> str | None:
+    """Return the bearer key, "" when there is one that cannot be right, None when there is none."""
+    values = request.headers.getlist("authorization")
+    if not values:
+        return None
+    scheme, _, key = values[0].strip().partition(" ")
+    if scheme.lower() != "bearer":
+        return None
+    return key.strip() if len(values) == 1 else ""
+
+
+def _client(request: Request) -> str:
+    # Only the last hop is Caddy's own word; what stands before it is the client's.
+    hops = ",".join(request.headers.getlist("x-forwarded-for"))
+    try:
+        return str(ipaddress.ip_address(hops.rpartition(",")[2].strip()))
+    except ValueError:
+        return "-"

@@ -1,0 +1,66 @@
+"""Signed cookies: made for one host and one password, good for thirty days."""
+
+import hashlib
+import secrets
+from typing import Final
+
+from itsdangerous import BadData, TimestampSigner
+
+from .credentials import Credentials
+from .keys import digest
+from .ledger import Ledger
+
+COOKIE: Final = "__Host-hearth"
+LIFE_S: Final = 30 * 24 * 3600
+# A page left open over night asks again instead of answering "wrong".
+FORM_LIFE_S: Final = 3600
+
+
+class Sessions:
+    """Makes and checks cookies; who holds one was asked for the house's password on that host."""
+
+    def __init__(self, credentials: Credentials, ledger: Ledger) -> None:
+        """Take the secrets and the ledger of ended sessions."""
+        self._secret = credentials.cookie_secret
+        self._password = digest(credentials.house_password).hex()
+        self._ledger = ledger
+
+    def begin(self, host: str) -> str:
+        """Return a new cookie for this host."""
+        return self._signer("session", host).sign(secrets.token_urlsafe(16)).decode()
+
+    def holder(self, host: str, cookie: str) -> str | None:
+        """Return the session's id, or None when the cookie is not good here and now."""
+        session = _unsign(self._signer("session", host), cookie, LIFE_S)
+        return None if session is None or self._ledger.ended(session) else session
+
+    def end(self, session: str) -> None:
+        """Sign this session out, whoever holds a copy of its cookie."""
+        self._ledger.end(session, LIFE_S)
+
+    def end_all(self) -> None:
+        """Sign out every browser on every name of the house."""
+        self._ledger.end_all()
+
+    def form(self, host: str) -> str:
+        """Return a token for one form of this host; it says that the form came from here."""
+        return self._signer("form", host).sign(secrets.token_urlsafe(8)).decode()
+
+    def form_good(self, host: str, token: str) -> bool:
+        """Say whether we made this token for this host within the last hour."""
+        return _unsign(self._signer("form", host), token, FORM_LIFE_S) is not None
+
+    def _signer(self, purpose: str, host: str) -> TimestampSigner:
+        # Host, password and epoch are in the key, not in the cookie: changing one makes every
+        # older cookie worthless, and a cookie shows nothing that could be tried offline.
+        salt = "\n".join(("hearth-login", purpose, host, self._password, self._ledger.epoch))
+        return TimestampSigner(
+            self._secret, salt=salt, key_derivation="hmac", digest_method=hashlib.sha256
+        )
+
+
+def _unsign(signer: TimestampSigner, value: str, life_s: int) -> str | None:
+    try:
+        return signer.unsign(value.encode("utf-8", "surrogatepass"), max_age=life_s).decode()
+    except (BadData, UnicodeDecodeError):
+        return None

@@ -1,0 +1,112 @@
+"""Whatever is sent, the answer is one of ours; and no secret is in the log."""
+
+import logging
+import random
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+KEY = "webui-key-" + "0123456789" * 3
+PASSWORD = "correct horse battery staple"
+HEADERS = (
+    b"authorization",
+    b"cookie",
+    b"x-forwarded-host",
+    b"x-forwarded-for",
+    b"x-forwarded-uri",
+    b"x-forwarded-method",
+    b"accept",
+    b"origin",
+    b"sec-fetch-site",
+    b"content-type",
+    b"content-length",
+    b"host",
+)
+PIECES = (
+    b"home.lan",
+    b"llm.lan",
+    b"Bearer ",
+    b"__Host-hearth=",
+    b"GET",
+    b"text/html",
+    b"application/x-www-form-urlencoded",
+    b"https://",
+    b"/",
+    b"//[",
+    b"%00",
+    b"%ff%fe",
+    b"=;,.",
+    b'"\\303"',
+    b"\xff\x80",
+    b"\xc3\x28",
+    b"a.b.c",
+    b"-1",
+    b"A" * 9000,
+    b"::1%eth0",
+    b"10.0.0.1",
+    b" \t",
+)
+
+
+async def test_fuzz(door: Any) -> None:
+    dice = random.Random(2)  # noqa: S311 - repeatable on purpose
+    statuses: set[int] = set()
+    for _ in range(3000):
+        headers = [
+            (dice.choice(HEADERS), b"".join(dice.choices(PIECES, k=dice.randrange(4))))
+            for _ in range(dice.randrange(8))
+        ]
+        if dice.random() < 0.7:
+            headers.append((b"x-forwarded-host", dice.choice((b"home.lan", b"llm.lan"))))
+        path = dice.choice(("/check", "/hearth-login/", "/hearth-login/logout", "/x", "/health"))
+        url = f"{path}?next=" + quote(b"".join(dice.choices(PIECES, k=2)), safe="%/=;[")
+        method = dice.choice(("GET", "POST", "HEAD", "PUT"))
+        body = b"&".join(dice.choices(PIECES, k=3)) if method == "POST" else None
+        door.client.cookies.clear()
+        answer = await door.client.request(method, url, headers=headers, content=body)
+        statuses.add(answer.status_code)
+    # The fuzz reached the answers that matter, and never 204 or a session.
+    assert statuses <= {200, 302, 401, 403, 404, 405, 421, 429}
+    assert statuses >= {200, 302, 401, 403, 404, 405, 421}
+
+
+@pytest.mark.parametrize("cookie", ["", "a", ".", "..", "a.b.c", "\x00", "é.é.é", "x" * 20000])
+async def test_garbled_cookie_is_none(door: Any, cookie: str) -> None:
+    value = f"__Host-hearth={cookie}".encode()
+    headers = [(b"x-forwarded-host", b"home.lan"), (b"cookie", value)]
+    assert (await door.client.get("/check", headers=headers)).status_code == 401
+
+
+async def test_form_too_long_or_of_another_kind_is_refused(door: Any) -> None:
+    form = {"token": await door.token(), "password": PASSWORD, "more": "x" * 9000}
+    assert (await door.post(form)).status_code == 403
+    headers = {"X-Forwarded-Host": "home.lan", "Origin": "https://home.lan"}
+    answer = await door.client.post("/hearth-login/", json=form, headers=headers)
+    assert answer.status_code == 403
+
+
+async def test_log_names_consumer_site_and_status_and_no_secret(door: Any, caplog: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    await door.check(key=KEY, uri="/v1?secret-in-the-path")
+    await door.check(key="a-wrong-key-all-the-same")
+    await door.check("evil\nsite=home.lan", key=KEY)
+    await door.sign_in("a-wrong-password")
+    cookie = (await door.sign_in()).headers["set-cookie"].split(";")[0].partition("=")[2]
+    await door.check("home.lan")
+    log = [r.getMessage() for r in caplog.records if r.name == "hearth_login"]
+    assert log == [
+        "check site=llm.lan consumer=webui client=10.0.0.7 status=204",
+        "check site=llm.lan consumer=- client=10.0.0.7 status=401",
+        "check site=- consumer=- client=10.0.0.7 status=421",
+        "sign-in site=home.lan client=10.0.0.7 status=403",
+        "sign-in site=home.lan client=10.0.0.7 status=303",
+        "check site=home.lan consumer=- client=10.0.0.7 status=204",
+    ]
+    for secret in (KEY, "a-wrong", PASSWORD, cookie, "secret-in-the-path"):
+        assert secret not in caplog.text
+
+
+async def test_health(door: Any) -> None:
+    answer = await door.client.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
