@@ -1,0 +1,71 @@
+"""The inventory that Ansible sees, worked out from the catalogue: no host is written twice."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+name: house
+short_description: Hosts and variables from Hearth's catalogue
+description: Takes inventory/machines.yml as its source, reads the whole folder beside it, and
+  refuses it with every problem at once. Gives the machine, one host per instance, and `house`.
+author: Hearth
+options:
+  plugin:
+    description: Not needed; the file's name says it.
+    type: str
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.inventory.data import InventoryData
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.inventory import BaseInventoryPlugin
+from hearth.catalogue import CatalogueError, derive, load
+from hearth.project import current
+from hearth.secrets import SecretsError
+
+
+class InventoryModule(BaseInventoryPlugin):
+    """One machine, its instances, and the variable `house`."""
+
+    NAME = "house"
+
+    def verify_file(self, path: str) -> bool:
+        """Say whether this is the catalogue's folder."""
+        return Path(path).name == "machines.yml"
+
+    def parse(
+        self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True
+    ) -> None:
+        """Read the catalogue and add its hosts."""
+        super().parse(inventory, loader, path, cache)
+        try:
+            catalogue = load(Path(path).parent)
+            house = derive(catalogue, frozenset(current().vault.names())).as_vars()
+        except (CatalogueError, SecretsError) as error:
+            raise AnsibleParserError(str(error)) from error
+        self._add(house)
+
+    def _add(self, house: dict[str, Any]) -> None:
+        inventory = self.inventory
+        inventory.set_variable("all", "house", house)
+        machine = house["machine"]["name"]
+        for group in ("machines", "instances"):
+            inventory.add_group(group)
+        inventory.add_host("localhost")
+        inventory.add_host(machine, "machines")
+        for name in ("localhost", machine):
+            # The modules that describe the machine use Hearth's own package.
+            inventory.set_variable(name, "ansible_connection", "local")
+            inventory.set_variable(name, "ansible_python_interpreter", sys.executable)
+        for service in house["services"].values():
+            if service["runtime"] == "external":
+                continue
+            host = service["instance"]
+            inventory.add_host(host, "instances")
+            inventory.set_variable(host, "ansible_connection", "incus_api")
+            inventory.set_variable(host, "ansible_python_interpreter", "/usr/bin/python3")
+            inventory.set_variable(host, "service", service)
+            inventory.set_variable(host, "service_machine", machine)
