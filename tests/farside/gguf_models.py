@@ -9,11 +9,14 @@ words, never empty, and it ends by itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
+import numpy.typing as npt
 
 from tests.farside.gguf_tensors import Weights, add, ones, zeros
 from tests.farside.gguf_words import END, MARKS, STOPS, sentence_pieces, word_pieces
@@ -94,7 +97,7 @@ def _add_text_tensors(writer: gguf.GGUFWriter, weights: Weights, shape: TextShap
     embedding[marks, MARK_COLUMN] = carried(width)
     add(writer, {"token_embd.weight": embedding.astype(np.float16)})
     for block in range(shape.blocks):
-        tensors = {
+        tensors: dict[str, npt.NDArray[Any]] = {
             "attn_norm.weight": ones(width),
             "attn_q.weight": weights.matrix(width, width),
             "attn_k.weight": weights.matrix(width, width),
@@ -123,12 +126,13 @@ def _add_text_tensors(writer: gguf.GGUFWriter, weights: Weights, shape: TextShap
 
 def carried(width: int) -> float:
     """Return the value of the columns that pass through: enough to stand out, not to drown all."""
-    return 0.75 * width**0.5
+    return 0.75 * math.sqrt(width)
 
 
 def arriving(width: int, blocks: int) -> float:
     """Return about what such a value is after the last norm, which brings the mean power to one."""
-    return float(carried(width) / (carried(width) ** 2 / width + 1 + 0.2 * blocks) ** 0.5)
+    power = carried(width) ** 2 / width + 1 + 0.2 * blocks
+    return carried(width) / math.sqrt(power)
 
 
 def write_embedding(path: Path, name: str, shape: EmbeddingShape) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import gguf
 
-WORDS = """
+_TEXT = """
 the a of and to in is it that for on with as was at by this from be are or an not but they we you
 all can her his has had one our out so up what when who which will there their them then these some
 into only other new two three first last more most very much many such no nor yes here where how why
@@ -20,7 +20,7 @@ good kind brave gentle clear simple strange silver golden green blue red white b
 make take give find keep hold carry bring build open close turn move walk run stand sit sleep wake
 speak listen hear see look watch think know learn teach read write count answer ask tell say call
 begin end grow fall rise shine burn freeze float sing laugh wait help hope four five six seven
-""".split()
+"""
 MARKS = list(".,;:!?")
 STOPS = list(".!?")
 END = 2
@@ -38,7 +38,7 @@ class Vocabulary:
 
 def unique_words() -> list[str]:
     """Return the words without repetition, in their order."""
-    return list(dict.fromkeys(WORDS))
+    return list(dict.fromkeys(_TEXT.split()))
 
 
 def sentence_pieces() -> Vocabulary:

@@ -67,9 +67,9 @@ def build(cache: Path) -> Path:
     target = archive_path(cache)
     if target.exists():
         return target
-    for program, package in NEEDED_PROGRAMS.items():
-        if shutil.which(program) is None:
-            raise FarsideError(f"{program} is missing for Ollama: apt-get install {package}")
+    for tool, package in NEEDED_PROGRAMS.items():
+        if shutil.which(tool) is None:
+            raise FarsideError(f"{tool} is missing for Ollama: apt-get install {package}")
     target.parent.mkdir(parents=True, exist_ok=True)
     # On the cache's own file system: /tmp may be small, and the rename at the end must be one.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:

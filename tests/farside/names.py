@@ -1,0 +1,9 @@
+"""The host names that the far side plays, and where the real servers keep what it serves."""
+
+GITHUB = "github.com"
+GITHUB_ASSETS = "release-assets.githubusercontent.com"
+REGISTRY = "registry.ollama.ai"
+# Ollama's registry keeps blobs at Cloudflare and sends each GET of one there.
+REGISTRY_BLOBS = "dd20bb891979d25aebc8bec07b2b3bbc.r2.cloudflarestorage.com"
+
+ALL = (GITHUB, GITHUB_ASSETS, REGISTRY, REGISTRY_BLOBS)
