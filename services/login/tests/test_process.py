@@ -1,6 +1,5 @@
 """The program itself, as systemd starts and ends it."""
 
-import json
 import os
 import signal
 import socket
@@ -10,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 PACKAGE = Path(__file__).parent.parent
@@ -73,9 +73,8 @@ def test_it_serves_survives_garbage_and_ends_at_once(
     running: tuple[subprocess.Popen[bytes], int], folder: Path
 ) -> None:
     process, port = running
-    assert json.loads(ask(port, b"GET /health HTTP/1.0\r\n\r\n").rpartition(b"\n")[2]) == {
-        "status": "ok"
-    }
+    health = httpx.get(f"http://127.0.0.1:{port}/health")
+    assert (health.status_code, health.json()) == (200, {"status": "ok"})
     assert ask(port, check(f"Authorization: Bearer {KEY}")).startswith(b"HTTP/1.1 204")
     upgrade = check(f"Authorization: Bearer {KEY}", "Connection: Upgrade", "Upgrade: websocket")
     assert ask(port, upgrade).startswith(b"HTTP/1.1 204")
