@@ -88,3 +88,8 @@ def is_host(text: str) -> bool:
 def hyphens(name: str) -> str:
     """Turn a snake_case name into the word used for units, instances and DNS."""
     return name.replace("_", "-")
+
+
+def alternatives(need: str) -> list[str]:
+    """Split the need `a | b` into its names."""
+    return [name.strip() for name in need.split("|")]

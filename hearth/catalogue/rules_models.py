@@ -1,0 +1,135 @@
+"""Rules about models, who serves them, their aliases, and who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hearth.catalogue import schema
+from hearth.catalogue.records import Catalogue
+from hearth.catalogue.words import SNAKE, Problem, alternatives, suggest
+
+
+def providers(catalogue: Catalogue) -> Iterator[Problem]:
+    """A provider is a service here, or a host outside with a key."""
+    known = catalogue.known("services")
+    for name, record in catalogue.providers.items():
+        key = ("providers", name)
+        if bool(record.service) == bool(record.host):
+            if not catalogue.written(*key, "host"):
+                text = f"{name} has neither service nor host; write e.g. host: api.example.org"
+                yield catalogue.problem(key, text)
+            elif record.host:
+                text = f"{name} has a service and a host; keep service here, host for the cloud"
+                yield catalogue.problem((*key, "host"), text)
+        if record.service and record.service not in known:
+            text = f"{name}.service names no service {record.service}; "
+            text += suggest(record.service, known)
+            yield catalogue.problem((*key, "service"), text)
+        if record.host and not record.secret and not catalogue.written(*key, "secret"):
+            text = f"{name} has a host and no secret; write e.g. secret: {name}_api_key"
+            yield catalogue.problem(key, text)
+        if record.secret and not SNAKE.fullmatch(record.secret):
+            text = f"{name}.secret {record.secret} is not snake_case; write e.g. {name}_api_key"
+            yield catalogue.problem((*key, "secret"), text)
+
+
+def models(catalogue: Catalogue) -> Iterator[Problem]:
+    """A model has a provider, a size where it is pulled, and no twin."""
+    known = catalogue.known("providers")
+    owners: dict[tuple[str, str], str] = {}
+    for name, record in catalogue.models.items():
+        key = ("models", name)
+        if record.provider not in known:
+            text = f"{name}.provider names no provider {record.provider}; "
+            yield catalogue.problem((*key, "provider"), text + suggest(record.provider, known))
+        provider = catalogue.providers.get(record.provider)
+        if provider and provider.service:
+            if record.download is None and not catalogue.written(*key, "download"):
+                text = f"{name}.download is missing; write its size, e.g. download: 3.4GB"
+                yield catalogue.problem(key, text)
+        elif provider and record.download:
+            text = f"{name}.download has no use in the cloud; leave it out"
+            yield catalogue.problem((*key, "download"), text)
+        identity = (record.provider, (record.id or name).removesuffix(":latest"))
+        if identity in owners:
+            first = owners[identity]
+            where = catalogue.at("models", first)
+            text = f"{name} is the same model as {first} ({where}); keep one of them"
+            yield catalogue.problem(key, text)
+        owners.setdefault(identity, name)
+
+
+def aliases(catalogue: Catalogue) -> Iterator[Problem]:
+    """An alias has models as members, each once, of one kind, one of which can ever answer."""
+    for name, record in catalogue.aliases.items():
+        if name in catalogue.known("models"):
+            where = catalogue.at("models", name)
+            text = f"{name} is also a model's name ({where}); choose another name"
+            yield catalogue.problem(("aliases", name), text)
+        yield from _members(catalogue, name, record)
+        yield from _kinds(catalogue, name, record)
+        if record.member_s > record.total_s:
+            text = (
+                f"{name}.member_s {record.member_s:g} is longer than total_s "
+                f"{record.total_s:g}; make total_s at least {record.member_s:g}"
+            )
+            yield catalogue.problem(("aliases", name, "member_s"), text)
+
+
+def _members(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:
+    known = catalogue.known("models")
+    for index, member in enumerate(record.members):
+        key = ("aliases", name, "members", index)
+        if member in record.members[:index]:
+            yield catalogue.problem(key, f"{name}.members has {member} twice; keep the first")
+        elif member in known:
+            continue
+        elif member in catalogue.known("aliases"):
+            text = f"{name}.members {member} is an alias; write the models behind it"
+            yield catalogue.problem(key, text)
+        else:
+            text = f"{name}.members names no model {member}; {suggest(member, known)}"
+            yield catalogue.problem(key, text)
+
+
+def _kinds(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:
+    found = {m: catalogue.models[m] for m in record.members if m in catalogue.models}
+    kinds = {model.kind == "embed" for model in found.values()}
+    if len(kinds) > 1:
+        text = f"{name}.members mixes models that embed with models that answer; make two aliases"
+        yield catalogue.problem(("aliases", name, "members"), text)
+    served = [catalogue.providers.get(model.provider) for model in found.values()]
+    only_cloud = all(provider and provider.host for provider in served)
+    if len(found) == len(record.members) and only_cloud and not record.cloud:
+        text = f"{name} has members in the cloud only and forbids it; write cloud: true or add one"
+        yield catalogue.problem(("aliases", name, "members"), text)
+
+
+def routes(catalogue: Catalogue) -> Iterator[Problem]:
+    """The service that carries requests to models needs those that serve them."""
+    serving = {p.service: name for name, p in catalogue.providers.items() if p.service}
+    for name, record in catalogue.services.items():
+        if not record.routes_models or not record.present or not record.enabled:
+            continue
+        needed = {option for need in record.needs for option in alternatives(need)}
+        for service, provider in serving.items():
+            target = catalogue.services.get(service)
+            if target and target.present and target.enabled and service not in needed:
+                where = catalogue.at("providers", provider)
+                text = f"{name} routes to provider {provider} ({where}); add {service} to its needs"
+                yield catalogue.problem(("services", name, "needs"), text)
+
+
+def consumers(catalogue: Catalogue) -> Iterator[Problem]:
+    """A key opens services and models that exist."""
+    services = [*catalogue.known("services"), *catalogue.known("parts")]
+    names = [*catalogue.known("aliases"), *catalogue.known("models")]
+    for name, record in catalogue.consumers.items():
+        for index, service in enumerate(record.services):
+            if service not in services:
+                text = f"{name}.services names no service {service}; {suggest(service, services)}"
+                yield catalogue.problem(("consumers", name, "services", index), text)
+        for index, model in enumerate(record.models if record.models != "all" else ()):
+            if model not in names:
+                text = f"{name}.models names no alias or model {model}; {suggest(model, names)}"
+                yield catalogue.problem(("consumers", name, "models", index), text)

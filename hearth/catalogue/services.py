@@ -1,0 +1,118 @@
+"""Work one service or part of the catalogue out: its names, URL, limits, folders and sites."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from hearth.catalogue import house, schema, words
+
+LOOPBACK = "127.0.0.1"
+
+
+def _limits(record: schema.Limits) -> house.Limits:
+    percent = words.PERCENT.fullmatch(record.memory or "")
+    exact = record.memory is not None and percent is None
+    return house.Limits(
+        memory=record.memory,
+        memory_bytes=words.size_bytes(record.memory) if exact and record.memory else None,
+        memory_percent=int(percent[1]) if percent else None,
+        cpus=record.cpus,
+        tasks=record.tasks,
+    )
+
+
+def _volumes(instance: str, record: schema.Service) -> tuple[house.Volume, ...]:
+    return tuple(
+        house.Volume(
+            name=instance + item.path.replace("/", "-"),
+            path=item.path,
+            copy=item.copy_as,
+            from_folder=item.from_folder,
+        )
+        for item in record.data
+    )
+
+
+def _sites(
+    machine: house.Machine, owner: str, url: str | None, record: schema.Service | schema.Part
+) -> tuple[house.Site, ...]:
+    return tuple(
+        house.Site(
+            name=label,
+            fqdn=f"{label}.{machine.domain}",
+            auth=site.auth,
+            paths=tuple(site.paths),
+            service=owner,
+            upstream=None if site.files or not url else upstream(url),
+            upstream_url=None if site.files else url,
+            files=site.files,
+        )
+        for label, site in record.publish.items()
+    )
+
+
+def upstream(url: str) -> str:
+    """Give host:port of a URL, with the scheme's port where none is written."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+
+
+def derive_service(
+    machine: house.Machine, name: str, record: schema.Service, needs: tuple[str, ...], order: int
+) -> house.Service:
+    """Work out one service; of an external one only what can be true of somebody else's server."""
+    here = record.runtime != "external"
+    url = f"http://{record.address}:{record.port}" if here else str(record.url)
+    instance = words.hyphens(name)
+    return house.Service(
+        name=name,
+        role=record.role or name,
+        summary=record.summary,
+        enabled=record.enabled,
+        on=record.on or machine.name,
+        runtime=record.runtime,
+        instance=instance,
+        unit=f"{instance}.service",
+        host_name=f"to-{instance}",
+        image=record.image,
+        packages=tuple(record.packages) if here else (),
+        sources=tuple(record.sources) if here else (),
+        address=record.address if here else None,
+        port=record.port if here else None,
+        metrics_port=record.metrics_port if here else None,
+        url=url,
+        paths=tuple(record.paths) if here else (),
+        needs=needs if here else (),
+        egress=tuple(record.egress) if here else (),
+        publish=_sites(machine, name, url, record),
+        publish_tcp={int(p): tuple(v) for p, v in record.publish_tcp.items()} if here else {},
+        health=house.Health(
+            record.health.path,
+            record.health.contains,
+            record.health.within_s,
+            record.health.ready_s,
+        ),
+        gpu=record.gpu if here else "none",
+        limits=_limits(record.limits if here else schema.Limits()),
+        volumes=_volumes(instance, record) if here else (),
+        secrets=dict(record.secrets),
+        scrapes=record.scrapes and here,
+        routes_models=record.routes_models and here,
+        start_order=order,
+    )
+
+
+def derive_part(machine: house.Machine, name: str, record: schema.Part) -> house.Part:
+    url = f"http://{LOOPBACK}:{record.port}" if record.port else None
+    return house.Part(
+        name=name,
+        role=record.role or name,
+        summary=record.summary,
+        # Debian brings units of the same names; ours stand beside them.
+        unit=f"hearth-{words.hyphens(name)}.service",
+        url=url,
+        port=record.port,
+        metrics_port=record.metrics_port,
+        publish=_sites(machine, name, url, record),
+        secrets=dict(record.secrets),
+    )

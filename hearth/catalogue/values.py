@@ -1,0 +1,141 @@
+"""Checks of single values; each answers with the value or says what to write instead."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from hearth.catalogue import words
+
+
+def address(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IPv4 address; write e.g. 10.140.30.11") from None
+
+
+def network(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Network(text))
+    except ValueError:
+        raise ValueError(f"{text!r} is not an IPv4 range; write e.g. 10.140.30.0/24") from None
+
+
+def auto_or_address(text: str) -> str:
+    return text if text == "auto" else address(text)
+
+
+def callers(text: str) -> str:
+    return network(text) if "/" in text else address(text)
+
+
+def absolute(text: str) -> str:
+    if not text.startswith("/") or text == "/" or ".." in text.split("/"):
+        raise ValueError(f"{text!r} is not an absolute folder; write e.g. /var/lib/name")
+    return text.rstrip("/")
+
+
+def route(text: str) -> str:
+    if not text.startswith("/") or "*" in text[:-1] or re.search(r"\s", text):
+        raise ValueError(f"{text!r} is not a path; start with / and use * only at the end")
+    return text
+
+
+def host(text: str) -> str:
+    if not words.is_host(text):
+        raise ValueError(f"{text!r} is not a host name; write only the name, e.g. example.org")
+    return text
+
+
+def domain(text: str) -> str:
+    labels = text.split(".")
+    if not all(words.LABEL.fullmatch(label) for label in labels):
+        raise ValueError(f"{text!r} is not a domain; write e.g. lan or home.arpa")
+    if labels[-1] == "local":
+        raise ValueError("'local' belongs to mDNS and phones never ask us; write e.g. lan")
+    return text
+
+
+def reach(text: str) -> str:
+    if text != "local" and not re.fullmatch(r"ssh://([\w.-]+@)?[\w.-]+(:\d+)?", text):
+        raise ValueError(f"{text!r} is no way to a machine; write local or ssh://user@host")
+    return text
+
+
+def size(text: str) -> str:
+    words.size_bytes(text)
+    return text
+
+
+def memory_limit(text: str) -> str:
+    percent = words.PERCENT.fullmatch(text)
+    if percent and 0 < int(percent[1]) <= 100:
+        return text
+    if percent or not words.SIZE.fullmatch(text):
+        raise ValueError(f"{text!r} is not a memory limit; write e.g. 8GiB or 60%")
+    return text
+
+
+def image(text: str) -> str:
+    if not re.fullmatch(r"[a-z]+/[a-z0-9.]+", text):
+        raise ValueError(f"{text!r} is not an image; write system/release, e.g. debian/13")
+    return text
+
+
+def package(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", text):
+        raise ValueError(f"{text!r} is not a Debian package; write its name only")
+    return text
+
+
+def http_url(text: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s?#]*)?", text):
+        raise ValueError(f"{text!r} is not a URL; write e.g. http://192.168.1.20:11434")
+    return text.rstrip("/")
+
+
+def source(text: str) -> str:
+    if not re.fullmatch(r"https://[^\s/]+/\S+|/\S+", text):
+        raise ValueError(f"{text!r} is no source; write https://… or the path of a local file")
+    return text
+
+
+def prefix(text: str) -> str:
+    if not re.fullmatch(r"(https?://[^\s/]+|)/(\S*/)?", text):
+        raise ValueError(f"{text!r} is no prefix; write https://…/ or /folder/, ending in /")
+    return text
+
+
+def sha256(text: str) -> str:
+    if text != "first-sight" and not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"{text!r} is no sha256; write 64 hex digits or first-sight")
+    return text
+
+
+def manifest(text: str) -> str:
+    if text != "first-sight" and not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        raise ValueError(f"{text!r} is no digest; write sha256:HEX or first-sight")
+    return text
+
+
+def enabled(value: object) -> bool | str:
+    if value is True or value is False or value == "auto":
+        return value
+    raise ValueError(f"{value!r} is not a choice; write true, false or auto")
+
+
+def upstream(value: object) -> str | list[str]:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return [address(item) for item in value]
+    raise ValueError("is neither auto nor a list of addresses; write e.g. [9.9.9.9]")
+
+
+def all_or_names(value: object) -> str | list[str]:
+    if value == "all":
+        return "all"
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return value
+    raise ValueError("is neither all nor a list of names; write e.g. [fast, coder]")
