@@ -79,10 +79,10 @@ def resolver_address(instances: str) -> str:
 def resolve_needs(record: schema.Service, on: Iterable[str]) -> tuple[str, ...]:
     """Choose the first alternative that is on for every need."""
     running = set(on)
-    chosen = (
-        next((n for n in words.alternatives(need) if n in running), None) for need in record.needs
-    )
-    return tuple(name for name in chosen if name)
+    chosen = []
+    for need in record.needs:
+        chosen += [name for name in words.alternatives(need) if name in running][:1]
+    return tuple(chosen)
 
 
 def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:

@@ -103,6 +103,7 @@ def derive_service(
 
 
 def derive_part(machine: house.Machine, name: str, record: schema.Part) -> house.Part:
+    """Work out one part of the machine."""
     url = f"http://{LOOPBACK}:{record.port}" if record.port else None
     return house.Part(
         name=name,

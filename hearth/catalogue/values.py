@@ -9,6 +9,7 @@ from hearth.catalogue import words
 
 
 def address(text: str) -> str:
+    """Accept an IPv4 address."""
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
@@ -16,6 +17,7 @@ def address(text: str) -> str:
 
 
 def network(text: str) -> str:
+    """Accept an IPv4 range."""
     try:
         return str(ipaddress.IPv4Network(text))
     except ValueError:
@@ -23,32 +25,38 @@ def network(text: str) -> str:
 
 
 def auto_or_address(text: str) -> str:
+    """Accept `auto` or an IPv4 address."""
     return text if text == "auto" else address(text)
 
 
 def callers(text: str) -> str:
+    """Accept an IPv4 address or range."""
     return network(text) if "/" in text else address(text)
 
 
 def absolute(text: str) -> str:
+    """Accept an absolute folder that is not the root."""
     if not text.startswith("/") or text == "/" or ".." in text.split("/"):
         raise ValueError(f"{text!r} is not an absolute folder; write e.g. /var/lib/name")
     return text.rstrip("/")
 
 
 def route(text: str) -> str:
+    """Accept a URL path, with `*` at its end at most."""
     if not text.startswith("/") or "*" in text[:-1] or re.search(r"\s", text):
         raise ValueError(f"{text!r} is not a path; start with / and use * only at the end")
     return text
 
 
 def host(text: str) -> str:
+    """Accept a host name: no address, URL or pattern."""
     if not words.is_host(text):
         raise ValueError(f"{text!r} is not a host name; write only the name, e.g. example.org")
     return text
 
 
 def domain(text: str) -> str:
+    """Accept a domain that every device would ask our resolver for."""
     labels = text.split(".")
     if not all(words.LABEL.fullmatch(label) for label in labels):
         raise ValueError(f"{text!r} is not a domain; write e.g. lan or home.arpa")
@@ -58,17 +66,20 @@ def domain(text: str) -> str:
 
 
 def reach(text: str) -> str:
+    """Accept `local` or an ssh URL."""
     if text != "local" and not re.fullmatch(r"ssh://([\w.-]+@)?[\w.-]+(:\d+)?", text):
         raise ValueError(f"{text!r} is no way to a machine; write local or ssh://user@host")
     return text
 
 
 def size(text: str) -> str:
+    """Accept a number with a unit."""
     words.size_bytes(text)
     return text
 
 
 def memory_limit(text: str) -> str:
+    """Accept a size or a share of the machine's memory."""
     percent = words.PERCENT.fullmatch(text)
     if percent and 0 < int(percent[1]) <= 100:
         return text
@@ -78,54 +89,63 @@ def memory_limit(text: str) -> str:
 
 
 def image(text: str) -> str:
+    """Accept a base image's name."""
     if not re.fullmatch(r"[a-z]+/[a-z0-9.]+", text):
         raise ValueError(f"{text!r} is not an image; write system/release, e.g. debian/13")
     return text
 
 
 def package(text: str) -> str:
+    """Accept a Debian package's name."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", text):
         raise ValueError(f"{text!r} is not a Debian package; write its name only")
     return text
 
 
 def http_url(text: str) -> str:
+    """Accept the URL of a server."""
     if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s?#]*)?", text):
         raise ValueError(f"{text!r} is not a URL; write e.g. http://192.168.1.20:11434")
     return text.rstrip("/")
 
 
 def source(text: str) -> str:
+    """Accept where a download comes from: https or a local file."""
     if not re.fullmatch(r"https://[^\s/]+/\S+|/\S+", text):
         raise ValueError(f"{text!r} is no source; write https://… or the path of a local file")
     return text
 
 
 def prefix(text: str) -> str:
+    """Accept the beginning of a URL or a folder, ending in `/`."""
     if not re.fullmatch(r"(https?://[^\s/]+|)/(\S*/)?", text):
         raise ValueError(f"{text!r} is no prefix; write https://…/ or /folder/, ending in /")
     return text
 
 
 def sha256(text: str) -> str:
+    """Accept a sha256 or `first-sight`."""
     if text != "first-sight" and not re.fullmatch(r"[0-9a-f]{64}", text):
         raise ValueError(f"{text!r} is no sha256; write 64 hex digits or first-sight")
     return text
 
 
 def manifest(text: str) -> str:
+    """Accept a registry manifest's digest or `first-sight`."""
     if text != "first-sight" and not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
         raise ValueError(f"{text!r} is no digest; write sha256:HEX or first-sight")
     return text
 
 
 def enabled(value: object) -> bool | str:
+    """Accept true, false or `auto`."""
     if value is True or value is False or value == "auto":
         return value
     raise ValueError(f"{value!r} is not a choice; write true, false or auto")
 
 
 def upstream(value: object) -> str | list[str]:
+    """Accept `auto` or a list of IPv4 addresses."""
     if value == "auto":
         return "auto"
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
@@ -134,6 +154,7 @@ def upstream(value: object) -> str | list[str]:
 
 
 def all_or_names(value: object) -> str | list[str]:
+    """Accept `all` or a list of names."""
     if value == "all":
         return "all"
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
