@@ -1,0 +1,123 @@
+"""Disks of fixed size: btrfs on a sparse file, the root a subvolume, saved states snapshots."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hearth.lab.command import call
+
+SAVED = "saved"
+
+
+def make(file: Path, size_bytes: int) -> None:
+    """Make a sparse file of this size with an empty btrfs on it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with file.open("wb") as handle:
+        handle.truncate(size_bytes)
+    call(["mkfs.btrfs", "--quiet", "--metadata", "single", "--data", "single", str(file)])
+
+
+def copy(source: Path, target: Path, size_bytes: int) -> None:
+    """Copy a disk sparsely, give it an identity of its own, and its size."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    call(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], timeout_s=300)
+    # The kernel takes two disks with one btrfs identity for halves of the same.
+    call(["btrfstune", "-f", "-m", str(target)])
+    with target.open("r+b") as handle:
+        handle.truncate(max(size_bytes, source.stat().st_size))
+
+
+def attach(file: Path, mount: Path) -> None:
+    """Mount a disk file and let its file system fill it; nothing happens if it is mounted."""
+    mount.mkdir(parents=True, exist_ok=True)
+    if mount in mounts_under(mount):
+        return
+    # `-o loop` sets autoclear: the loop device goes with the mount, also after a kill.
+    call(["mount", "-t", "btrfs", "-o", "loop,noatime,discard=async", str(file), str(mount)])
+    call(["btrfs", "filesystem", "resize", "max", str(mount)])
+
+
+def detach(folder: Path) -> None:
+    """Unmount all that is mounted below a folder and free the loop devices of its files."""
+    for mount in reversed(mounts_under(folder)):
+        # Lazily: a process of somebody's that stands in there must not keep the name taken.
+        if call(["umount", str(mount)], check=False).returncode != 0:
+            call(["umount", "--lazy", str(mount)], check=False)
+    for device in loops_of(folder):
+        call(["losetup", "--detach", device], check=False)
+
+
+def mounts_under(folder: Path) -> list[Path]:
+    """Mount points at or below a folder, outer ones first."""
+    return parse_mounts(Path("/proc/self/mountinfo").read_text(), folder)
+
+
+def parse_mounts(mountinfo: str, folder: Path) -> list[Path]:
+    """The mount points of a mountinfo text that lie at or below `folder`, in mount order."""
+    points = (line.split()[4] for line in mountinfo.splitlines() if line)
+    paths = (Path(point.encode().decode("unicode_escape")) for point in points)
+    return [path for path in paths if path == folder or folder in path.parents]
+
+
+def loops_of(folder: Path) -> list[str]:
+    """Loop devices whose file lies (or lay) below a folder."""
+    listing = call(["losetup", "--list", "--noheadings", "--raw", "-O", "NAME,BACK-FILE"]).stdout
+    rows = (line.split(" ", 1) for line in listing.splitlines())
+    return [row[0] for row in rows if len(row) == 2 and row[1].startswith(f"{folder}/")]
+
+
+def make_subvolume(path: Path) -> None:
+    """Make an empty subvolume."""
+    call(["btrfs", "subvolume", "create", str(path)])
+
+
+def snapshot(source: Path, target: Path) -> None:
+    """Copy a subvolume with every subvolume inside it, in no time, writable."""
+    call(["btrfs", "subvolume", "snapshot", str(source), str(target)])
+    # A snapshot shows the subvolumes inside as empty folders (Incus and Podman may make some).
+    for inner in nested(source):
+        place = target / inner
+        if place.is_dir():
+            place.rmdir()
+        call(["btrfs", "subvolume", "snapshot", str(source / inner), str(place)])
+
+
+def remove(path: Path) -> None:
+    """Delete a subvolume with every subvolume inside it."""
+    for inner in reversed(nested(path)):
+        call(["btrfs", "subvolume", "delete", str(path / inner)])
+    call(["btrfs", "subvolume", "delete", str(path)])
+
+
+def nested(path: Path) -> list[Path]:
+    """Subvolumes inside a subvolume, relative to it, outer ones first."""
+    listing = call(["btrfs", "subvolume", "list", str(path)]).stdout
+    inside = call(["btrfs", "subvolume", "show", str(path)]).stdout.splitlines()[0].strip()
+    return parse_nested(listing, inside)
+
+
+def parse_nested(listing: str, inside: str) -> list[Path]:
+    """The paths below `inside` in the output of `btrfs subvolume list`, relative to it."""
+    paths = [line.split(" path ", 1)[1] for line in listing.splitlines() if " path " in line]
+    below = [Path(path).relative_to(inside) for path in paths if path.startswith(f"{inside}/")]
+    return sorted(below, key=lambda path: len(path.parts))
+
+
+def saved(mount: Path) -> list[str]:
+    """Tags saved on a mounted disk."""
+    folder = mount / SAVED
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+
+def used_bytes(file: Path) -> int:
+    """What a sparse file really takes."""
+    return file.stat().st_blocks * 512 if file.exists() else 0
+
+
+def erase(folder: Path) -> None:
+    """Remove a folder after everything mounted in it."""
+    detach(folder)
+    if not mounts_under(folder):
+        shutil.rmtree(folder, ignore_errors=True)
