@@ -4,6 +4,16 @@ from hearth.catalogue.derive import derive
 from hearth.catalogue.house import House
 from hearth.catalogue.load import load
 from hearth.catalogue.records import Catalogue
+from hearth.catalogue.services import memory_shortage
 from hearth.catalogue.words import CatalogueError, Problem, suggest
 
-__all__ = ["Catalogue", "CatalogueError", "House", "Problem", "derive", "load", "suggest"]
+__all__ = [
+    "Catalogue",
+    "CatalogueError",
+    "House",
+    "Problem",
+    "derive",
+    "load",
+    "memory_shortage",
+    "suggest",
+]

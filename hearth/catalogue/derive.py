@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hearth.catalogue import house, schema, words
-from hearth.catalogue.models import cloud_hosts, derive_aliases, derive_models
+from hearth.catalogue.models import cloud_hosts, derive_aliases, derive_models, provider_secrets
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.services import derive_part, derive_service
 from hearth.catalogue.wires import egress, flows, forbidden, published_ports
@@ -37,11 +37,8 @@ def derive(
         for name in sorted(on, key=lambda name: (order[name], list(on).index(name)))
     }
     models = derive_models(catalogue, {n: s.url for n, s in services.items()}, given_secrets)
-    aliases = derive_aliases(catalogue, models, given_secrets)
-    services = {
-        name: _with_models(catalogue, service, cloud_hosts(aliases, models))
-        for name, service in services.items()
-    }
+    aliases = derive_aliases(catalogue, models)
+    services = {name: _with_models(service, models) for name, service in services.items()}
     parts = {name: derive_part(machine, name, record) for name, record in catalogue.parts.items()}
     allowed = flows(services)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
@@ -115,15 +112,14 @@ def _machine(name: str, record: schema.Machine) -> house.Machine:
     )
 
 
-def _with_models(catalogue: Catalogue, service: house.Service, hosts: list[str]) -> house.Service:
-    """Give the service that routes models its way out and the keys: only what is usable."""
+def _with_models(service: house.Service, models: Mapping[str, house.Model]) -> house.Service:
+    """Give the service that routes models its way out and its keys: for usable models only."""
     if not service.routes_models:
         return service
-    usable = {p.secret for p in catalogue.providers.values() if p.secret and p.host in hosts}
     return replace(
         service,
-        egress=tuple(dict.fromkeys((*service.egress, *hosts))),
-        secrets={**service.secrets, **dict.fromkeys(sorted(usable), "given")},
+        egress=tuple(dict.fromkeys((*service.egress, *cloud_hosts(models)))),
+        secrets={**service.secrets, **dict.fromkeys(provider_secrets(models), "given")},
     )
 
 

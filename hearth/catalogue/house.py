@@ -142,7 +142,11 @@ class Egress:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model; `usable` says whether a request could be served, `reason` why not."""
+    """One model; `usable` says whether a request could be served, `reason` why not.
+
+    A `local` model is served by a service of this house; if it is also `pulled`, by one that
+    Hearth runs and may load models into.
+    """
 
     name: str
     id: str
@@ -151,6 +155,7 @@ class Model:
     provider: str
     litellm: str
     local: bool
+    pulled: bool
     service: str | None
     url: str | None
     host: str | None

@@ -20,27 +20,28 @@ def derive_models(
 
 
 def derive_aliases(
-    catalogue: Catalogue, models: Mapping[str, house.Model], given_secrets: frozenset[str]
+    catalogue: Catalogue, models: Mapping[str, house.Model]
 ) -> dict[str, house.Alias]:
     """Work out every alias: members that can answer, in order, and those left out."""
-    return {
-        name: _alias(catalogue, name, record, models, given_secrets)
-        for name, record in catalogue.aliases.items()
-    }
+    return {name: _alias(name, record, models) for name, record in catalogue.aliases.items()}
 
 
-def cloud_hosts(aliases: Mapping[str, house.Alias], models: Mapping[str, house.Model]) -> list[str]:
-    """List the hosts of the cloud members that some alias uses: all the egress there is."""
-    used = {member for alias in aliases.values() for member in alias.members}
-    return sorted({host for name in used if (host := models[name].host)})
+def cloud_hosts(models: Mapping[str, house.Model]) -> list[str]:
+    """List the hosts of the usable cloud models: all the way out there is for requests."""
+    return sorted({model.host for model in models.values() if model.usable and model.host})
+
+
+def provider_secrets(models: Mapping[str, house.Model]) -> list[str]:
+    """List the keys that usable models need."""
+    return sorted({model.secret for model in models.values() if model.usable and model.secret})
 
 
 def _why_not(
     provider: schema.Provider, urls: Mapping[str, str], given_secrets: frozenset[str]
 ) -> str | None:
     """Say why no model of this provider can answer, or None."""
-    if provider.service:
-        return None if provider.service in urls else f"service {provider.service} is off"
+    if provider.service and provider.service not in urls:
+        return f"service {provider.service} is off"
     if provider.secret and provider.secret not in given_secrets:
         return f"no key; set it with: hearth secret set {provider.secret}"
     return None
@@ -53,6 +54,7 @@ def _model(
     provider = catalogue.providers[record.provider]
     reason = _why_not(provider, urls, given_secrets)
     local = provider.service is not None
+    service = catalogue.services.get(provider.service or "")
     if reason is None and not local and not _allowed_somewhere(catalogue, name):
         reason = "no alias that allows the cloud has it as a member"
     download = size_bytes(record.download) if record.download else None
@@ -68,6 +70,7 @@ def _model(
         provider=record.provider,
         litellm=provider.litellm or record.provider,
         local=local,
+        pulled=service is not None and service.runtime != "external",
         service=provider.service,
         url=urls.get(provider.service or ""),
         host=provider.host,
@@ -84,13 +87,7 @@ def _allowed_somewhere(catalogue: Catalogue, model: str) -> bool:
     return any(alias.cloud and model in alias.members for alias in catalogue.aliases.values())
 
 
-def _alias(
-    catalogue: Catalogue,
-    name: str,
-    record: schema.Alias,
-    models: Mapping[str, house.Model],
-    given_secrets: frozenset[str],
-) -> house.Alias:
+def _alias(name: str, record: schema.Alias, models: Mapping[str, house.Model]) -> house.Alias:
     members: list[str] = []
     dropped: list[house.Dropped] = []
     for member in record.members:

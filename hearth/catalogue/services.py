@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from hearth.catalogue import house, schema, words
@@ -62,7 +63,7 @@ def derive_service(
 ) -> house.Service:
     """Work out one service; of an external one only what can be true of somebody else's server."""
     here = record.runtime != "external"
-    url = f"http://{record.address}:{record.port}" if here else str(record.url)
+    url = f"http://{record.address}:{record.port}" if here else record.url or ""
     instance = words.hyphens(name)
     return house.Service(
         name=name,
@@ -116,4 +117,21 @@ def derive_part(machine: house.Machine, name: str, record: schema.Part) -> house
         metrics_port=record.metrics_port,
         publish=_sites(machine, name, url, record),
         secrets=dict(record.secrets),
+    )
+
+
+def memory_shortage(services: Iterable[house.Service], machine_bytes: int) -> str | None:
+    """Say in one line when the memory limits add up to more than the machine has, or None."""
+    asked = {
+        service.name: service.limits.memory_bytes
+        or machine_bytes * (service.limits.memory_percent or 0) // 100
+        for service in services
+    }
+    if sum(asked.values()) <= machine_bytes:
+        return None
+    gib = 2**30
+    parts = " + ".join(f"{name} {size / gib:.1f}" for name, size in asked.items() if size)
+    return (
+        f"limits.memory adds up to {sum(asked.values()) / gib:.1f} GiB ({parts}), and this machine "
+        f"has {machine_bytes / gib:.1f} GiB; lower one in inventory/local/services.yml"
     )
