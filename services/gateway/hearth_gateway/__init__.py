@@ -1,0 +1,1 @@
+"""LiteLLM behind the house's keys, names and deadlines."""

@@ -1,0 +1,81 @@
+"""Run LiteLLM's proxy behind our front."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hearth_gateway import custom_auth
+from hearth_gateway.front import Front
+from hearth_gateway.settings import GatewayError, export_secrets, load_house
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve until told to stop; 2 when the configuration cannot be used."""
+    parser = argparse.ArgumentParser(prog="hearth_gateway", description=__doc__)
+    parser.add_argument("--config", type=Path, default=Path("/etc/litellm/config.yaml"))
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=4000)
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
+    logging.getLogger("hearth_gateway").setLevel(logging.INFO)
+    try:
+        app = build(chosen.config, _credentials())
+    except GatewayError as error:
+        print(f"hearth_gateway: {error}", file=sys.stderr)
+        return 2
+    import uvicorn
+
+    # h11 and uvloop are in the lock. Access lines are ours: they name consumer and member.
+    uvicorn.run(
+        app,
+        host=chosen.host,
+        port=chosen.port,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    return 0
+
+
+def build(config: Path, credentials: Path) -> Front:
+    """Return the whole gateway as one ASGI app; LiteLLM is imported here and not before."""
+    if not config.is_file():
+        raise GatewayError(f"{config}: no such file")
+    house = load_house(config.parent, credentials)
+    export_secrets(credentials)
+    custom_auth.install(house)
+    return Front(_litellm(config), house)
+
+
+def _credentials() -> Path:
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    if not folder:
+        raise GatewayError("CREDENTIALS_DIRECTORY: not set; start me as a systemd service")
+    return Path(folder)
+
+
+def _litellm(config: Path) -> Any:
+    # Prices and other lists come with the package; without these they come from the internet.
+    lists = "MODEL_COST_MAP ANTHROPIC_BETA_HEADERS BLOG_POSTS POLICY_TEMPLATES AUTOROUTER_PRESETS"
+    os.environ.update({f"LITELLM_LOCAL_{name}": "True" for name in lists.split()})
+    os.environ.update(
+        CONFIG_FILE_PATH=str(config),
+        DISABLE_ADMIN_UI="True",
+        LITELLM_LOG="ERROR",
+        LITELLM_MODE="PRODUCTION",  # in any other it reads whatever .env file it finds
+        NO_DOCS="True",
+        NO_REDOC="True",
+    )
+    from litellm.proxy.proxy_server import app
+
+    return app
+
+
+if __name__ == "__main__":
+    sys.exit(main())

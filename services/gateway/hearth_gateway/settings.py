@@ -1,0 +1,125 @@
+"""Who may call which names, and what stands behind each name: read once, at the start."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# LiteLLM reads secrets from its environment only; ours comes from files and ends in this process.
+CONSUMER_KEYS = "consumer_keys"
+
+
+class GatewayError(Exception):
+    """One line that says what is wrong with a file of the gateway, and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What may stand in `model`: an alias or a model, its members in order, its deadlines."""
+
+    name: str
+    members: tuple[str, ...]
+    member_s: float
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Who holds a key, and which names it opens."""
+
+    name: str
+    digest: bytes
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """All names and all consumers."""
+
+    names: Mapping[str, Name]
+    consumers: tuple[Consumer, ...]
+
+    def consumer(self, key: str) -> Consumer | None:
+        """Find whose key this is, in a time that does not depend on the key."""
+        digest = _digest(key)
+        found: Consumer | None = None
+        # No early end: the time must not tell which consumer's key was compared last.
+        for consumer in self.consumers:
+            if hmac.compare_digest(consumer.digest, digest):
+                found = consumer
+        return found
+
+
+def load_house(folder: Path, credentials: Path) -> House:
+    """Read `aliases.json` and `consumers.json` in `folder` and the keys in `credentials`.
+
+    Raises `GatewayError` for what is missing or has another shape.
+    """
+    names = {
+        name: _name(name, record, folder / "aliases.json")
+        for name, record in _mapping(folder / "aliases.json").items()
+    }
+    records = _mapping(folder / "consumers.json")
+    keys = _mapping(credentials / CONSUMER_KEYS)
+    for consumer in records:
+        if not isinstance(keys.get(consumer), str) or not keys[consumer]:
+            raise GatewayError(f"{credentials / CONSUMER_KEYS}: no key for consumer {consumer}")
+    return House(
+        names,
+        tuple(
+            Consumer(name, _digest(keys[name]), _opened(record, names))
+            for name, record in records.items()
+        ),
+    )
+
+
+def export_secrets(credentials: Path, environment: dict[str, str] | None = None) -> list[str]:
+    """Set one environment variable of this process for each credential file but the keys.
+
+    `openrouter_api_key` becomes OPENROUTER_API_KEY, which LiteLLM's `os.environ/...` reads. The
+    variable exists in this process only: systemd, `ps` and /proc/PID/environ never hold it.
+    """
+    target = os.environ if environment is None else environment
+    made = []
+    for file in sorted(credentials.iterdir()):
+        if file.name != CONSUMER_KEYS and file.is_file():
+            target[file.name.upper()] = file.read_text().strip()
+            made.append(file.name.upper())
+    return made
+
+
+def _digest(key: str) -> bytes:
+    # Equal lengths for all keys: compare_digest leaks the length of what differs in length.
+    return hashlib.sha256(key.encode()).digest()
+
+
+def _opened(record: Any, names: Mapping[str, Name]) -> frozenset[str]:
+    models = record.get("models", []) if isinstance(record, dict) else []
+    return frozenset(names) if models == "all" else frozenset(models) & frozenset(names)
+
+
+def _name(name: str, record: Any, file: Path) -> Name:
+    try:
+        members, member_s, total_s = (record[key] for key in ("members", "member_s", "total_s"))
+        return Name(name, tuple(members), float(member_s), float(total_s))
+    except (KeyError, TypeError, ValueError):
+        raise GatewayError(f"{file}: {name} needs members, member_s and total_s") from None
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text())
+    except OSError as error:
+        raise GatewayError(f"{file}: {error.strerror}") from None
+    except ValueError as error:
+        # The parser's message would quote the file, and this one may hold keys.
+        raise GatewayError(f"{file}: is not JSON ({type(error).__name__})") from None
+    if not isinstance(content, dict):
+        raise GatewayError(f"{file}: is not a mapping")
+    return content
