@@ -45,15 +45,19 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("", f"{LIBRARIES}/libz.so.*"),
     ("", f"{LIBRARIES}/libzstd.so.*"),
 )
+# Raised when what is packed changes for another reason than the values above.
+RECIPE = 1
 NEEDED_PROGRAMS = {"go": "golang-go", "gcc": "gcc", "mmdebstrap": "mmdebstrap"}
 CHANGELOG = "changelog.Debian.gz"
 BUILD_S = 900
 FILE_NAME = "ollama-linux-amd64.tar.zst"
+# The real release lists the digests of its files under this name.
+SUMS_NAME = "sha256sum.txt"
 
 
 def recipe_digest() -> str:
     """Return the digest that names this recipe in the cache: same recipe, same folder."""
-    recipe = json.dumps([VERSION, SUITE, PACKAGES, PARTS], sort_keys=True)
+    recipe = json.dumps([RECIPE, VERSION, SUITE, PACKAGES, PARTS], sort_keys=True)
     return hashlib.sha256(recipe.encode()).hexdigest()[:16]
 
 
@@ -77,6 +81,9 @@ def build(cache: Path) -> Path:
         packages = extract_packages(Path(scratch) / "packages")
         unfinished = Path(scratch) / FILE_NAME
         pack(program, packages, unfinished)
+        with unfinished.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        target.with_name(SUMS_NAME).write_text(f"{digest}  ./{FILE_NAME}\n")
         unfinished.replace(target)
     return target
 

@@ -1,0 +1,188 @@
+"""The far side's server: TLS on the wire, its registry beside it, a control address on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import httpx
+import uvicorn
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tests.farside import FarsideError, certificates, hosts, ollama_archive, registry
+from tests.farside.faults import Asked, CutError, Fault, Memory, Pace
+
+STOP_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where to listen and how fast to be; port 0 takes a free one, control_port None has none."""
+
+    cache: Path
+    address: str
+    port: int = 443
+    control_port: int | None = None
+    rate_bytes_per_s: int = 0
+
+
+def releases(cache: Path) -> dict[tuple[str, str, str], Path]:
+    """Return the release files in the cache by (repository, tag, name); raise where one lacks."""
+    archive = ollama_archive.archive_path(cache)
+    if not archive.exists() or not registry.storage_path(cache).exists():
+        raise FarsideError(
+            f"{cache} is not filled: python -m tests.farside prepare --cache {cache}"
+        )
+    tag = f"v{ollama_archive.VERSION}"
+    together = (archive, archive.with_name(ollama_archive.SUMS_NAME))
+    return {("ollama/ollama", tag, path.name): path for path in together}
+
+
+async def serve(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT, then leave nothing running."""
+    memory = Memory(Pace(options.rate_bytes_per_s))
+    found = releases(options.cache)
+    storage = registry.storage_path(options.cache)
+    now = datetime.datetime.now(datetime.UTC)
+    certificate, key = certificates.prepare(options.cache, now)
+    async with contextlib.AsyncExitStack() as stack:
+        wire = stack.enter_context(listening(options.address, options.port))
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="farside-"))
+        address = stack.enter_context(registry.running(storage, Path(scratch)))
+        client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
+        played = hosts.application(hosts.Shelf(found, storage, address), memory, client)
+        servers = [(_server(Recorder(played, memory), certificate, key), wire)]
+        if options.control_port is not None:
+            loopback = stack.enter_context(listening("127.0.0.1", options.control_port))
+            servers.append((_server(control(memory)), loopback))
+        await _run(servers)
+
+
+class QuietServer(uvicorn.Server):
+    """A server that leaves the signals to us, for several run here, and says when it answers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        """Take the same configuration as any uvicorn server."""
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture nothing."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start as usual, then set `ready`."""
+        await super().startup(sockets)
+        self.ready.set()
+
+
+async def _run(servers: list[tuple[QuietServer, socket.socket]]) -> None:
+    """Run the servers together, say when all answer, and end all on the first signal."""
+
+    def end() -> None:
+        for server, _ in servers:
+            server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    async with asyncio.TaskGroup() as group:
+        for server, at in servers:
+            group.create_task(server.serve(sockets=[at]))
+        for server, _ in servers:
+            await server.ready.wait()
+        print(*("ready {}:{}".format(*at.getsockname()[:2]) for _, at in servers), flush=True)
+
+
+def _server(app: ASGIApp, certificate: Path | None = None, key: Path | None = None) -> QuietServer:
+    """Return a server for this application, with TLS where a certificate is given."""
+    config = uvicorn.Config(
+        app,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        # A cut connection is a fault on purpose and no news.
+        log_level="critical",
+        lifespan="off",
+        timeout_graceful_shutdown=STOP_S,
+        server_header=False,
+    )
+    return QuietServer(config)
+
+
+@contextlib.contextmanager
+def listening(address: str, port: int) -> Iterator[socket.socket]:
+    """Hold a listening socket; raise one line when the address cannot be had."""
+    try:
+        at = socket.create_server((address, port))
+    except OSError as error:
+        raise FarsideError(f"cannot listen on {address}:{port}: {error.strerror}") from error
+    with at:
+        yield at
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """Writes down what was asked, and answers with an error where a fault says so."""
+
+    app: ASGIApp
+    memory: Memory
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on and remember it with its status."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        host, path = request.headers.get("host", "").partition(":")[0], request.url.path
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                part = request.headers.get("range", "")
+                asked = Asked(request.method, host, path, part, message["status"])
+                self.memory.asked.append(asked)
+            await send(message)
+
+        fault = self.memory.take(host, path, "status")
+        app = PlainTextResponse("on purpose", status_code=fault.status) if fault else self.app
+        # uvicorn closes the connection when the application ends within a body: that is the cut.
+        with contextlib.suppress(CutError):
+            await app(scope, receive, noting)
+
+
+def control(memory: Memory) -> Starlette:
+    """Return the control application: faults in force, and the requests that came."""
+
+    async def faults(request: Request) -> Response:
+        if request.method == "POST":
+            try:
+                memory.faults.append(Fault.model_validate_json(await request.body()))
+            except ValidationError as error:
+                return PlainTextResponse(str(error), status_code=422)
+        elif request.method == "DELETE":
+            memory.faults.clear()
+        return JSONResponse([fault.model_dump() for fault in memory.faults])
+
+    async def requests(request: Request) -> Response:
+        answer = JSONResponse([asdict(asked) for asked in memory.asked])
+        if request.method == "DELETE":
+            memory.asked.clear()
+        return answer
+
+    return Starlette(
+        routes=[
+            Route("/faults", faults, methods=["GET", "POST", "DELETE"]),
+            Route("/requests", requests, methods=["GET", "DELETE"]),
+        ]
+    )
