@@ -42,8 +42,10 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, within_s: float = 30.0) -> Iterator[None]:
-    """Hold `path` as a lock that dies with this process.
+def locked(path: Path, within_s: float = 30.0) -> Iterator[int]:
+    """Hold `path` as a lock that dies with this process, and give its descriptor.
+
+    A child that is handed the descriptor holds the lock too, for as long as it lives.
 
     Raises:
         LockHeldError: another process kept it for `within_s`; the text names its process id.
@@ -59,12 +61,12 @@ def locked(path: Path, within_s: float = 30.0) -> Iterator[None]:
                 if time.monotonic() >= deadline:
                     holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
                     raise LockHeldError(
-                        f"{path}: process {holder} has held this lock for {within_s:g} s: "
-                        "wait for it to end, then run this again"
+                        f"{path}: process {holder}, or what it started, has held this lock for "
+                        f"{within_s:g} s: wait for its end, then run this again"
                     ) from None
                 time.sleep(0.05)
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
+        yield handle
     finally:
         os.close(handle)

@@ -212,7 +212,7 @@ def test_two_runs_do_not_lose_each_others_secrets(vault: Vault) -> None:
 def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
     with (
         locked(tmp_path / "lock"),
-        pytest.raises(LockHeldError, match=f"process {os.getpid()} "),
+        pytest.raises(LockHeldError, match=f"process {os.getpid()}, "),
         locked(tmp_path / "lock", within_s=0.1),
     ):
         pass

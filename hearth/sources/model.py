@@ -1,0 +1,68 @@
+"""What a source is, and the address it is really fetched from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+# Called with the source's name, the bytes that are here, and all bytes if the server said so.
+Progress = Callable[[str, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One download of `inventory/sources.lock.yml`.
+
+    `url` is https://… or an absolute path; `sha256` is None until the first sight of it.
+    """
+
+    name: str
+    version: str
+    url: str
+    sha256: str | None = None
+    size: int | None = None
+
+    @property
+    def file_name(self) -> str:
+        """The name of the fetched file: never the same for two versions."""
+        last = urlsplit(self.url).path.rpartition("/")[2] or "download"
+        return f"{self.name}-{self.version}-{last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A verified file; `first_sight` says that nobody knew its digest before."""
+
+    path: Path
+    sha256: str
+    first_sight: bool
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a download may take; every wait has an end."""
+
+    total_s: float = 6 * 3600
+    stall_s: float = 60  # nothing arrives for so long: try again
+    attempts: int = 5  # in a row that bring not one byte
+    backoff_s: float = 1  # doubled each time
+    backoff_max_s: float = 30
+    spare_bytes: int = 256 << 20  # of the disk, left free for everybody else
+
+
+def address_of(url: str, mirrors: Mapping[str, str]) -> str:
+    """Replace the longest prefix of `url` that has a mirror; a mirror may be a local folder."""
+    fitting = [prefix for prefix in mirrors if url.startswith(prefix)]
+    if not fitting:
+        return url
+    longest = max(fitting, key=len)
+    return mirrors[longest] + url[len(longest) :]
+
+
+def shown(address: str) -> str:
+    """An address for people: without the password or token that a mirror's may carry."""
+    parts = urlsplit(address)
+    if not parts.scheme:
+        return address
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

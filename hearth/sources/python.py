@@ -1,0 +1,146 @@
+"""Build the folder of a Python program for instances: locked packages and our own beside them."""
+
+import hashlib
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from hearth.sources.errors import SourceError
+from hearth.sources.programs import Installed, install
+
+# Fits Debian 12 (glibc 2.36) and 13.
+GLIBC = "manylinux_2_36"
+BUILD_LIMIT_S = 1800
+# Raised when the steps below change in a way that their inputs do not show.
+_BUILD_VERSION = 1
+_LEFT_OUT = ("__pycache__", "*.pyc", "*.egg-info")
+_VERSION = re.compile(r"3\.\d{1,2}")
+
+
+def install_python(
+    requirements: Path,
+    package: Path | None,
+    programs_folder: Path,
+    name: str,
+    python_version: str,
+    *,
+    uv: str | Path = "uv",
+    write: bool = True,
+) -> Installed:
+    """Make PROGRAMS/NAME/current importable: the locked `requirements` and our `package`.
+
+    It goes into PYTHONPATH of Python `python_version` ("3.13") of an instance. Only wheels with
+    the hashes in `requirements` are taken. `package` is the importable folder itself.
+
+    Raises:
+        SourceError: uv's last line, in one line; what was installed before stays.
+    """
+    digest = python_digest(requirements, package, python_version)
+
+    def fill(folder: Path, lock: int) -> None:
+        _install_wheels(folder, requirements, name, python_version, uv, lock)
+        if package is not None:
+            if (folder / package.name).exists():
+                raise SourceError(f"{name}: a package of {requirements} is called {package.name}")
+            ignore = shutil.ignore_patterns(*_LEFT_OUT)
+            shutil.copytree(package, folder / package.name, ignore=ignore)
+        _compile(folder, python_version, lock)
+
+    return install(programs_folder, name, digest, fill, write=write)
+
+
+def python_digest(requirements: Path, package: Path | None, python_version: str) -> str:
+    """The sha256 of everything that the built folder depends on."""
+    if not _VERSION.fullmatch(python_version):
+        raise SourceError(f"python {python_version!r}: write a version as 3.13")
+    total = hashlib.sha256(f"{_BUILD_VERSION} {_target_platform()} {python_version}\n".encode())
+    try:
+        total.update(hashlib.sha256(requirements.read_bytes()).digest())
+        for path in _own_files(package):
+            total.update(f"{path.relative_to(package or path)}\0".encode())
+            total.update(hashlib.sha256(path.read_bytes()).digest())
+    except OSError as error:
+        raise SourceError(f"{error.filename}: {error.strerror}: put it back") from None
+    return total.hexdigest()
+
+
+def _own_files(package: Path | None) -> list[Path]:
+    if package is None:
+        return []
+    if not package.is_dir():
+        raise SourceError(f"{package}: this folder of a program of ours is missing: put it back")
+    left_out = {"__pycache__"}
+    return sorted(
+        path
+        for path in package.rglob("*")
+        if path.is_file()
+        and path.suffix != ".pyc"
+        and not left_out & set(path.parts)
+        and not any(part.endswith(".egg-info") for part in path.parts)
+    )
+
+
+def _target_platform() -> str:
+    return f"{platform.machine()}-{GLIBC}"
+
+
+def _install_wheels(
+    folder: Path, requirements: Path, name: str, python_version: str, uv: str | Path, lock: int
+) -> None:
+    command = [
+        *(str(uv), "pip", "install", "--quiet", "--no-progress", "--target", str(folder)),
+        *("--python-version", python_version, "--python-platform", _target_platform()),
+        # A hard link into uv's cache would change with whatever changes here.
+        *(
+            "--link-mode",
+            "copy",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--no-python-downloads",
+        ),
+        *("-r", str(requirements)),
+    ]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
+            command,
+            check=False,
+            timeout=BUILD_LIMIT_S,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            pass_fds=(lock,),
+        )
+    except FileNotFoundError:
+        raise SourceError(f"{name}: {uv} is not there: run scripts/up, which installs uv") from None
+    except subprocess.TimeoutExpired:
+        raise SourceError(
+            f"{name}: uv was not ready after {BUILD_LIMIT_S} s: see whether the package index "
+            "answers, then run this again"
+        ) from None
+    if done.returncode != 0:
+        # uv frames its messages with arrows and lines.
+        words = " ".join(done.stderr.encode("ascii", "replace").decode().replace("?", " ").split())
+        raise SourceError(
+            f"{name}: uv cannot install {requirements}: {words[-600:] or 'no reason'}"
+        )
+    (folder / ".lock").unlink(missing_ok=True)
+
+
+def _compile(folder: Path, python_version: str, lock: int) -> None:
+    """Make byte code when this machine has that very Python; instances cannot write it."""
+    python = Path(f"/usr/bin/python{python_version}")
+    if not python.exists():
+        return
+    subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
+        [python, "-I", "-m", "compileall", "-q", "-j", "0", str(folder)],
+        # Packages carry templates and tests that no Python compiles; nothing imports those.
+        check=False,
+        timeout=BUILD_LIMIT_S,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        pass_fds=(lock,),
+    )
