@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from hearth.house.facts import cpu_name, memory_bytes
+
 _PROGRAMS = Path("/var/lib/hearth/programs")
 # Debian's packages that the house stands on, by what people call them.
 _PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
@@ -34,20 +36,11 @@ def machine() -> Machine:
         name=platform.node(),
         system=f"{release.get('NAME', 'Linux')} {version or release.get('VERSION_ID', '')}".strip(),
         kernel=platform.release(),
-        cpu=cpu_model(_text(Path("/proc/cpuinfo"))) or platform.machine(),
+        cpu=cpu_name(Path("/")),
         cores=len(os.sched_getaffinity(0)),
-        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_bytes=memory_bytes(Path("/")),
         gpus=gpus(Path("/sys/bus/pci/devices")),
     )
-
-
-def cpu_model(cpuinfo: str) -> str:
-    """Return the model's name in the text of `/proc/cpuinfo`, or nothing."""
-    for line in cpuinfo.splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "model name":
-            return " ".join(value.split())
-    return ""
 
 
 def gpus(devices: Path) -> list[str]:

@@ -3,7 +3,8 @@
 Only Python's standard library, so that `/usr/bin/python3 -c PROGRAM` runs it anywhere. It reads
 `{"connect": [[address, port], ...], "resolve": [[server, name, type], ...]}` and answers
 `{"connect": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`.
-Outcomes are open, refused, unreachable and silent; code is the DNS answer's, -1 for silence.
+Outcomes are open, rejected (a firewall said no), refused (nobody listens, or so it says),
+unreachable and silent; code is the DNS answer's, -1 for silence.
 """
 
 import errno
@@ -19,6 +20,9 @@ from typing import Any
 
 WITHIN_S = 2.0
 TYPES = {"A": 1, "AAAA": 28}
+WORDS = {errno.ECONNREFUSED: "refused"}
+# How the kernel reports ICMP's "administratively prohibited", for IPv4 and IPv6.
+WORDS |= dict.fromkeys((errno.EHOSTUNREACH, errno.EACCES, errno.EPERM), "rejected")
 
 
 def connect(address: str, port: int) -> tuple[str, float]:
@@ -35,7 +39,7 @@ def connect(address: str, port: int) -> tuple[str, float]:
     except TimeoutError:
         outcome = "silent"
     except OSError as error:
-        outcome = "refused" if error.errno == errno.ECONNREFUSED else "unreachable"
+        outcome = WORDS.get(error.errno or 0, "unreachable")
     return outcome, round(time.monotonic() - began, 4)
 
 

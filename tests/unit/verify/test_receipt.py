@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.verify.facts import Machine, cpu_model, gpus, machine
+from hearth.verify.facts import Machine, gpus, machine
 from hearth.verify.figures import summarise
 from hearth.verify.page import number
 from hearth.verify.receipt import Receipt, Verdict, VerifyError, write
@@ -115,9 +115,3 @@ def test_graphics_devices_are_named_with_their_driver(tmp_path: Path) -> None:
     (tmp_path / "amdgpu").mkdir()
     (tmp_path / "bus/a/driver").symlink_to(tmp_path / "amdgpu")
     assert gpus(tmp_path / "bus") == ["AMD 1638 (amdgpu)"]
-
-
-def test_the_processor_is_named_as_people_know_it() -> None:
-    text = "processor\t: 0\nmodel name\t: AMD  Ryzen 7\nmodel name\t: other\n"
-    assert cpu_model(text) == "AMD Ryzen 7"
-    assert cpu_model("") == ""

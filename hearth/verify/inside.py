@@ -1,0 +1,84 @@
+"""Look and try from inside an instance, or from the machine itself."""
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import testinfra
+import testinfra.backend
+from testinfra.backend.base import BaseBackend, CommandResult
+
+from hearth import engine
+from hearth.verify import probe
+
+_COMMAND_S = 60
+
+
+class IncusBackend(BaseBackend):  # type: ignore[misc]
+    """testinfra's way into an Incus instance: it has none of its own."""
+
+    NAME = "incus"
+
+    def run(self, command: str, *args: str, **_: Any) -> CommandResult:
+        """Run one shell line as root."""
+        line = self.get_command(command, *args)
+        done = engine.execute(self.hostname, ["/bin/sh", "-c", line], timeout=_COMMAND_S)
+        return self.result(done.returncode, line.encode(), done.stdout, done.stderr)
+
+
+testinfra.backend.BACKENDS["incus"] = f"{__name__}.IncusBackend"
+
+
+@functools.cache
+def host(instance: str | None) -> Any:
+    """Return testinfra's view of an instance, or of the machine itself."""
+    return testinfra.get_host(f"incus://{instance}" if instance else "local://")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a connection met; `quick` when nobody has to wait for it."""
+
+    address: str
+    port: int
+    outcome: str
+    seconds: float
+
+    @property
+    def quick(self) -> bool:
+        """Say whether the answer came within a second."""
+        return self.seconds < 1
+
+    def __str__(self) -> str:
+        """The attempt in words."""
+        return f"{self.address} port {self.port}: {self.outcome} after {self.seconds:g} s"
+
+
+def connections(
+    instance: str | None, targets: list[tuple[str, int]], user: int | None = None
+) -> list[Tried]:
+    """Try TCP connections from inside, all at once; `user` is who tries on the machine."""
+    said = _probe(instance, {"connect": targets}, user)["connect"]
+    return [
+        Tried(address, port, outcome, seconds)
+        for (address, port), (outcome, seconds) in zip(targets, said, strict=True)
+    ]
+
+
+def answers(instance: str | None, server: str, *names: tuple[str, str]) -> list[tuple[int, Any]]:
+    """Ask `server` for each (name, type) from inside; return codes and addresses."""
+    asked = {"resolve": [(server, name, kind) for name, kind in names]}
+    return [(code, found) for code, found in _probe(instance, asked)["resolve"]]
+
+
+def _probe(instance: str | None, asked: dict[str, Any], user: int | None = None) -> dict[str, Any]:
+    program = Path(probe.__file__).read_text(encoding="utf-8")
+    argv = ["/usr/bin/python3", "-I", "-c", program]
+    if user is not None:
+        argv = ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups", *argv]
+    done = engine.execute(instance, argv, timeout=_COMMAND_S, stdin=json.dumps(asked))
+    if done.returncode:
+        raise engine.EngineError(f"{instance or 'this machine'}: the probe failed: {done.stderr}")
+    return json.loads(done.stdout)  # type: ignore[no-any-return]

@@ -1,0 +1,105 @@
+"""What the smoke tests share: the house as the catalogue derives it, and the ways to look at it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hearth.catalogue.house import Alias, House, Part, Service
+from hearth.house import facts
+from hearth.project import ROOT_CERTIFICATE, Project, current
+from hearth.secrets import Vault
+from hearth.verify.edge import Edge
+
+HOUSE = current().house()
+# Whose key the tests use: it may ask for every model.
+VERIFIER = "consumer_hearth_verify"
+
+
+def instances(house: House) -> list[Service]:
+    """Return the services that run in an instance here."""
+    return [service for service in house.services.values() if service.address]
+
+
+def owners(house: House) -> list[Service | Part]:
+    """Return everything that runs here as a unit: services and the machine's parts."""
+    return [*instances(house), *house.parts.values()]
+
+
+# What a test may take as an argument, to be run once for each.
+ROWS: Mapping[str, list[Any]] = {
+    "service": list(HOUSE.services.values()),
+    "inside": instances(HOUSE),
+    "owner": owners(HOUSE),
+    "site": list(HOUSE.sites),
+    "keyed_site": [site for site in HOUSE.sites if site.auth == "key"],
+    "house_site": [site for site in HOUSE.sites if site.auth == "house"],
+    "alias": [alias for alias in HOUSE.aliases.values() if alias.offered],
+    "way_out": list(HOUSE.egress),
+    "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test once for each row of what it asks for."""
+    for name in ROWS.keys() & set(metafunc.fixturenames):
+        metafunc.parametrize(name, ROWS[name], ids=_id)
+
+
+def _id(row: Any) -> str:
+    if hasattr(row, "host"):
+        return f"{row.source} to {row.host}"
+    return str(getattr(row, "fqdn", row.name))
+
+
+@pytest.fixture(scope="session")
+def project() -> Project:
+    return current()
+
+
+@pytest.fixture(scope="session")
+def house() -> House:
+    return HOUSE
+
+
+@pytest.fixture(scope="session")
+def vault(project: Project) -> Vault:
+    return project.vault
+
+
+@pytest.fixture(scope="session")
+def lan_address(house: House) -> str:
+    """The address by which devices know the machine."""
+    named = house.machine
+    if named.lan_address != "auto":
+        return named.lan_address
+    return (
+        facts.address_of(named.lan_interface) if named.lan_interface != "auto" else facts.lan()[1]
+    )
+
+
+@pytest.fixture(scope="session")
+def edge(lan_address: str) -> Edge:
+    return Edge(lan_address, ROOT_CERTIFICATE)
+
+
+@pytest.fixture(scope="session")
+def key(vault: Vault) -> str:
+    """The key of the tests themselves."""
+    return vault.get(VERIFIER)
+
+
+@pytest.fixture(scope="session")
+def gateway(house: House) -> str:
+    """The name of the site behind which models answer."""
+    for service in house.services.values():
+        for site in service.publish:
+            if service.routes_models:
+                return site.fqdn
+    pytest.skip("this house publishes no models")
+
+
+def unit_of(house: House, alias: Alias) -> Service:
+    """Return the service that runs an alias' first model, for its journal."""
+    model = house.models[alias.members[0]]
+    return house.services[model.service or ""]

@@ -1,0 +1,117 @@
+"""The wires carry what the catalogue says and nothing else, tried from inside each instance."""
+
+import pytest
+
+from hearth.catalogue.house import Egress, House, Service
+from hearth.house import facts
+from hearth.verify import inside as look
+from hearth.verify.outcomes import NotMeasured
+
+pytestmark = pytest.mark.home
+
+# Addresses that always mean the world outside; nothing of ours may answer for them.
+OUTSIDE = [("1.1.1.1", 443), ("9.9.9.9", 53), ("192.0.2.1", 80)]
+# What machines usually listen on, beside what this one is seen to listen on.
+USUAL = (22, 53, 80, 443, 2019, 8443, 9180)
+NOBODY = 65534
+
+
+def wrong(tried: list[look.Tried], wanted: set[str]) -> str:
+    """Say which attempts met something else, or made somebody wait."""
+    return "; ".join(str(one) for one in tried if one.outcome not in wanted or not one.quick)
+
+
+def test_needs_are_reached(inside: Service, house: House) -> None:
+    flows = [flow for flow in house.flows if flow.source == inside.name]
+    if not flows:
+        raise NotMeasured(f"{inside.name} needs nobody")
+    tried = look.connections(inside.instance, [(flow.target_address, flow.port) for flow in flows])
+    assert not wrong(tried, {"open"})
+
+
+def test_nobody_else_is_reached(inside: Service, house: House) -> None:
+    pairs = [flow for flow in house.forbidden if flow.source == inside.name]
+    # Ports of others, also where nobody listens: "refused" would mean that a packet got through.
+    allowed = {
+        (flow.target_address, flow.port) for flow in house.flows if flow.source == inside.name
+    }
+    ports = {service.port for service in house.services.values() if service.port} | {22, 80, 443}
+    others = [s for s in house.services.values() if s.address and s.name != inside.name]
+    targets = {(pair.target_address, pair.port) for pair in pairs}
+    targets |= {(other.address or "", port) for other in others for port in ports}
+    if not targets - allowed:
+        raise NotMeasured(f"{inside.name} is alone")
+    tried = look.connections(inside.instance, sorted(targets - allowed))
+    assert not wrong(tried, {"rejected"})
+
+
+def test_the_machine_answers_names_and_nothing_else(inside: Service, house: House) -> None:
+    resolver = house.machine.resolver_address
+    ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL)
+    own = {address for name in look.host(None).interface.names() for address in _addresses(name)}
+    targets = {(address, port) for address in own | {resolver} for port in ports}
+    tried = look.connections(inside.instance, sorted(targets - {(resolver, 53)}))
+    assert not wrong(tried, {"rejected"})
+    assert not wrong(look.connections(inside.instance, [(resolver, 53)]), {"open"})
+
+
+def _addresses(interface: str) -> list[str]:
+    found: list[str] = look.host(None).interface(interface, family="inet").addresses
+    return [address for address in found if not address.startswith("127.")]
+
+
+def test_the_outside_is_closed(inside: Service) -> None:
+    tried = look.connections(inside.instance, OUTSIDE)
+    assert not wrong(tried, {"rejected"})
+
+
+def test_a_name_that_is_not_in_egress_is_closed(inside: Service, house: House) -> None:
+    allowed = {way.host for way in house.egress if way.source == inside.name}
+    name = next(one for one in ("deb.debian.org", "pypi.org") if one not in allowed)
+    ((_, addresses),) = look.answers(inside.instance, house.machine.resolver_address, (name, "A"))
+    if not addresses:
+        raise NotMeasured(f"{name} has no address here")
+    shared = _shared(inside, house, allowed)
+    targets = [(address, 443) for address in addresses if address not in shared]
+    if not targets:
+        raise NotMeasured(f"{name} stands on the same address as what {inside.name} may reach")
+    assert not wrong(look.connections(inside.instance, targets), {"rejected"})
+
+
+def _shared(inside: Service, house: House, allowed: set[str]) -> set[str]:
+    """Return the addresses that are open on purpose: one server may bear many names."""
+    asked = [(name, "A") for name in sorted(allowed)]
+    said = look.answers(inside.instance, house.machine.resolver_address, *asked)
+    return {address for _, addresses in said for address in addresses}
+
+
+def test_egress_is_open(way_out: Egress, house: House) -> None:
+    instance = house.services[way_out.source].instance
+    resolver = house.machine.resolver_address
+    ((code, addresses),) = look.answers(instance, resolver, (way_out.host, "A"))
+    if not addresses:
+        raise NotMeasured(f"{way_out.host} has no address here (DNS code {code})")
+    targets = [(address, way_out.port) for address in addresses]
+    if not any(one.outcome == "open" for one in look.connections(None, targets)):
+        raise NotMeasured(f"this machine itself does not reach {way_out.host}")
+    tried = look.connections(instance, targets)
+    assert any(one.outcome == "open" for one in tried), wrong(tried, {"open"})
+
+
+def test_ipv6_is_closed(inside: Service) -> None:
+    links = look.host(inside.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
+    scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
+    assert scopes <= {"20"}, f"{inside.name} has an IPv6 address that is not link-local"
+    line = look.host(None).run("ip -6 -o addr show dev %s scope link", inside.host_name).stdout
+    if not scopes or "inet6" not in line:
+        return
+    address = line.split("inet6")[1].split("/")[0].strip()
+    tried = look.connections(inside.instance, [(f"{address}%eth0", port) for port in USUAL])
+    assert not wrong(tried, {"rejected", "refused", "unreachable"})
+
+
+def test_only_root_and_the_front_door_reach_instances(inside: Service, house: House) -> None:
+    assert inside.address
+    assert inside.port
+    tried = look.connections(None, [(inside.address, inside.port)], user=NOBODY)
+    assert not wrong(tried, {"rejected"})
