@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
 
-from hearth.lab import inside, process
+from hearth.lab import disk, groups, inside, process
 from hearth.lab.command import LabError, call
 from hearth.lab.model import CACHE, Machine
 from hearth.lab.steps import remark
@@ -16,8 +16,9 @@ from hearth.lab.wires import CACHE_PORT
 
 BOOT_S = 90
 HALT_S = 90
-_MEMORY_V1 = Path("/sys/fs/cgroup/memory")
-_V2 = Path("/sys/fs/cgroup")
+# nspawn's exit code when the machine has rebooted: under --keep-unit its caller starts it again.
+REBOOTED = 133
+_NSPAWN = Path("/run/systemd/nspawn")
 
 
 def settings(machine: Machine) -> dict[str, str]:
@@ -62,13 +63,14 @@ def command(machine: Machine) -> list[str]:
 
 def begin(machine: Machine) -> None:
     """Start the machine; it survives this process."""
+    again = process.again(inside.record(machine), command(machine), REBOOTED)
     process.spawn(
-        inside.record(machine),
-        command(machine),
+        inside.keeper(machine),
+        groups.within(machine, again),
+        running=again,
         log=machine.folder / "console.log",
         # nspawn's own /tmp is a tenth of memory; left alone, Debian 13 mounts half of it.
         env={"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_TMPFS_TMP": "0"},
-        cgroup=_memory_group(machine),
     )
 
 
@@ -113,11 +115,23 @@ def kill_leftovers(machine: Machine) -> None:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    for path in (Path("/run/systemd/nspawn/propagate"), Path("/run/systemd/nspawn/unix-export")):
-        shutil.rmtree(path / machine.name, ignore_errors=True)
-    group = _memory_path(machine)
-    if group and group.is_dir():
-        group.rmdir()
+    for folder in ("propagate", "unix-export"):
+        disk.erase(_NSPAWN / folder / machine.name)
+    groups.remove(machine)
+
+
+def forget_lock(machine: Machine) -> None:
+    """Remove the lock file that nspawn leaves for a root folder; call before unmounting it."""
+    if machine.root.exists():
+        place = machine.root.stat()
+        (_NSPAWN / "locks" / f"inode-{place.st_dev}:{place.st_ino}").unlink(missing_ok=True)
+
+
+def forget_folders() -> None:
+    """Remove nspawn's own folders where nothing else uses them."""
+    for folder in (*_NSPAWN.glob("*"), _NSPAWN):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _inhabitants(root: Path) -> list[int]:
@@ -136,22 +150,3 @@ def _inhabitants(root: Path) -> list[int]:
         if first and (place.st_dev, place.st_ino) == (wanted.st_dev, wanted.st_ino):
             found.append(int(proc.name))
     return found
-
-
-def _memory_path(machine: Machine) -> Path | None:
-    for parent in (_MEMORY_V1, _V2):
-        if any((parent / name).exists() for name in ("memory.usage_in_bytes", "memory.stat")):
-            return parent / f"hearth-lab-{machine.name}"
-    return None
-
-
-def _memory_group(machine: Machine) -> Path | None:
-    if machine.memory_bytes is None:
-        return None
-    group = _memory_path(machine)
-    if group is None:
-        raise LabError("--memory: this machine has no memory control group")
-    group.mkdir(exist_ok=True)
-    limit = "memory.limit_in_bytes" if group.parent == _MEMORY_V1 else "memory.max"
-    (group / limit).write_text(f"{machine.memory_bytes}\n")
-    return group

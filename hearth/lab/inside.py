@@ -23,9 +23,14 @@ def record(machine: Machine) -> Path:
     return machine.folder / "run" / "nspawn"
 
 
+def keeper(machine: Machine) -> Path:
+    """Where the process is recorded that runs nspawn anew when the machine reboots."""
+    return machine.folder / "run" / "keeper"
+
+
 def running(machine: Machine) -> bool:
-    """Whether its nspawn process runs."""
-    return process.alive(process.recorded(record(machine)))
+    """Whether it runs, a reboot included."""
+    return any(process.alive(process.recorded(path(machine))) for path in (keeper, record))
 
 
 def leader_pid(name: str) -> int:

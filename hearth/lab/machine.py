@@ -126,7 +126,7 @@ def restore(name: str, tag: str) -> None:
         raise LabError(f"{name} has no saved state {tag!r}; saved: {known}")
     if inside.running(machine):
         # What it would write on its way down is thrown away in the next line.
-        process.end(inside.record(machine), gently=signal.SIGKILL)
+        _kill(machine)
     with step(f"Restore {name} to {tag}"):
         _sweep(machine)
         disk.attach(machine.disk, machine.mount)
@@ -212,10 +212,16 @@ def _boot(machine: Machine) -> None:
 
 def _halt(machine: Machine) -> None:
     identity = process.recorded(inside.record(machine))
+    process.end(inside.keeper(machine), gently=signal.SIGKILL)
     # nspawn passes a TERM on as the order to power off.
     process.end(inside.record(machine), gently=signal.SIGTERM, within_s=boot.HALT_S)
     if identity and process.alive(identity):
         raise LabError(f"{machine.name} does not stop; see {machine.folder}/console.log")
+
+
+def _kill(machine: Machine) -> None:
+    for record in (inside.keeper(machine), inside.record(machine)):
+        process.end(record, gently=signal.SIGKILL)
 
 
 def _sweep(machine: Machine) -> None:
@@ -232,8 +238,9 @@ def _clean(name: str) -> None:
     """Remove all that bears this machine's name, also after a kill at any moment."""
     folder: Path = STATE / name
     ghost = Machine(name, 0, 0, 0)
-    process.end(inside.record(ghost), gently=signal.SIGKILL)
+    _kill(ghost)
     _sweep(ghost)
+    boot.forget_lock(ghost)
     disk.erase(folder)
     if folder.exists():
         raise LabError(f"{folder} is still in use; close what works in it and try again")

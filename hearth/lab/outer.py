@@ -7,7 +7,7 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hearth.lab import base, package_cache, packages, wires
+from hearth.lab import base, boot, package_cache, packages, wires
 from hearth.lab.model import CACHE, OUTER, STATE, load_all, write_json
 from hearth.lab.packages import Installed
 from hearth.lab.steps import remark
@@ -71,6 +71,7 @@ def undo(*, keep_packages: bool, keep_cache: bool) -> None:
         remark(f"kept on request: {CACHE}")
     else:
         base.forget_all()
+    boot.forget_folders()
     shutil.rmtree(STATE, ignore_errors=True)
 
 

@@ -15,7 +15,9 @@ from hearth.lab.command import LabError
 
 # The process records itself before it becomes the program, so a kill at any moment leaves either
 # no process or a recorded one. `exec` keeps pid and start time.
-_SHIM = 'cat /proc/$$/stat > "$0.stat"; [ -z "$1" ] || echo $$ > "$1"; shift; exec "$@"'
+_SHIM = 'cat /proc/$$/stat > "$0.stat"; exec "$@"'
+_JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1"/cgroup.procs; shift; done; shift; exec "$@"'
+_LOOP = 's=$1; shift; while :; do /bin/sh -c "$s" "$@"; [ $? -eq "$0" ] || exit; done'
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,6 @@ def spawn(
     *,
     log: Path,
     env: Mapping[str, str] | None = None,
-    cgroup: Path | None = None,
     running: Sequence[str] | None = None,
 ) -> Identity:
     """Begin a program that survives its caller, recorded under `record`, talking to `log`.
@@ -74,10 +75,9 @@ def spawn(
     log.parent.mkdir(parents=True, exist_ok=True)
     forget(record)
     record.with_name(f"{record.name}.argv").write_text(json.dumps(list(running or argv)))
-    procs = str(cgroup / "cgroup.procs") if cgroup else ""
     with log.open("ab") as output:
         child = subprocess.Popen(  # noqa: S603
-            ["/bin/sh", "-c", _SHIM, str(record), procs, *argv],
+            ["/bin/sh", "-c", _SHIM, str(record), *argv],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -96,6 +96,19 @@ def spawn(
             break
         time.sleep(0.01)
     raise LabError(f"{argv[0]} did not start; see {log}")
+
+
+def joining(groups: Sequence[Path], argv: Sequence[str]) -> list[str]:
+    """The command line that enters control groups and hands over to `argv`."""
+    return ["/bin/sh", "-c", _JOIN, "join", *map(str, groups), "--", *argv]
+
+
+def again(record: Path, argv: Sequence[str], code: int) -> list[str]:
+    """The command line that runs `argv`, recorded under `record`, anew after each exit `code`."""
+    record.parent.mkdir(parents=True, exist_ok=True)
+    forget(record)
+    record.with_name(f"{record.name}.argv").write_text(json.dumps(list(argv)))
+    return ["/bin/sh", "-c", _LOOP, str(code), _SHIM, str(record), *argv]
 
 
 def _abandon(child: subprocess.Popen[bytes]) -> None:
