@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         host=options.host,
         port=options.port,
         log_config=None,
-        log_level="warning",
+        # Its warnings are strangers' garbage and WebSockets, one line each.
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -16,8 +16,9 @@ def respond(verdict: Verdict, host: str) -> Response:
     """Turn a verdict into HTTP; nothing of it may be kept by a cache."""
     headers = {"Cache-Control": "no-store"}
     if verdict.status == 204:
-        if verdict.consumer:
-            headers["X-Hearth-Consumer"] = verdict.consumer
+        # Also when there is none: of a header that is missing, Caddy 2.6's copy_headers hands on
+        # the name of its own placeholder.
+        headers["X-Hearth-Consumer"] = verdict.consumer or ""
         return Response(status_code=204, headers=headers)
     if verdict.location:
         headers["Location"] = verdict.location

@@ -19,7 +19,7 @@ log = logging.getLogger("hearth_login")
 
 _FOREIGN = "This did not come from this page. Please try again here."
 _STALE = "This page was open for a long time. Please try again."
-_WRONG = "That is not the house's password."
+_WRONG = "That is not the house password."
 
 
 async def sign_in_page(request: Request) -> Response:
