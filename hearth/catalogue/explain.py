@@ -24,6 +24,12 @@ _KINDS = {
     "model_type": "a mapping of fields to values",
 }
 
+_BOUNDS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+}
+
 
 def explain(catalogue: Catalogue, record: Key, shape: Any, error: ErrorDetails) -> Problem:
     """Turn pydantic's finding into one line for the person who wrote the file."""
@@ -46,9 +52,9 @@ def explain(catalogue: Catalogue, record: Key, shape: Any, error: ErrorDetails) 
     elif kind == "value_error":
         text = f"{label} {context['error']}"
     elif kind in ("too_short", "string_too_short"):
-        text = f"{label} must not be empty; write it or leave the line out"
+        text = f"{label} must not be empty; write at least one"
     else:
-        what = error["msg"].removeprefix("Input should be ")
+        what = _BOUNDS.get(kind, error["msg"].removeprefix("Input should be ")).format(**context)
         text = f"{label} must be {what}, not {_short(given)}"
     return catalogue.problem(key, text)
 

@@ -38,7 +38,11 @@ class Catalogue:
 
     def known(self, section: str) -> list[str]:
         """List the names in a section, also of records that are refused."""
-        return [str(key[1]) for key in self.places if len(key) == 2 and key[0] == section]
+        return [
+            key[1]
+            for key in self.places
+            if len(key) == 2 and key[0] == section and isinstance(key[1], str)
+        ]
 
     def problem(self, key: Key, text: str) -> Problem:
         """Make a problem at the place of a value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
+from itertools import islice
 
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
@@ -11,6 +12,8 @@ from hearth.catalogue.words import LABEL, Problem
 
 # The resolver and the front door; nothing else may take them.
 _HOUSE_PORTS = {53: "the resolver's", 80: "the front door's", 443: "the front door's"}
+# Private ranges that few routers hand out.
+_RANGES = ("10.140.30.0/24", "172.29.30.0/24")
 
 
 def ranges(catalogue: Catalogue) -> Iterator[Problem]:
@@ -25,9 +28,10 @@ def ranges(catalogue: Catalogue) -> Iterator[Problem]:
             text = f"{name}.instances {network} has no room; write a /24, at least a /28"
             yield catalogue.problem(key, text)
         if record.lan_address != "auto" and IPv4Address(record.lan_address) in network:
+            other = next(r for r in _RANGES if not IPv4Network(r).overlaps(network))
             text = (
                 f"{name}.lan_address {record.lan_address} lies in the instances' range {network} "
-                f"({catalogue.at(*key)}); choose another range, e.g. 10.140.30.0/24"
+                f"({catalogue.at(*key)}); choose another range, e.g. {other}"
             )
             yield catalogue.problem(("machines", name, "lan_address"), text)
 
@@ -35,8 +39,9 @@ def ranges(catalogue: Catalogue) -> Iterator[Problem]:
 def _free(catalogue: Catalogue, network: IPv4Network) -> str:
     """Name an address that nobody has; small numbers are left to the house."""
     taken = {record.address for record in catalogue.services.values()}
-    numbers = range(int(network[11]), int(network[-1]))
-    return next((a for a in map(str, map(IPv4Address, numbers)) if a not in taken), "one by hand")
+    # The first is the resolver's; a few after it stay free for the house where there is room.
+    hosts = [str(host) for host in islice(network.hosts(), 1, 254)]
+    return next((host for host in (*hosts[9:], *hosts) if host not in taken), "a wider range")
 
 
 def addresses(catalogue: Catalogue) -> Iterator[Problem]:

@@ -37,8 +37,9 @@ def names(catalogue: Catalogue) -> Iterator[Problem]:
             if section == "consumers":
                 continue
             if name in first:
-                other = f"{first[name][0]}' {name} ({catalogue.at(*first[name])})"
-                yield catalogue.problem(key, f"{name} is also {other}; choose another name")
+                other = f"{str(first[name][0])[:-1]} ({catalogue.at(*first[name])})"
+                text = f"{name} is also the name of a {other}; choose another"
+                yield catalogue.problem(key, text)
             first.setdefault(name, key)
     for section in ("models", "aliases"):
         for name in catalogue.known(section):
@@ -72,7 +73,7 @@ def runtimes(catalogue: Catalogue) -> Iterator[Problem]:
                 )
                 yield catalogue.problem((*key, "runtime"), text)
             elif record.url and re.match(r"https?://(localhost|127\.)", record.url):
-                text = f"{name}.url is the caller's own loopback; write the server's LAN address"
+                text = f"{name}.url points at the caller's own loopback; write the server's LAN address"
                 yield catalogue.problem((*key, "url"), text)
         elif record.url:
             text = f"{name}.url is only for runtime: external; write that, or leave url out"

@@ -1,0 +1,166 @@
+"""The reference inventory and the house that follows from it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from hearth.catalogue import House, derive, load, memory_shortage
+
+ROOT = Path(__file__).parents[3]
+BASE = ROOT / "tests" / "fixtures" / "catalogue" / "base"
+REFERENCE = (
+    "machines",
+    "services",
+    "consumers",
+    "models",
+    "aliases",
+    "sources.lock",
+)
+
+
+@pytest.fixture
+def inventory(tmp_path: Path) -> Path:
+    """The inventory as it is committed, without anybody's own `local` folder."""
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    for name in REFERENCE:
+        shutil.copy(ROOT / "inventory" / f"{name}.yml", folder)
+    return folder
+
+
+@pytest.fixture
+def house(inventory: Path) -> House:
+    return derive(load(inventory))
+
+
+def test_the_reference_house_has_its_two_services_in_order(house: House) -> None:
+    assert list(house.services) == ["ollama", "litellm"]
+    assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
+        ("litellm", "ollama", 11434)
+    ]
+    assert [(flow.source, flow.target, flow.port) for flow in house.forbidden] == [
+        ("ollama", "litellm", 4000)
+    ]
+    assert house.published_ports == (("10.140.30.12", 4000),)
+    assert [(site.fqdn, site.auth) for site in house.sites] == [
+        ("llm.lan", "key"),
+        ("home.lan", "house"),
+    ]
+
+
+def test_ollama_gives_away_nothing_that_changes_models(house: House) -> None:
+    paths = house.services["ollama"].paths
+    for path in ("create", "push", "pull", "delete", "copy", "blobs"):
+        assert not any(allowed.rstrip("*") in f"/api/{path}" for allowed in paths)
+
+
+def test_without_keys_every_alias_is_served_at_home_and_nothing_goes_out(house: House) -> None:
+    assert {name: alias.members for name, alias in house.aliases.items()} == {
+        "fast": ("qwen3.5:4b", "qwen2.5-coder:1.5b"),
+        "coder": ("qwen2.5-coder:7b", "qwen2.5-coder:1.5b"),
+        "local": ("qwen3.5", "llama3.1"),
+        "reasoning": ("qwen3.5",),
+        "vision": ("qwen3-vl",),
+        "embed": ("nomic-embed-text",),
+    }
+    assert house.services["litellm"].egress == ()
+    assert all(alias.offered for alias in house.aliases.values())
+
+
+def test_a_key_opens_the_cloud_for_aliases_that_allow_it_only(inventory: Path) -> None:
+    keys = frozenset({"openrouter_api_key", "anthropic_api_key"})
+    house = derive(load(inventory), given_secrets=keys)
+    assert house.aliases["reasoning"].members == ("nemotron-120b", "gpt-oss-120b", "qwen3.5")
+    # No alias has the models of the other provider, so its key opens nothing.
+    assert house.services["litellm"].egress == ("openrouter.ai",)
+    assert house.services["litellm"].secrets == {
+        "litellm_master_key": "random",
+        "openrouter_api_key": "given",
+    }
+    assert not house.models["claude-haiku-4-5"].usable
+
+
+def test_every_secret_of_the_house_has_a_name(house: House) -> None:
+    assert house.secrets == {
+        "litellm_master_key": "random",
+        "house_password": "random",
+        "cookie_secret": "random",
+        "consumer_household": "random",
+        "consumer_guest": "random",
+        "consumer_hearth_verify": "random",
+        "openrouter_api_key": "given",
+        "anthropic_api_key": "given",
+    }
+
+
+def test_the_house_is_plain_json(house: House) -> None:
+    values = house.as_vars()
+    assert json.loads(json.dumps(values)) == values
+    volume = values["services"]["ollama"]["volumes"][0]
+    assert volume == {
+        "name": "ollama-var-lib-ollama",
+        "path": "/var/lib/ollama",
+        "copy": "none",
+        "from": None,
+    }
+
+
+def test_a_service_whose_gpu_is_absent_is_off(inventory: Path) -> None:
+    local = inventory / "local"
+    local.mkdir()
+    (local / "services.yml").write_text(
+        "services:\n  painter:\n    summary: Paints.\n    enabled: auto\n    gpu: cuda\n"
+        "    address: 10.140.30.20\n    port: 8188\n    health: {path: /, contains: ok}\n"
+    )
+    assert "painter" in derive(load(inventory)).services
+    house = derive(load(inventory), absent=frozenset({"painter"}))
+    assert "painter" not in house.services
+    assert house.disabled == ("painter",)
+
+
+def test_memory_is_summed_against_the_machine(inventory: Path) -> None:
+    local = inventory / "local"
+    local.mkdir()
+    (local / "services.yml").write_text(
+        "services:\n  ollama: {limits: {memory: 60%}}\n  litellm: {limits: {memory: 4GiB}}\n"
+    )
+    services = derive(load(inventory)).services.values()
+    gib = 2**30
+    assert memory_shortage(services, 10 * gib) is None
+    assert memory_shortage(services, 8 * gib) == (
+        "limits.memory adds up to 8.8 GiB (ollama 4.8 + litellm 4.0), and this machine "
+        "has 8.0 GiB; lower one in inventory/local/services.yml"
+    )
+
+
+def test_checking_a_large_house_takes_a_bounded_number_of_steps(tmp_path: Path) -> None:
+    """A stopwatch would measure the neighbours; calls are the same on every machine."""
+    folder = tmp_path / "inventory"
+    shutil.copytree(BASE, folder)
+    (folder / "local").mkdir()
+    records = [
+        f"  service_{n}:\n    summary: Number {n}.\n    address: 10.140.30.{n + 100}\n"
+        f"    port: 8080\n    needs: [litellm]\n    health: {{path: /, contains: ok}}\n"
+        f"    publish:\n      name-{n}: {{auth: lan}}\n    secrets: {{key_{n}: random}}\n"
+        for n in range(50)
+    ]
+    (folder / "local" / "services.yml").write_text("services:\n" + "".join(records))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        load(folder)
+    finally:
+        sys.setprofile(None)
+    # About a million calls fit into the budget of half a second on a slow machine.
+    assert calls < 1_000_000
