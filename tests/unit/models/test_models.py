@@ -1,0 +1,183 @@
+"""Models and aliases, from what the puller or an external server says."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from hearth.catalogue import derive, load
+from hearth.catalogue.house import House
+from hearth.models import AliasState, Overview, key_of, model_states
+from hearth.models_view import table, time_text
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+INVENTORY = Path(__file__).parents[3] / "inventory"
+
+
+def model(name: str, **more: Any) -> SimpleNamespace:
+    base: dict[str, Any] = {"name": name, "id": name, "provider": "ollama", "kind": "chat"}
+    base |= {"local": True, "service": "ollama", "download_bytes": 1000, "digest": None}
+    return SimpleNamespace(**{**base, "usable": True, "reason": None, **more})
+
+
+def house(*models: SimpleNamespace, runtime: str = "incus", **aliases: list[str]) -> House:
+    service = SimpleNamespace(
+        name="ollama", role="ollama", instance="ollama", runtime=runtime, url="http://there:11434"
+    )
+    made = {
+        name: SimpleNamespace(name=name, members=tuple(members), offered=True, reason=None)
+        for name, members in aliases.items()
+    }
+    return cast(
+        House,
+        SimpleNamespace(
+            models={m.name: m for m in models}, aliases=made, services={"ollama": service}
+        ),
+    )
+
+
+def look(of: House, age_s: float = 0, note: str = "", **entries: dict[str, Any]) -> Overview:
+    updated_at = (NOW - timedelta(seconds=age_s)).isoformat(timespec="seconds")
+    document = {"updated_at": updated_at, "note": note, "models": entries}
+
+    def read(instance: str, path: str) -> str:
+        assert (instance, path) == ("ollama", "/var/lib/ollama/hearth/progress.json")
+        return json.dumps(document)
+
+    return model_states(of, read, nobody, NOW)
+
+
+def nobody(url: str) -> Any:
+    raise OSError(f"{url}: nobody there")
+
+
+def entry(state: str, percent: int = 0, **more: Any) -> dict[str, Any]:
+    sizes = {"completed_bytes": percent * 10, "total_bytes": 1000}
+    return {"state": state, "percent": percent, **sizes, **more}
+
+
+READY, COMING = entry("ready", 100), entry("pulling", 40, bytes_per_s=60.0)
+
+
+def alias(overview: Overview) -> AliasState:
+    return overview.aliases["fast"]
+
+
+def test_a_model_that_comes_has_percent_speed_and_the_time_left() -> None:
+    overview = look(house(model("a")), a=COMING)
+    assert (overview.models["a"].percent, overview.models["a"].eta_s) == (40, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "text", "answered_by"),
+    [
+        (READY, COMING, "ready", "a"),
+        (COMING, entry("waiting"), "pending, 40 %", None),
+        (COMING, READY, "pending, 40 %", "b"),
+        (entry("too_big", reason="needs more"), READY, "ready", "b"),
+        (entry("too_big", reason="needs more"), COMING, "pending, 40 %", None),
+        (entry("failed", 7, reason="cut"), READY, "pending, 7 %: a: cut", "b"),
+        (
+            entry("too_big", reason="needs more"),
+            entry("missing"),
+            "not offered: a: needs more; b: missing",
+            None,
+        ),
+    ],
+)
+def test_an_alias_is_what_its_members_are(
+    a: dict[str, Any], b: dict[str, Any], text: str, answered_by: str | None
+) -> None:
+    state = alias(look(house(model("a"), model("b"), fast=["a", "b"]), a=a, b=b))
+    assert (state.text, state.answered_by) == (text, answered_by)
+
+
+def test_a_usable_cloud_model_answers_and_an_unusable_one_says_why() -> None:
+    cloud = {"local": False, "service": None, "provider": "openrouter"}
+    no_key = {**cloud, "usable": False, "reason": "no key"}
+    overview = look(house(model("a", **cloud), model("b", **no_key), fast=["a"]))
+    assert alias(overview).text == "ready"
+    assert (overview.models["b"].state, overview.models["b"].reason) == ("unusable", "no key")
+
+
+def test_without_a_word_of_the_puller_all_is_waiting_and_the_reason_is_noted() -> None:
+    def broken(instance: str, path: str) -> bytes:
+        raise RuntimeError("the instance ollama\nis stopped")
+
+    overview = model_states(house(model("a"), fast=["a"]), broken, nobody, NOW)
+    assert alias(overview).text == "pending, 0 %"
+    assert overview.notes == (
+        "ollama: no word of its model puller (the instance ollama is stopped)",
+    )
+
+
+def test_an_old_word_is_called_old() -> None:
+    assert look(house(model("a")), age_s=170, a=COMING).notes == ()
+    (note,) = look(house(model("a")), age_s=600, a=COMING).notes
+    assert "silent for 10 minutes" in note
+
+
+def test_the_pullers_own_note_is_passed_on() -> None:
+    assert look(house(model("a")), note="no list", a=READY).notes == ("ollama: no list",)
+
+
+def test_an_external_server_has_models_ready_or_missing() -> None:
+    lock = "sha256:" + "a" * 64
+    of = house(model("a"), model("b"), model("c", digest=lock), runtime="external", fast=["b", "a"])
+    listed = [{"name": "a:latest", "size": 5, "digest": "x"}, {"name": "C:LATEST", "digest": "bb"}]
+
+    def ask(url: str) -> Any:
+        assert url == "http://there:11434/api/tags"
+        return {"models": listed}
+
+    def nothing(instance: str, path: str) -> str:
+        raise AssertionError("an external server has no instance")
+
+    overview = model_states(of, nothing, ask, NOW)
+    assert [m.state for m in overview.models.values()] == ["ready", "missing", "ready"]
+    assert "ollama pull b" in overview.models["b"].reason
+    assert "the lock says sha256:aaaa" in overview.models["c"].reason
+    assert (alias(overview).text, alias(overview).answered_by) == ("ready", "a")
+
+
+def test_an_external_server_that_is_silent_offers_nothing() -> None:
+    overview = model_states(house(model("a"), runtime="external", fast=["a"]), str, nobody, NOW)  # type: ignore[arg-type]
+    assert alias(overview).text == "not offered: a: http://there:11434 does not answer"
+    assert "gives no list of models" in overview.notes[0]
+
+
+def test_the_reference_house_before_its_first_byte() -> None:
+    of = derive(load(INVENTORY))
+    overview = model_states(of, lambda instance, path: "{}", nobody, NOW)
+    assert overview.aliases["fast"].text == "pending, 0 %"
+    assert {m.state for m in overview.models.values()} <= {"waiting", "unusable"}
+
+
+def test_what_a_person_sees_and_what_a_program_reads() -> None:
+    of = house(model("a"), model("b"), fast=["a", "b"])
+    overview = look(of, note="[no] markup", a=COMING, b=entry("failed", reason="[cut]"))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(table(overview))
+    seen = console.export_text()
+    assert "pulling, 40 %, 0.0 MB/s, 10 s left" in seen
+    assert "[cut]" in seen
+    assert "[no] markup" in seen
+    read = json.loads(json.dumps(overview.as_json()))
+    assert read["aliases"]["fast"]["text"] == "pending, 40 %"
+    assert read["models"]["a"]["eta_s"] == 10.0
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(9.6, "10 s"), (119, "1 min"), (7400, "2 h 3 min")])
+def test_durations(seconds: float, text: str) -> None:
+    assert time_text(seconds) == text
+
+
+def test_keys_are_those_of_the_puller() -> None:
+    assert key_of("registry.ollama.ai/library/Llama3.1") == "llama3.1:latest"
