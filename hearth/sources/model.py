@@ -26,7 +26,7 @@ class Source:
     def file_name(self) -> str:
         """The name of the fetched file: never the same for two versions."""
         last = urlsplit(self.url).path.rpartition("/")[2] or "download"
-        return f"{self.name}-{self.version}-{last}"
+        return f"{self.name}-{self.version}-{last}".replace("/", "_")
 
 
 @dataclass(frozen=True, slots=True)

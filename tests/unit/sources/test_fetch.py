@@ -1,0 +1,371 @@
+"""A download ends with the right bytes or with one line, whatever the server does."""
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from hearth.sources import Limits, Source, SourceError
+from hearth.sources.download import fetch
+
+CONTENT = bytes(range(256)) * 4096  # 1 MiB
+DIGEST = hashlib.sha256(CONTENT).hexdigest()
+QUICK = Limits(total_s=20, stall_s=2, attempts=3, backoff_s=0.01, spare_bytes=0)
+
+
+@dataclass
+class Server:
+    """A download server whose next answers are told it one by one; then it behaves."""
+
+    base: str = ""
+    content: bytes = CONTENT
+    etag: str = '"one"'
+    plan: list[Callable[["Handler"], None]] = field(default_factory=list)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+    def source(self, sha256: str | None = DIGEST, **more: object) -> Source:
+        return Source("tool", "1.2", f"{self.base}/tool.tar", sha256, **more)  # type: ignore[arg-type]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    told: Server
+
+    def do_GET(self) -> None:
+        self.told.asked.append({"path": self.path, **dict(self.headers.items())})
+        (self.told.plan.pop(0) if self.told.plan else behave)(self)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def head(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
+
+def behave(handler: Handler, upto: int | None = None) -> None:
+    """Serve the content with ETag, Range and If-Range; cut after `upto` bytes."""
+    told, start = handler.told, 0
+    wanted = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
+    if wanted and handler.headers.get("If-Range", told.etag) == told.etag:
+        start = int(wanted[1])
+    body = told.content[start:]
+    more = {"Content_Length": str(len(body)), "ETag": told.etag}
+    if start >= len(told.content):
+        return handler.head(416, Content_Length="0")
+    if start:
+        more["Content_Range"] = f"bytes {start}-{len(told.content) - 1}/{len(told.content)}"
+    handler.head(206 if start else 200, **more)
+    handler.wfile.write(body if upto is None else body[:upto])
+    handler.close_connection = upto is not None
+
+
+def cut(handler: Handler) -> None:
+    behave(handler, 300_000)
+
+
+def ignore_range(handler: Handler) -> None:
+    handler.head(200, Content_Length=str(len(CONTENT)), ETag='"one"')
+    handler.wfile.write(CONTENT)
+
+
+def answer(status: int, **headers: str) -> Callable[[Handler], None]:
+    return lambda handler: handler.head(status, Content_Length="0", **headers)
+
+
+def stall(handler: Handler) -> None:
+    handler.head(200, Content_Length=str(len(CONTENT)), ETag='"one"')
+    handler.wfile.write(CONTENT[:300_000])
+    handler.wfile.flush()
+    time.sleep(1.5)
+    handler.close_connection = True
+
+
+def drip(handler: Handler) -> None:
+    handler.head(200, Content_Length=str(len(CONTENT)), ETag='"one"')
+    for _ in range(100):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def drip_headers(handler: Handler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    for _ in range(100):
+        handler.wfile.write(b"x")
+        handler.wfile.flush()
+        time.sleep(0.1)
+
+
+def endless(handler: Handler) -> None:
+    handler.head(200, Transfer_Encoding="chunked")
+    for _ in range(200):
+        handler.wfile.write(b"2800\r\n" + b"x" * 0x2800 + b"\r\n")
+
+
+def without_length(handler: Handler) -> None:
+    handler.head(200, Connection="close")
+    handler.wfile.write(CONTENT[:500_000])
+    handler.close_connection = True
+
+
+def wrong_part(handler: Handler) -> None:
+    handler.head(206, Content_Length="10", Content_Range="bytes 0-9/1048576", ETag='"one"')
+    handler.wfile.write(CONTENT[:10])
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    told = Server()
+    handler = type("Told", (Handler,), {"told": told})
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            """Clients that hang up are what is tested here."""
+
+    with Quiet(("127.0.0.1", 0), handler) as listening:
+        told.base = f"http://127.0.0.1:{listening.server_address[1]}"
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield told
+        listening.shutdown()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
+
+
+def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int | None]] = []
+    got = fetch(server.source(), tmp_path, {}, lambda *told: seen.append(told), QUICK)
+    assert got.path.read_bytes() == CONTENT
+    assert (got.sha256, got.first_sight) == (DIGEST, False)
+    assert seen[-1] == ("tool", len(CONTENT), len(CONTENT))
+    assert names(tmp_path) == ["tool-1.2-tool.tar"]
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).path == got.path
+    assert len(server.asked) == 1
+    got.path.write_bytes(b"damaged")
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
+
+
+def test_the_first_sight_is_said(server: Server, tmp_path: Path) -> None:
+    got = fetch(server.source(None), tmp_path, {}, None, QUICK)
+    assert (got.sha256, got.first_sight) == (DIGEST, True)
+
+
+@pytest.mark.parametrize("sha256", [DIGEST, None])
+def test_a_cut_download_is_resumed(server: Server, tmp_path: Path, sha256: str | None) -> None:
+    server.plan = [cut, cut, cut]
+    got = fetch(server.source(sha256), tmp_path, {}, None, QUICK)
+    assert got.sha256 == DIGEST
+    ranges = [asked.get("Range") for asked in server.asked]
+    assert ranges == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
+    assert {asked.get("If-Range") for asked in server.asked[1:]} == {'"one"'}
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_whole(server: Server, tmp_path: Path) -> None:
+    def cut_and_change(handler: Handler) -> None:
+        cut(handler)
+        server.content, server.etag = CONTENT[::-1], '"two"'
+
+    server.plan = [cut_and_change]
+    got = fetch(server.source(None), tmp_path, {}, None, QUICK)
+    assert got.path.read_bytes() == CONTENT[::-1]
+
+
+@pytest.mark.parametrize("odd", [ignore_range, answer(416), wrong_part, answer(500)])
+def test_odd_answers_to_a_resumption_do_no_harm(
+    server: Server, tmp_path: Path, odd: Callable[[Handler], None]
+) -> None:
+    server.plan = [cut, odd]
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
+
+
+def test_pieces_of_two_files_are_never_joined(server: Server, tmp_path: Path) -> None:
+    """A server without validators, and another file the second time: only the digest tells."""
+    server.etag = ""
+    server.content = b"old" + CONTENT[3:]
+
+    def cut_and_change(handler: Handler) -> None:
+        cut(handler)
+        server.content = CONTENT
+
+    server.plan = [cut_and_change]
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
+    assert [asked.get("Range") for asked in server.asked] == [None, "bytes=300000-", None]
+
+
+def test_without_validator_and_digest_nothing_is_joined(server: Server, tmp_path: Path) -> None:
+    server.etag = ""
+    server.plan = [cut]
+    fetch(server.source(None), tmp_path, {}, None, QUICK)
+    assert [asked.get("Range") for asked in server.asked] == [None, None]
+
+
+def test_temporary_trouble_is_tried_again(server: Server, tmp_path: Path) -> None:
+    server.plan = [answer(503, Retry_After="0"), answer(500)]
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ([answer(500)] * 3, r"it answered 500 \(0 bytes are here.*run this again later"),
+        ([answer(404)], r"it answered 404: name another address, a mirror prefix or a local file"),
+        ([answer(403)], "it answered 403: name another"),
+        ([answer(301, Location="/tool.tar")] * 30, "redirects in a circle"),
+    ],
+)
+def test_trouble_is_one_line(
+    server: Server, tmp_path: Path, plan: list[Callable[[Handler], None]], words: str
+) -> None:
+    server.plan = plan
+    with pytest.raises(SourceError, match=words) as caught:
+        fetch(server.source(), tmp_path, {}, None, QUICK)
+    assert str(caught.value).startswith(f"tool 1.2 from {server.base}/tool.tar: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_server_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no connection"):
+        fetch(Source("tool", "1", "http://127.0.0.1:9/x", DIGEST), tmp_path, {}, None, QUICK)
+
+
+def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
+    server.plan = [answer(302, Location="/elsewhere")]
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+    assert server.asked[1]["path"] == "/elsewhere"
+
+
+def test_another_digest_names_both_and_keeps_nothing(server: Server, tmp_path: Path) -> None:
+    expected = "0" * 64
+    with pytest.raises(SourceError, match=f"sha256 is {DIGEST}, expected {expected}.*hearth lock"):
+        fetch(server.source(expected), tmp_path, {}, None, QUICK)
+    assert names(tmp_path) == []
+    assert len(server.asked) == 1
+
+
+def test_a_stall_is_cut_and_resumed(server: Server, tmp_path: Path) -> None:
+    server.plan = [stall]
+    limits = Limits(total_s=20, stall_s=0.3, attempts=2, backoff_s=0.01, spare_bytes=0)
+    assert fetch(server.source(), tmp_path, {}, None, limits).sha256 == DIGEST
+    assert server.asked[1]["Range"] == "bytes=300000-"
+
+
+@pytest.mark.parametrize("slow", [drip, drip_headers])
+def test_a_drip_ends_with_the_total_deadline(
+    server: Server, tmp_path: Path, slow: Callable[[Handler], None]
+) -> None:
+    server.plan = [slow]
+    started = time.monotonic()
+    limits = Limits(total_s=0.6, stall_s=0.5, attempts=2, backoff_s=0.01, spare_bytes=0)
+    with pytest.raises(SourceError, match=r"not ready after 0\.6 s"):
+        fetch(server.source(), tmp_path, {}, None, limits)
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("plan", "sha256", "size", "words"),
+    [
+        ([], DIGEST, 5, r"it has 1,048,576 bytes, expected 5"),
+        ([endless], DIGEST, 20_000, r"it sends more than 20,000 bytes"),
+        ([without_length], None, None, "does not say how long"),
+    ],
+)
+def test_a_wrong_length_is_refused(
+    server: Server,
+    tmp_path: Path,
+    plan: list[Callable[[Handler], None]],
+    sha256: str | None,
+    size: int | None,
+    words: str,
+) -> None:
+    server.plan = plan
+    with pytest.raises(SourceError, match=words):
+        fetch(server.source(sha256, size=size), tmp_path, {}, None, QUICK)
+    assert not (tmp_path / "tool-1.2-tool.tar").exists()
+
+
+def test_a_full_disk_is_said_before_the_first_byte(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
+    with pytest.raises(SourceError, match=r"has 1,000,000 bytes free, 1,048,576 are needed"):
+        fetch(server.source(), tmp_path, {}, None, QUICK)
+    assert (tmp_path / "tool-1.2-tool.tar.part").stat().st_size == 0
+
+
+def test_the_longest_mirror_prefix_wins(server: Server, tmp_path: Path) -> None:
+    mirrors = {
+        "https://example.org/": "http://127.0.0.1:9/",
+        "https://example.org/a/": f"{server.base.replace('//', '//me:topsecret@')}/m/",
+    }
+    source = Source("tool", "1.2", "https://example.org/a/b.tar", DIGEST)
+    assert fetch(source, tmp_path, mirrors, None, QUICK).address == f"{server.base}/m/b.tar"
+    assert server.asked[0]["path"] == "/m/b.tar"
+    server.plan = [answer(404)]
+    with pytest.raises(SourceError, match="404") as caught:
+        fetch(source, tmp_path / "fresh", mirrors, None, QUICK)
+    assert "topsecret" not in str(caught.value)
+
+
+def test_a_mirror_may_be_a_folder_and_a_source_a_file(tmp_path: Path) -> None:
+    (tmp_path / "tool.tar").write_bytes(CONTENT)
+    mirrors = {"https://example.org/": f"{tmp_path}/"}
+    for url in ("https://example.org/tool.tar", str(tmp_path / "tool.tar")):
+        got = fetch(Source("tool", "1", url, DIGEST), tmp_path / "no", mirrors, None, QUICK)
+        assert got.path == tmp_path / "tool.tar"
+        with pytest.raises(SourceError, match=f"sha256 is {DIGEST}, expected 000"):
+            fetch(Source("tool", "1", url, "0" * 64), tmp_path / "no", mirrors, None, QUICK)
+    (tmp_path / "tool.tar").unlink()
+    with pytest.raises(SourceError, match="no such file: put it there"):
+        fetch(Source("tool", "1", url, DIGEST), tmp_path / "no", mirrors, None, QUICK)
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_first_sight_by_plain_http_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth.sources.transfer._is_protected", lambda url: False)
+    with pytest.raises(SourceError, match="by plain http anybody could change the file"):
+        fetch(server.source(None), tmp_path, {}, None, QUICK)
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+
+
+def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.plan = [stall]
+    code = (
+        "import sys; from pathlib import Path; from hearth.sources import Source\n"
+        "from hearth.sources.download import fetch\n"
+        "fetch(Source('tool', '1.2', sys.argv[1], sys.argv[2]), Path(sys.argv[3]),"
+        " progress=lambda *_: print('some', flush=True))\n"
+    )
+    arguments = [f"{server.base}/tool.tar", DIGEST, str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.stdout.readline()
+        os.kill(running.pid, signal.SIGKILL)
+    part = (tmp_path / "tool-1.2-tool.tar.part").stat().st_size
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+    assert part > 0
+    assert server.asked[1]["Range"] == f"bytes={part}-"
+    assert names(tmp_path) == ["tool-1.2-tool.tar"]
