@@ -87,7 +87,7 @@ def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
         line = mark.line + 1 if mark else 1
         tree.refuse(Place(shown, line), f"this is not YAML: {what}; check the indent and quotes")
         return {}
-    if node is None:
+    if node is None or node.tag.endswith(":null"):  # nothing but comments
         return {}
     if not isinstance(node, yaml.MappingNode):
         tree.refuse(Place(shown, 1), "the file must be a mapping; begin with a section name and :")
