@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import httpx
 
@@ -46,7 +46,7 @@ def fill(cache: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         storage = Path(scratch) / "storage"
-        with running(storage, Path(scratch)) as address:
+        with running(storage) as address:
             for name in models.MODELS:
                 started = time.monotonic()
                 folder = Path(scratch) / "model"
@@ -59,30 +59,34 @@ def fill(cache: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
 
 
 @contextmanager
-def running(storage: Path, scratch: Path) -> Iterator[str]:
+def running(storage: Path) -> Iterator[str]:
     """Run docker-registry on a free loopback port; it ends with the block or with this process."""
     if shutil.which(PROGRAM) is None:
         raise FarsideError(f"{PROGRAM} is missing: apt-get install {PROGRAM}")
     port = free_port()
-    settings = scratch / "registry.json"
-    settings.write_text(json.dumps(_settings(storage, port)))
-    log = scratch / "registry.log"
-    with log.open("wb") as output:
+    # Its configuration and its log live in memory: whatever kills us, no file stays behind.
+    with (
+        open(os.memfd_create("registry.json"), "w+b") as settings,
+        open(os.memfd_create("registry.log"), "w+b") as log,
+    ):
+        settings.write(json.dumps(_settings(storage, port)).encode())
+        settings.flush()
         process = subprocess.Popen(
-            # Should this process be killed outright, the registry must not stay behind.
-            ["setpriv", "--pdeathsig", "TERM", PROGRAM, "serve", str(settings)],
+            # Should this process be killed outright, the registry must not stay behind either.
+            ["setpriv", "--pdeathsig", "TERM", PROGRAM, "serve", f"/dev/fd/{settings.fileno()}"],
             stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
+            stdout=log,
+            stderr=log,
+            pass_fds=(settings.fileno(),),
             env={"PATH": os.environ.get("PATH", "/usr/bin"), "OTEL_TRACES_EXPORTER": "none"},
             start_new_session=True,
         )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_ready(address, process, log)
-        yield address
-    finally:
-        stop(process)
+        try:
+            address = f"http://127.0.0.1:{port}"
+            _wait_ready(address, process, log)
+            yield address
+        finally:
+            stop(process)
 
 
 def free_port() -> int:
@@ -155,7 +159,7 @@ def _settings(storage: Path, port: int) -> dict[str, object]:
     }
 
 
-def _wait_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_ready(address: str, process: subprocess.Popen[bytes], log: BinaryIO) -> None:
     """Return when the registry answers; raise with its last words when it ended or is too slow."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and process.poll() is None:
@@ -164,5 +168,6 @@ def _wait_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> No
                 return
         except httpx.HTTPError:
             time.sleep(0.05)
-    last = log.read_text(errors="replace").strip().splitlines()[-1:]
+    log.seek(0)
+    last = log.read().decode(errors="replace").strip().splitlines()[-1:]
     raise FarsideError(f"{PROGRAM} does not answer on {address}: {' '.join(last)}")

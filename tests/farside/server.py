@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,8 +58,7 @@ async def serve(options: Options) -> None:
     certificate, key = certificates.prepare(options.cache, now)
     async with contextlib.AsyncExitStack() as stack:
         wire = stack.enter_context(listening(options.address, options.port))
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="farside-"))
-        address = stack.enter_context(registry.running(storage, Path(scratch)))
+        address = stack.enter_context(registry.running(storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
         played = hosts.application(hosts.Shelf(found, storage, address), memory, client)
         servers = [(_server(Recorder(played, memory), certificate, key), wire)]
