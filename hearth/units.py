@@ -115,7 +115,7 @@ def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
         life = [("Type", "oneshot"), ("RemainAfterExit", "yes")]
     lines = [
         *life,
-        ("ExecStart", " ".join(map(quoted, run.command))),
+        ("ExecStart", " ".join(map(quoted, map(str, run.command)))),
         *([("ExecReload", " ".join(map(quoted, run.reload)))] if run.reload else []),
         ("User", run.user),
         ("TimeoutStopSec", str(run.stop_s)),

@@ -6,8 +6,8 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,19 @@ def read_facts(root: Path = Path("/")) -> Facts:
         nvidia_tool=shutil.which("nvidia-container-cli") is not None,
         python=".".join(platform.python_version_tuple()[:2]),
     )
+
+
+def with_record(facts: Facts, record: Mapping[str, Any]) -> Facts:
+    """Let what the machine's record names win over what was read; `auto` leaves it to us."""
+    interface, address, dns = (
+        None if record[key] == "auto" else record[key]
+        for key in ("lan_interface", "lan_address", "upstream_dns")
+    )
+    if interface:
+        facts = replace(facts, lan_interface=interface, lan_address=address_of(interface))
+    if address:
+        facts = replace(facts, lan_address=address)
+    return replace(facts, upstream_dns=tuple(dns)) if dns else facts
 
 
 def debian_version(root: Path) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import platform
+import re
 import shutil
 import subprocess
 import tarfile
@@ -14,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 SUITES = {"debian/12": "bookworm", "debian/13": "trixie", "debian/forky": "forky"}
+# What `python3` is in each, for the environments that are built outside and handed in.
+PYTHONS = {"debian/12": "3.11", "debian/13": "3.13", "debian/forky": "3.14"}
+AUTHORITIES = Path("/usr/local/share/ca-certificates")
 BASE_PACKAGES = (
     "ca-certificates",
     "dbus",
@@ -40,6 +44,7 @@ class Recipe:
     image: str
     packages: tuple[str, ...]
     resolver: str
+    authorities: str
     version: int = RECIPE_VERSION
 
     @property
@@ -52,7 +57,28 @@ class Recipe:
 def recipe_of(service: dict[str, Any], resolver: str) -> Recipe:
     """The recipe of one service's image."""
     packages = sorted({*BASE_PACKAGES, *service["packages"]})
-    return Recipe(service["image"], tuple(packages), resolver)
+    return Recipe(service["image"], tuple(packages), resolver, _authorities())
+
+
+def _authorities() -> str:
+    """A digest of the certificates that the machine itself trusts; the image gets them, too."""
+    digest = hashlib.sha256()
+    for path in sorted(AUTHORITIES.glob("*.crt")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def apt_options() -> list[str]:
+    """How the machine fetches packages (an office's proxy, a mirror's rules): images do likewise."""
+    shown = subprocess.run(
+        ["/usr/bin/apt-config", "dump", "--format", '%F "%v"%n'],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    ).stdout
+    fetching = re.compile(r"Acquire::(https?::|Check-Valid-Until|Retries|ForceIPv4)")
+    return [line for line in shown.splitlines() if fetching.match(line)]
 
 
 def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
@@ -102,6 +128,7 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         "--variant=minbase",
         f"--include={','.join(recipe.packages)}",
         '--aptopt=Apt::Install-Recommends "false"',
+        *(f"--aptopt={option}" for option in apt_options()),
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/locale/*",

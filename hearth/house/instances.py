@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pylxd import Client
@@ -63,8 +64,8 @@ def describe(
         },
         "programs": {
             "type": "disk",
-            "source": f"{PROGRAMS}/{service['name']}",
-            "path": f"/opt/hearth/{service['name']}",
+            "source": PROGRAMS,
+            "path": "/opt/hearth",
             "readonly": "true",
         },
     }
@@ -105,6 +106,9 @@ def _add_graphics(
 
 def ensure_pool(client: Client, write: bool) -> list[str]:
     """Make the storage pool of the house where it lacks; say what was lacking."""
+    if write:
+        # Instances see it read-only; it must be there before the first one starts.
+        Path(PROGRAMS).mkdir(parents=True, exist_ok=True)
     if client.storage_pools.exists(POOL):
         return []
     if write:
@@ -144,6 +148,12 @@ def find(client: Client, name: str) -> Any | None:
             f"(incus rename {name} NEW) or rename the service"
         )
     return found
+
+
+def is_running(client: Client, name: str) -> bool:
+    """Whether commands can be run in the instance."""
+    found = find(client, name)
+    return found is not None and found.status_code == RUNNING_CODE
 
 
 def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:

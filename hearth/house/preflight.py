@@ -72,14 +72,9 @@ def _size_problems(services: Mapping[str, Mapping[str, Any]], facts: Facts) -> l
 
 def asked_memory_bytes(service: Mapping[str, Any], facts: Facts) -> int:
     """The memory limit of one service in bytes; a share is of this machine's memory."""
-    text = str((service.get("limits") or {}).get("memory") or "0")
-    if text.endswith("%"):
-        return facts.memory_bytes * int(text[:-1]) // 100
-    units = {"MiB": MEBIBYTE, "GiB": 1024**3, "MB": 10**6, "GB": 10**9}
-    for unit, factor in units.items():
-        if text.endswith(unit):
-            return int(float(text.removesuffix(unit)) * factor)
-    return int(text)
+    limits = service["limits"]
+    share = facts.memory_bytes * (limits["memory_percent"] or 0) // 100
+    return int(limits["memory_bytes"] or share)
 
 
 def _gpu_problems(name: str, wanted: str, facts: Facts) -> list[str]:

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python
 """Make images, volumes and instances of one machine what the catalogue says, in one step."""
 
 from __future__ import annotations
@@ -38,16 +38,22 @@ def converge(module: AnsibleModule) -> dict[str, object]:
     given = dict(params["machine"])
     given["render_nodes"] = tuple(RenderNode(**node) for node in given["render_nodes"])
     facts = Facts(**given)
+    services = {
+        name: service
+        for name, service in params["services"].items()
+        if service["runtime"] == "incus"
+    }
     recipes = {
         name: images.recipe_of(service, params["resolver"])
-        for name, service in params["services"].items()
+        for name, service in services.items()
     }
     wanted = [
         instances.describe(service, recipes[name], facts, params["accelerators"][name])
-        for name, service in params["services"].items()
+        for name, service in services.items()
     ]
     if not write and not Path(SOCKET).exists():
-        return {"done": [f"create {item.name} from {item.image}" for item in wanted]}
+        done = [f"create {item.name} from {item.image}" for item in wanted]
+        return {"done": done, "planned": [item.name for item in wanted]}
     client = Client(endpoint=SOCKET)
     done = instances.ensure_pool(client, write)
     done += build_images(client, set(recipes.values()), write)
@@ -59,7 +65,9 @@ def converge(module: AnsibleModule) -> dict[str, object]:
                 instances.remove(found)
     for item in wanted:
         done += instances.ensure(client, item, write)
-    return {"done": done}
+    # In check mode there is nothing yet to look into.
+    planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
+    return {"done": done, "planned": planned}
 
 
 def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> list[str]:

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python
 """Read the machine and refuse one that cannot become this house."""
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ description: Returns the machine's wire, memory and graphics, and fails with one
 author: Hearth
 options:
   services: {description: The services of this machine as derived from the catalogue., type: dict}
-  overrides: {description: "Values of the machine's record that are not `auto`.", type: dict}
+  record: {description: "The machine's record; what is `auto` there is read.", type: dict}
 """
 
-from dataclasses import replace
-
 from ansible.module_utils.basic import AnsibleModule
-from hearth.house.facts import FactsError, address_of, listeners, read_facts
+from hearth.house.facts import FactsError, listeners, read_facts, with_record
 from hearth.house.preflight import choose_accelerator, problems
 
 
@@ -26,18 +24,13 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "dict", "required": True},
-            "overrides": {"type": "dict", "default": {}},
+            "record": {"type": "dict", "required": True},
         },
         supports_check_mode=True,
     )
-    services, wanted = module.params["services"], module.params["overrides"]
+    services = module.params["services"]
     try:
-        facts = read_facts()
-        if wanted.get("lan_interface"):
-            address = wanted.get("lan_address") or address_of(wanted["lan_interface"])
-            facts = replace(facts, lan_interface=wanted["lan_interface"], lan_address=address)
-        if wanted.get("upstream_dns"):
-            facts = replace(facts, upstream_dns=tuple(wanted["upstream_dns"]))
+        facts = with_record(read_facts(), module.params["record"])
     except FactsError as error:
         module.fail_json(msg=str(error))
     found = problems(services, facts, listeners())

@@ -1,4 +1,4 @@
-#!/usr/bin/python3
+#!/usr/bin/python
 """Bring one program to the described state, decided from what is there and not from this run."""
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ options:
   name: {description: Name of the unit without `.service`., type: str, required: true}
   unit: {description: Text of the unit file; empty for a unit that Debian brings., type: str}
   user: {description: System user to make., type: str}
-  uid: {description: Number of that user, so that its data outlive the instance., type: int}
+  uid: {description: Number of that user; -1 for any., type: int}
   folders: {description: "Folders: path, owner, group, mode.", type: list, elements: dict}
   files: {description: "Files: path, content, owner, group, mode, check.", type: list}
   credentials: {description: Secrets for LoadCredential, by name., type: dict}
   watch: {description: "Paths whose content or link target the process depends on.", type: list}
   observe: {description: "Commands whose output belongs to the state, e.g. a ruleset.", type: list}
   reloads: {description: Reload instead of restart when only files changed., type: bool}
-  health: {description: "url, contains, within_s, ready_s; or command and ready_s.", type: dict}
+  health: {description: "url, contains, within_s; or dns_name, dns_server; or command; and ready_s.", type: dict}
 """
 
 import hashlib
@@ -31,6 +31,7 @@ import os
 import pwd
 import grp
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -73,7 +74,7 @@ class Desired:
         self.files = [dict(file) for file in params["files"] or []]
         self.folders = list(params["folders"] or [])
         if params["user"]:
-            uid = params["uid"] if params["uid"] is not None else "-"
+            uid = params["uid"] if params["uid"] >= 0 else "-"
             line = f'u {params["user"]} {uid} "Hearth" -\n'
             self.files.insert(
                 0, {"path": f"/etc/sysusers.d/hearth-{self.name}.conf", "content": line}
@@ -169,7 +170,7 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
     for name in sorted(params["watch"] or []):
         whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
     for command in params["observe"] or []:
-        whole.update(run(command, check=False).stdout.encode())
+        whole.update(run([str(word) for word in command], check=False).stdout.encode())
     return whole.hexdigest()
 
 
@@ -220,6 +221,8 @@ def healthy(health: dict[str, Any]) -> str:
     if "command" in health:
         result = run(health["command"], check=False)
         return "" if result.returncode == 0 else f"exit code {result.returncode}"
+    if "dns_name" in health:
+        return answered(health["dns_name"], health["dns_server"])
     try:
         # The address comes from the catalogue, and a proxy of the machine has no part in it.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -230,6 +233,21 @@ def healthy(health: dict[str, Any]) -> str:
     except (OSError, ValueError) as error:
         return str(getattr(error, "reason", error))
     return "" if health["contains"] in text else f"an answer without {health['contains']!r}"
+
+
+def answered(name: str, server: str) -> str:
+    """Ask a resolver for one IPv4 address; the empty text when it knew one."""
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
+    question = b"HE\x01\0\0\1\0\0\0\0\0\0" + labels + b"\0\0\1\0\1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+        wire.settimeout(2)
+        try:
+            wire.sendto(question, (server, 53))
+            reply = wire.recv(512)
+        except OSError as error:
+            return str(error)
+    # Bytes 6 and 7 of a DNS message count the answers (RFC 1035, 4.1.1).
+    return "" if reply[:2] == b"HE" and reply[7] else f"no address for {name}"
 
 
 def wait_healthy(name: str, health: dict[str, Any]) -> None:
@@ -333,7 +351,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "unit": {"type": "str", "default": ""},
             "user": {"type": "str", "default": ""},
-            "uid": {"type": "int"},
+            "uid": {"type": "int", "default": -1},
             "folders": {"type": "list", "elements": "dict"},
             "files": {"type": "list", "elements": "dict"},
             "credentials": {"type": "dict", "no_log": True},

@@ -1,0 +1,46 @@
+"""Make the secrets of the house that it does not have yet, and its certificate authority.
+
+An action and not a module: the vault lies on the controller and is Ansible's own format.
+Arguments: `secrets` (name to random or given) and `domain`. No value is given back; tasks read
+values with the lookup `house_secret`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from hearth.pki import PkiError, ensure_authority
+from hearth.project import current
+from hearth.secrets import SecretsError
+
+
+class ActionModule(ActionBase):
+    """Fill the vault; answer with the names of what was made."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        """Make what lacks, or in check mode say what would be made."""
+        result = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(
+            {
+                "secrets": {"type": "dict", "required": True, "no_log": False},
+                "domain": {"type": "str", "required": True},
+            }
+        )
+        secrets, vault = arguments["secrets"], current().vault
+        try:
+            if self._task.check_mode:
+                random = {name for name, kind in secrets.items() if kind == "random"}
+                made = sorted(random - set(vault.names()))
+            else:
+                made = vault.ensure(secrets)
+                _, authority = ensure_authority(vault, arguments["domain"], datetime.now(UTC))
+                made += [] if authority == "kept" else [f"certificate authority ({authority})"]
+        except (SecretsError, PkiError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        return {**result, "changed": bool(made), "made": made}

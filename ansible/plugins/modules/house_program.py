@@ -1,0 +1,91 @@
+#!/usr/bin/python
+"""Fetch, verify and install one program on the machine, whole or not at all."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: house_program
+short_description: Install a release archive or a locked Python environment
+description: Builds in a fresh folder under /var/lib/hearth/programs/NAME and switches one link
+  last. Instances see the folder read-only; they need no way out to be installed.
+author: Hearth
+options:
+  name: {description: Name of the program., type: str, required: true}
+  source: {description: "A source of sources.lock.yml: name, version, url, sha256.", type: dict}
+  mirrors: {description: Other places for the same addresses., type: dict}
+  requirements: {description: Hash-locked requirements of a Python program., type: path}
+  package: {description: Our own package that is installed beside them., type: path}
+  image: {description: Image whose Python runs the program., type: str}
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from hearth.house.images import PYTHONS
+from hearth.project import current
+from hearth.sources import Installed, Source, SourceError, install_archive, install_python
+
+PROGRAMS = Path("/var/lib/hearth/programs")
+DOWNLOADS = Path("/var/cache/hearth/downloads")
+
+
+def from_archive(module: AnsibleModule) -> Installed:
+    """Install a release; a digest that nobody knew is recorded for ever after."""
+    from hearth.sources.download import fetch
+    from hearth.sources.lock import record_first_sight
+
+    source = Source(**module.params["source"])
+    if module.check_mode and source.sha256 is None:
+        module.exit_json(changed=True, did="fetch")
+    fetched = fetch(source, DOWNLOADS, module.params["mirrors"] or {})
+    if fetched.first_sight:
+        record_first_sight(current().inventory, source.name, fetched)
+    return install_archive(
+        fetched.path, PROGRAMS, module.params["name"], fetched.sha256, write=not module.check_mode
+    )
+
+
+def from_requirements(module: AnsibleModule) -> Installed:
+    """Install a Python environment for the Python of an image."""
+    params = module.params
+    # uv comes with the project's own environment; a machine may have none of its own.
+    beside = Path(sys.executable).with_name("uv")
+    return install_python(
+        Path(params["requirements"]),
+        Path(params["package"]) if params["package"] else None,
+        PROGRAMS,
+        params["name"],
+        PYTHONS[params["image"]],
+        uv=beside if beside.exists() else shutil.which("uv") or "uv",
+        write=not module.check_mode,
+    )
+
+
+def main() -> None:
+    """Answer with what was done and the digest that is current."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "source": {"type": "dict"},
+            "mirrors": {"type": "dict"},
+            "requirements": {"type": "path"},
+            "package": {"type": "path"},
+            "image": {"type": "str", "choices": list(PYTHONS)},
+        },
+        required_one_of=[("source", "requirements")],
+        mutually_exclusive=[("source", "requirements")],
+        required_by={"requirements": "image"},
+        supports_check_mode=True,
+    )
+    try:
+        install = from_archive if module.params["source"] else from_requirements
+        installed = install(module)
+    except SourceError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=installed.changed, did=installed.did, digest=installed.digest)
+
+
+if __name__ == "__main__":
+    main()
