@@ -1,7 +1,7 @@
 """Lab machines: throw-away Debian 13 machines with real nested Incus, for trying and testing."""
 
 from hearth.lab.command import LabError
-from hearth.lab.inside import copy_in, copy_out, interactive, leader_pid, run
+from hearth.lab.inside import copy_in, copy_out, interactive, leader_pid, run, trust
 from hearth.lab.machine import (
     address,
     create,
@@ -36,4 +36,5 @@ __all__ = [
     "set_names",
     "start",
     "stop",
+    "trust",
 ]

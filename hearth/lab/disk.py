@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hearth.lab.command import call
 
+ROOT = "root"
 SAVED = "saved"
 
 
@@ -41,12 +44,24 @@ def attach(file: Path, mount: Path) -> None:
 
 def detach(folder: Path) -> None:
     """Unmount all that is mounted below a folder and free the loop devices of its files."""
+    # A killed machine's last processes hold on to it for a moment; somebody's shell that stands in
+    # there longer, but must not keep the name taken: then it is unmounted lazily.
+    _until(lambda: all(_unmount(mount) for mount in reversed(mounts_under(folder))))
     for mount in reversed(mounts_under(folder)):
-        # Lazily: a process of somebody's that stands in there must not keep the name taken.
-        if call(["umount", str(mount)], check=False).returncode != 0:
-            call(["umount", "--lazy", str(mount)], check=False)
+        call(["umount", "--lazy", str(mount)], check=False)
     for device in loops_of(folder):
         call(["losetup", "--detach", device], check=False)
+    _until(lambda: not loops_of(folder))
+
+
+def _unmount(mount: Path) -> bool:
+    return call(["umount", str(mount)], check=False).returncode == 0
+
+
+def _until(good: Callable[[], bool], within_s: float = 5) -> None:
+    deadline = time.monotonic() + within_s
+    while not good() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def mounts_under(folder: Path) -> list[Path]:
@@ -73,29 +88,29 @@ def make_subvolume(path: Path) -> None:
     call(["btrfs", "subvolume", "create", str(path)])
 
 
-def snapshot(source: Path, target: Path) -> None:
-    """Copy a subvolume with every subvolume inside it, in no time, writable."""
-    call(["btrfs", "subvolume", "snapshot", str(source), str(target)])
+def snapshot(mount: Path, source: str, target: str) -> None:
+    """Copy a subvolume of a mounted disk with every subvolume inside it, in no time, writable."""
+    call(["btrfs", "subvolume", "snapshot", str(mount / source), str(mount / target)])
     # A snapshot shows the subvolumes inside as empty folders (Incus and Podman may make some).
-    for inner in nested(source):
-        place = target / inner
-        if place.is_dir():
-            place.rmdir()
-        call(["btrfs", "subvolume", "snapshot", str(source / inner), str(place)])
+    for inner in nested(mount, source):
+        place = mount / target / inner
+        place.rmdir()
+        call(["btrfs", "subvolume", "snapshot", str(mount / source / inner), str(place)])
 
 
-def remove(path: Path) -> None:
-    """Delete a subvolume with every subvolume inside it."""
-    for inner in reversed(nested(path)):
-        call(["btrfs", "subvolume", "delete", str(path / inner)])
-    call(["btrfs", "subvolume", "delete", str(path)])
+def remove(mount: Path, name: str) -> None:
+    """Delete a subvolume of a mounted disk with every subvolume inside it, if it is there."""
+    if not (mount / name).exists():
+        return
+    for inner in reversed(nested(mount, name)):
+        call(["btrfs", "subvolume", "delete", str(mount / name / inner)])
+    call(["btrfs", "subvolume", "delete", str(mount / name)])
 
 
-def nested(path: Path) -> list[Path]:
-    """Subvolumes inside a subvolume, relative to it, outer ones first."""
-    listing = call(["btrfs", "subvolume", "list", str(path)]).stdout
-    inside = call(["btrfs", "subvolume", "show", str(path)]).stdout.splitlines()[0].strip()
-    return parse_nested(listing, inside)
+def nested(mount: Path, name: str) -> list[Path]:
+    """Subvolumes inside a subvolume of a mounted disk, relative to it, outer ones first."""
+    # Asked of the top: below it, the paths listed are relative to now this, now that.
+    return parse_nested(call(["btrfs", "subvolume", "list", str(mount)]).stdout, name)
 
 
 def parse_nested(listing: str, inside: str) -> list[Path]:

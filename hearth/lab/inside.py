@@ -196,6 +196,13 @@ def copy_in(name: str, src: Path, dst: str, *, exclude: Sequence[str] = ()) -> N
     _pipe(["cat", str(src)], [*words, "install", "-D", "-m", mode, "/dev/stdin", dst])
 
 
+def trust(name: str, label: str, certificate_pem: str) -> None:
+    """Have the machine trust one more certificate authority, such as the far side's."""
+    path = f"/usr/local/share/ca-certificates/{label}.crt"
+    run(name, ["install", "-m", "644", "/dev/stdin", path], stdin=certificate_pem, check=True)
+    run(name, ["update-ca-certificates"], check=True)
+
+
 def copy_out(name: str, src: str, dst: Path) -> None:
     """Copy a file to `dst`, or the contents of a folder into the folder `dst`, from inside."""
     words = entry(load(name))

@@ -102,16 +102,15 @@ def reboot(name: str) -> None:
 def save(name: str, tag: str) -> None:
     """Keep the machine's disk as it is now under a tag; a running one is stopped and started."""
     machine = load(name)
-    target = machine.mount / disk.SAVED / check_tag(tag)
+    target = f"{disk.SAVED}/{check_tag(tag)}"
     was_running = inside.running(machine)
     if was_running:
         stop(name)
     with step(f"Save {name} as {tag}"):
         disk.attach(machine.disk, machine.mount)
-        target.parent.mkdir(exist_ok=True)
-        if target.exists():
-            disk.remove(target)
-        disk.snapshot(machine.root, target)
+        (machine.mount / disk.SAVED).mkdir(exist_ok=True)
+        disk.remove(machine.mount, target)
+        disk.snapshot(machine.mount, disk.ROOT, target)
     if was_running:
         start(name)
 
@@ -120,8 +119,8 @@ def restore(name: str, tag: str) -> None:
     """Put the machine back to a saved state and boot it; what happened since is lost."""
     machine = load(name)
     disk.attach(machine.disk, machine.mount)
-    source = machine.mount / disk.SAVED / check_tag(tag)
-    if not source.exists():
+    source = f"{disk.SAVED}/{check_tag(tag)}"
+    if not (machine.mount / source).exists():
         known = ", ".join(disk.saved(machine.mount)) or "none"
         raise LabError(f"{name} has no saved state {tag!r}; saved: {known}")
     if inside.running(machine):
@@ -130,9 +129,8 @@ def restore(name: str, tag: str) -> None:
     with step(f"Restore {name} to {tag}"):
         _sweep(machine)
         disk.attach(machine.disk, machine.mount)
-        if machine.root.exists():
-            disk.remove(machine.root)
-        disk.snapshot(source, machine.root)
+        disk.remove(machine.mount, disk.ROOT)
+        disk.snapshot(machine.mount, source, disk.ROOT)
     start(name)
 
 
@@ -183,7 +181,7 @@ def _record(name: str, size: int, guest_of: str | None, memory: int | None) -> M
     known = load_all()
     if guest_of and any(machine.name == guest_of and machine.house for machine in known):
         raise LabError(f"{guest_of} is a guest itself; name its house")
-    net, host = allot(known, guest_of)
+    net, host = allot(known, guest_of, wires.busy_nets())
     return Machine(name, net, host, size, house=guest_of, memory_bytes=memory)
 
 

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,11 +106,16 @@ def parse_size(text: str) -> int:
     return int(match[1]) * _UNITS[match[2].upper()]
 
 
-def allot(machines: Iterable[Machine], house: str | None) -> tuple[int, int]:
-    """The first free (net, host): a house gets a LAN of its own, a guest a place in its house's."""
+def allot(
+    machines: Iterable[Machine], house: str | None, busy: Set[int] = frozenset()
+) -> tuple[int, int]:
+    """The first free (net, host): a house gets a LAN of its own, a guest a place in its house's.
+
+    `busy` are networks that the outer machine has for other reasons: it may be a lab machine too.
+    """
     known = list(machines)
     if house is None:
-        taken = {machine.net for machine in known}
+        taken = {machine.net for machine in known} | busy
         net = next((n for n in range(1, 255) if n not in taken), None)
         if net is None:
             raise LabError("all 254 lab networks are taken; destroy a lab machine first")

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from hearth.lab import process
-from hearth.lab.command import LabError
+from hearth.lab.command import LabError, call
 from hearth.lab.model import CACHE, OUTER
 from hearth.lab.wires import CACHE_PORT
 
@@ -17,13 +17,15 @@ USER = "apt-cacher-ng"
 RECORD = OUTER / "run" / "apt-cacher-ng"
 
 
-def config(cache: Path, logs: Path) -> str:
+def config(cache: Path, logs: Path, beyond: str) -> str:
     """The configuration of apt-cacher-ng: it names no mirror and caches what is asked for."""
     return (
         f"CacheDir: {cache}\nLogDir: {logs}\nSupportDir: /usr/lib/apt-cacher-ng\n"
         f"Port: {CACHE_PORT}\nBindAddress: 0.0.0.0\nForeGround: 1\nSocketPath: {logs}/socket\n"
         # Hearth's lab lives for an hour: what was seen stays good, and nothing is expired by night.
-        "ExThreshold: 30\nReuseConnections: 1\nVerboseLog: 0\nReportPage:\n"
+        "ExThreshold: 30\nReuseConnections: 1\nVerboseLog: 1\nReportPage:\n"
+        # What this machine's own apt goes through, the cache goes through as well.
+        + (f"Proxy: {beyond}\n" if beyond else "")
     )
 
 
@@ -39,7 +41,7 @@ def ensure() -> None:
     logs, cache = folder / "log", CACHE / "apt"
     for path in (folder / "conf", logs, cache):
         path.mkdir(parents=True, exist_ok=True)
-    (folder / "conf" / "acng.conf").write_text(config(cache, logs))
+    (folder / "conf" / "acng.conf").write_text(config(cache, logs, _proxy_beyond()))
     owner = pwd.getpwnam(USER)
     for path in (logs, cache):
         shutil.chown(path, owner.pw_uid, owner.pw_gid)
@@ -56,6 +58,11 @@ def ensure() -> None:
 def stop() -> None:
     """End the cache."""
     process.end(RECORD)
+
+
+def _proxy_beyond() -> str:
+    known = call(["apt-config", "dump", "--format", "%v", "Acquire::http::Proxy"]).stdout.strip()
+    return known if known.startswith("http://") else ""
 
 
 def _answers() -> bool:

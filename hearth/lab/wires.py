@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,8 +46,8 @@ def lay(machine: Machine) -> None:
     """Make the LAN of a house, with the outer machine's end on it."""
     if exists(machine.bridge):
         return
-    if _address_taken(machine.outer_address):
-        raise LabError(f"{machine.outer_address} is in use on this machine already")
+    if machine.net in busy_nets():
+        raise LabError(f"{machine.outer_address}: this machine has an address in that LAN already")
     call(["ip", "link", "add", machine.bridge, "type", "bridge"])
     call(["ip", "address", "add", f"{machine.outer_address}/24", "dev", machine.bridge])
     call(["ip", "link", "set", machine.bridge, "up"])
@@ -63,5 +64,11 @@ def exists(interface: str) -> bool:
     return Path(f"/sys/class/net/{interface}").exists()
 
 
-def _address_taken(address: str) -> bool:
-    return f" {address}/" in call(["ip", "-o", "-4", "address", "show"]).stdout
+def busy_nets() -> set[int]:
+    """The N of every 10.99.N.0/24 that this machine has an address in already."""
+    return parse_nets(call(["ip", "-o", "-4", "address", "show"]).stdout)
+
+
+def parse_nets(addresses: str) -> set[int]:
+    """The N of every 10.99.N.x in the output of `ip -o -4 address show`."""
+    return {int(net) for net in re.findall(r" inet 10\.99\.(\d+)\.\d+", addresses)}
