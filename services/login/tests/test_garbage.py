@@ -1,11 +1,16 @@
 """Whatever is sent, the answer is one of ours; and no secret is in the log."""
 
+import asyncio
 import logging
 import random
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
+
+from hearth_login.forms import read_form
 
 KEY = "webui-key-" + "0123456789" * 3
 PASSWORD = "correct horse battery staple"
@@ -87,6 +92,17 @@ async def test_form_too_long_or_of_another_kind_is_refused(door: Any) -> None:
     headers = {"X-Forwarded-Host": "home.lan", "Origin": "https://home.lan"}
     answer = await door.client.post("/hearth-login/", json=form, headers=headers)
     assert answer.status_code == 403
+
+
+async def test_form_that_never_ends_is_left() -> None:
+    async def drip() -> Message:
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"a", "more_body": True}
+
+    kind = (b"content-type", b"application/x-www-form-urlencoded; charset=utf-8")
+    request = Request({"type": "http", "method": "POST", "headers": [kind]}, drip)
+    async with asyncio.timeout(5):
+        assert await read_form(request, deadline_s=0.1) == {}
 
 
 async def test_log_names_consumer_site_and_status_and_no_secret(door: Any, caplog: Any) -> None:

@@ -36,6 +36,11 @@ async def test_consumer_of_the_service_needs_no_cookie(door: Any) -> None:
     assert (await door.check("home.lan", key=KEY)).status_code == 403
 
 
+async def test_who_sends_a_key_is_told_about_the_key_not_about_a_form(door: Any) -> None:
+    assert (await door.check("status.lan", key=KEY, Accept="text/html")).status_code == 204
+    assert (await door.check("status.lan", key="wrong", Accept="text/html")).status_code == 401
+
+
 async def test_pages_own_bearer_does_not_hurt_who_is_signed_in(door: Any) -> None:
     await door.sign_in()
     answer = await door.check("home.lan", key="a token of the page's own")
