@@ -15,19 +15,17 @@ def litellm_config(house: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model_list": [_route(name, model) for name, model in _usable(house).items()],
         "router_settings": {
-            # Which member answers next is our front's work: it knows when the first token came.
+            # LiteLLM knows models only. Which member of an alias is asked, and who is next, is our
+            # front's work: it sees when the first token came.
             "num_retries": 0,
             "disable_cooldowns": True,
-            # Lists the aliases in /v1/models; a request arrives with a member's name.
-            "model_group_alias": {
-                name: alias["members"][0] for name, alias in _offered(house).items()
-            },
         },
         "litellm_settings": {
             "num_retries": 0,
             # A parameter that a member does not know is no reason to refuse the request.
             "drop_params": True,
             "telemetry": False,
+            "callbacks": ["hearth_gateway.hooks.whole_streams"],
             "turn_off_message_logging": True,
             "redact_user_api_key_info": True,
             # For some models LiteLLM would fetch a tokenizer from the internet to count tokens.

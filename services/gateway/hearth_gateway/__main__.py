@@ -50,7 +50,10 @@ def build(config: Path, credentials: Path) -> Front:
     house = load_house(config.parent, credentials)
     export_secrets(credentials)
     custom_auth.install(house)
-    return Front(_litellm(config), house)
+    app = _litellm(config)
+    from litellm.types.utils import is_litellm_owned_kwarg
+
+    return Front(app, house, is_litellm_owned_kwarg)
 
 
 def _credentials() -> Path:
@@ -67,13 +70,16 @@ def _litellm(config: Path) -> Any:
     os.environ.update(
         CONFIG_FILE_PATH=str(config),
         DISABLE_ADMIN_UI="True",
-        LITELLM_LOG="ERROR",
         LITELLM_MODE="PRODUCTION",  # in any other it reads whatever .env file it finds
         NO_DOCS="True",
         NO_REDOC="True",
     )
     from litellm.proxy.proxy_server import app
 
+    # It logs every failed call with three stack traces and the member's words, which may quote
+    # the request. Our line says who failed how; what stops LiteLLM itself comes as an exception.
+    for name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return app
 
 

@@ -19,6 +19,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Bounds what a slow reader makes us hold; LiteLLM waits while it is full.
 _QUEUE = 16
+# Others steer LiteLLM (x-litellm-timeout, ...) or ask for an encoding that we could not read.
+_PASSED = frozenset({b"host", b"authorization", b"user-agent"})
 
 
 class Refused(Exception):
@@ -37,8 +39,8 @@ class Call:
     def __init__(self, app: App, scope: Scope, body: dict[str, Any], granted: frozenset[str]):
         """Prepare the call of `body["model"]`; `granted` are the names LiteLLM may let through."""
         content = json.dumps(body).encode()
-        dropped = {b"content-length", b"transfer-encoding", b"accept-encoding"}
-        headers = [(name, value) for name, value in scope["headers"] if name not in dropped]
+        headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
+        headers.append((b"content-type", b"application/json"))
         headers.append((b"content-length", str(len(content)).encode()))
         self._scope = {**scope, "headers": headers, "state": dict(scope.get("state") or {})}
         self._scope[GRANT] = granted
@@ -110,7 +112,7 @@ class Call:
                 continue
             for event in events.feed(piece):
                 if problem := wire.stream_error(event):
-                    raise Refused(_status_of(problem), {"error": problem})
+                    raise Refused(_status_of(problem), _shaped(problem, 502))
                 if wire.carries_token(event):
                     return
         await self.whole()
@@ -129,10 +131,16 @@ def _error_of(body: bytes, status: int) -> dict[str, Any]:
     try:
         content = json.loads(body)
         if isinstance(content["error"], dict):
-            return {"error": content["error"]}
+            return _shaped(content["error"], status)
     except (ValueError, KeyError, TypeError):
         pass
     return wire.error(status or 502, "the model's server gave no usable answer", "bad_gateway")
+
+
+def _shaped(problem: dict[str, Any], status: int) -> dict[str, Any]:
+    """Return the member's own words in OpenAI's shape; LiteLLM leaves parts of it empty."""
+    known = wire.error(status, "the model's server gave no reason", str(status))["error"]
+    return {"error": known | {key: value for key, value in problem.items() if value is not None}}
 
 
 def _status_of(problem: dict[str, Any]) -> int:

@@ -7,34 +7,23 @@ import json
 import logging
 import re
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth_gateway import wire
+from hearth_gateway import request, warm, wire
 from hearth_gateway.answer import Answer
+from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
-from hearth_gateway.custom_auth import GRANT
 from hearth_gateway.settings import Consumer, House, Name
 from hearth_gateway.walk import Rests
 
 log = logging.getLogger("hearth_gateway")
 
-# Pictures travel in the body; more than this is no request for a model at home.
-BODY_BYTES = 64 * 1024 * 1024
 HEALTH = frozenset({"/health/liveliness", "/health/readiness"})
 MODELS = re.compile(r"/v1/models(/.+)?")
-INFERENCE = frozenset(
-    {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"}
-)
-
-
-class Stop(Exception):
-    """The request ends here with this answer."""
-
-    def __init__(self, status: int, message: str, code: str) -> None:
-        """Keep an OpenAI-shaped error."""
-        super().__init__(message)
-        self.status, self.body = status, wire.error(status, message, code)
+GATHERED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+INFERENCE = GATHERED | {"/v1/embeddings"}
 
 
 @dataclass(slots=True)
@@ -48,6 +37,7 @@ class Story:
     tried: list[str] = field(default_factory=list)
     started: float = field(default_factory=time.monotonic)
     first: float | None = None
+    end: str = "done"
 
     def line(self, status: int) -> str:
         """Return the line; names are quoted, for a caller may write anything into `model`."""
@@ -55,22 +45,36 @@ class Story:
         total = (time.monotonic() - self.started) * 1000
         return (
             f"consumer={self.consumer} alias={json.dumps(self.name)} member={self.member} "
-            f"status={status} first_ms={first} total_ms={total:.0f} "
+            f"status={status} end={self.end} first_ms={first} total_ms={total:.0f} "
             f"tried={','.join(self.tried) or '-'} path={self.path}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One request whose key and name are known: what is asked, and where the answer goes."""
+
+    name: Name
+    body: dict[str, Any]
+    scope: Scope
+    answer: Answer
+    story: Story
 
 
 class Front:
     """Wraps LiteLLM's app; everything that is not inference never reaches it."""
 
-    def __init__(self, app: App, house: House, rests: Rests | None = None) -> None:
-        """Serve `app` to the consumers of `house`."""
-        self._app, self._house, self._rests = app, house, rests or Rests()
+    def __init__(
+        self, app: App, house: House, steers: request.Steers = request.nothing, rest_s: float = 30
+    ) -> None:
+        """Serve `app` to the consumers of `house`; callers may not send what `steers` names."""
+        self._app, self._house, self._steers = app, house, steers
+        self._rests = Rests(rest_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, warm.before_ready(self._app, self._house, send))
             return
         if scope["type"] != "http":
             return  # uvicorn refuses a WebSocket that nobody accepted
@@ -80,8 +84,12 @@ class Front:
         story, answer = Story(scope["path"]), Answer(send)
         try:
             await self._serve(scope, receive, answer, story)
-        except (Stop, Refused) as end:
+        except (request.Stop, Refused) as end:
+            story.end = str(end.body["error"].get("code") or end.status)
             await answer.fail(end.status, end.body)
+        except (asyncio.CancelledError, OSError):
+            story.end = "left"
+            raise
         finally:
             # 499: the caller left before there was anything to say.
             log.info("%s", story.line(answer.status or 499))
@@ -90,104 +98,108 @@ class Front:
         path, method = scope["path"], scope["method"]
         listing = MODELS.fullmatch(path) is not None
         if not listing and path not in INFERENCE:
-            raise Stop(404, f"there is no {path} here", "not_found")
-        consumer = self._house.consumer(_key(scope))
+            raise request.Stop(404, f"there is no {path} here", "not_found")
+        consumer = self._house.consumer(request.key(scope))
         if consumer is None:
-            raise Stop(401, "wrong or missing API key", "invalid_api_key")
+            raise request.Stop(401, "wrong or missing API key", "invalid_api_key")
         story.consumer = consumer.name
         if method != ("GET" if listing else "POST"):
-            raise Stop(405, f"{path} does not take {method}", "method_not_allowed")
+            raise request.Stop(405, f"{path} does not take {method}", "method_not_allowed")
         if listing:
-            await self._app({**scope, GRANT: consumer.names}, receive, answer.relay)
+            await answer.say(200, request.listing(path, consumer))
             return
-        body = await _body(receive)
+        body = await request.body(receive, self._steers)
         name = self._name(body, consumer, story)
-        await _unless_gone(receive, self._within(name, body, scope, answer, story))
+        turn = Turn(name, body, scope, answer, story)
+        left = await _unless_gone(receive, self._within(turn))
+        # A caller who has the whole answer hangs up as well.
+        story.end = "left" if left and not answer.ended else answer.end
 
     def _name(self, body: dict[str, Any], consumer: Consumer, story: Story) -> Name:
         wanted = body.get("model")
         if not isinstance(wanted, str) or not wanted:
-            raise Stop(400, "write in `model` which model shall answer", "missing_model")
+            raise request.Stop(400, "write in `model` which model shall answer", "missing_model")
         story.name = wanted[:80]
         if wanted in consumer.names:
             return self._house.names[wanted]
         # The same words for "unknown" and "not yours": a key must not tell what else there is.
-        raise Stop(403, f"this key does not open the model {wanted[:80]!r}", "model_not_allowed")
+        message = f"this key does not open the model {wanted[:80]!r}"
+        raise request.Stop(403, message, "model_not_allowed")
 
-    async def _within(
-        self, name: Name, body: dict[str, Any], scope: Scope, answer: Answer, story: Story
-    ) -> None:
+    async def _within(self, turn: Turn) -> None:
+        name = turn.name
         try:
             async with asyncio.timeout(name.total_s):
-                await self._walk(name, body, scope, answer, story)
+                await self._walk(turn)
         except TimeoutError:
             message = f"{name.name} did not end within {name.total_s:g} s"
-            raise Stop(504, message, "total_timeout") from None
+            raise request.Stop(504, message, "total_timeout") from None
 
-    async def _walk(
-        self, name: Name, body: dict[str, Any], scope: Scope, answer: Answer, story: Story
-    ) -> None:
+    async def _walk(self, turn: Turn) -> None:
         """Ask the members in order until one makes a token; then this one has the word."""
-        members = self._rests.order(name.members)
+        members = self._rests.order(turn.name.members)
         for member in members:
-            story.member = member
+            turn.story.member = member
             last = member == members[-1]
             try:
-                await self._ask(name, {**body, "model": member}, scope, answer, story, last)
+                await self._ask(member, turn, last)
             except Refused as refused:
-                if answer.status or refused.final:
+                if turn.answer.status or refused.final:
                     raise
-                self._rests.failed(member)
-                story.tried.append(f"{member}:{refused.status}")
+                self._rests.failed(member, refused.status)
+                turn.story.tried.append(f"{member}:{refused.status}")
                 if last:
                     raise
             else:
                 self._rests.answered(member)
                 return
 
-    async def _ask(
-        self,
-        name: Name,
-        body: dict[str, Any],
-        scope: Scope,
-        answer: Answer,
-        story: Story,
-        last: bool,
-    ) -> None:
-        member = body["model"]
-        streamed = body.get("stream") is True
+    async def _ask(self, member: str, turn: Turn, last: bool) -> None:
+        path, answer = turn.scope["path"], turn.answer
+        streamed = turn.body.get("stream") is True
         # Only a stream shows when the first token came, so our side of the call always streams.
-        gathered = not streamed and scope["path"].endswith("/completions")
+        gathered = not streamed and path in GATHERED
+        body = {**turn.body, "model": member}
         if gathered:
-            body = {**body, "stream": True, "stream_options": {"include_usage": True}}
-        async with Call(self._app, scope, body, frozenset({member})) as call:
-            try:
-                # Without tokens to wait for, only a next member is a reason to hurry.
-                limit = name.member_s if streamed or gathered or not last else None
-                async with asyncio.timeout(limit):
-                    whole = b"" if streamed or gathered else await call.whole()
-                    if not whole:
-                        await call.until_token()
-            except TimeoutError:
-                text = f"{member} gave no token within {name.member_s:g} s"
-                raise Refused(504, wire.error(504, text, "member_timeout")) from None
-            story.first = time.monotonic()
+            body["stream"] = True
+            if path.endswith("/completions"):
+                body["stream_options"] = {"include_usage": True}
+        async with Call(self._app, turn.scope, body, frozenset({member})) as call:
+            tokens = streamed or gathered
+            # Without tokens to wait for, only a next member is a reason to hurry.
+            limit_s = turn.name.member_s if tokens or not last else None
+            whole = await _first(call, member, tokens, limit_s)
+            turn.story.first = time.monotonic()
             if gathered:
-                await answer.gather(member, call)
+                await answer.gather(member, call, assembly_for(path))
             elif streamed:
                 await answer.stream(member, call)
             else:
                 await answer.give(member, call, whole)
 
 
-async def _unless_gone(receive: Receive, work: Any) -> None:
-    """Do `work`, and stop it when the caller leaves."""
+async def _first(call: Call, member: str, tokens: bool, limit_s: float | None) -> bytes:
+    """Wait for the first token, or for the whole answer of what makes no `tokens`."""
+    try:
+        async with asyncio.timeout(limit_s):
+            if not tokens:
+                return await call.whole()
+            await call.until_token()
+            return b""
+    except TimeoutError:
+        text = f"{member} gave no answer within {limit_s:g} s"
+        raise Refused(504, wire.error(504, text, "member_timeout")) from None
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
+    """Do `work`, and stop it when the caller leaves; say whether that happened."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             task.result()
+        return not task.done()
     finally:
         for each in (task, gone):
             each.cancel()
@@ -197,31 +209,3 @@ async def _unless_gone(receive: Receive, work: Any) -> None:
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _key(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            kind, _, key = value.decode("latin-1").partition(" ")
-            return key.strip() if kind.lower() == "bearer" else ""
-    return ""
-
-
-async def _body(receive: Receive) -> dict[str, Any]:
-    content = bytearray()
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Stop(400, "the request was cut off", "cut_off")
-        content += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(content) > BODY_BYTES:
-            raise Stop(413, f"a request has at most {BODY_BYTES} bytes", "too_large")
-    try:
-        body = json.loads(content)
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        raise Stop(400, "the body is not a JSON object", "invalid_json")
-    return body

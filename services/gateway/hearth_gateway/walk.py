@@ -5,18 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+SLOW_STATUS = frozenset({408, 429, 504})
+
 
 class Rests:
-    """Remembers which members failed a moment ago, so that callers need not wait for them."""
+    """Remembers which members kept callers waiting, so that the next ones need not wait too."""
 
     def __init__(self, rest_s: float = 30, clock: Callable[[], float] = time.monotonic) -> None:
-        """A member that failed rests `rest_s` seconds."""
+        """A member that was too slow or asked for patience rests `rest_s` seconds."""
         self._rest_s, self._clock = rest_s, clock
         self._until: dict[str, float] = {}
 
-    def failed(self, member: str) -> None:
-        """Let `member` rest from now on."""
-        self._until[member] = self._clock() + self._rest_s
+    def failed(self, member: str, status: int) -> None:
+        """Let `member` rest from now on, if asking it again at once would cost more than a moment.
+
+        A refused connection or a 500 comes back at once, and may have been this one request's.
+        """
+        if status in SLOW_STATUS:
+            self._until[member] = self._clock() + self._rest_s
 
     def answered(self, member: str) -> None:
         """Forget that `member` ever failed."""

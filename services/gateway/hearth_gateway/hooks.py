@@ -1,0 +1,44 @@
+"""What only LiteLLM can see: whether a member ended its stream or broke off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from litellm.integrations.custom_logger import CustomLogger
+
+
+class BrokenOff(Exception):
+    """The member's connection ended before it said why its answer ends."""
+
+    status_code = 502
+
+
+class WholeStreams(CustomLogger):  # type: ignore[misc]
+    """Turns the `finish_reason: stop` that LiteLLM makes up for a cut stream into an error."""
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        """Pass chunks on until one ends the answer without the member's word for it."""
+        async for chunk in response:
+            if _ends(chunk) and not _member_ended(response):
+                raise BrokenOff("the model broke off in the middle of its answer")
+            yield chunk
+
+
+def _ends(chunk: Any) -> bool:
+    return any(getattr(choice, "finish_reason", None) for choice in _choices(chunk))
+
+
+def _member_ended(response: Any) -> bool:
+    # LiteLLM keeps what the member sent in `chunks`, and puts no invented ending there.
+    chunks = getattr(response, "chunks", None)
+    return not isinstance(chunks, list) or any(_ends(chunk) for chunk in reversed(chunks))
+
+
+def _choices(chunk: Any) -> list[Any]:
+    return getattr(chunk, "choices", None) or []
+
+
+whole_streams = WholeStreams()
