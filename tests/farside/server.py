@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import os
 import signal
 import socket
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.farside import FarsideError, certificates, hosts, ollama_archive, registry
-from tests.farside.faults import Asked, CutError, Fault, Memory, Pace
+from tests.farside.faults import Asked, Fault, Memory, Pace
 
 STOP_S = 2
 
@@ -126,7 +127,9 @@ def listening(address: str, port: int) -> Iterator[socket.socket]:
     try:
         at = socket.create_server((address, port))
     except OSError as error:
-        raise FarsideError(f"cannot listen on {address}:{port}: {error.strerror}") from error
+        raise FarsideError(
+            f"cannot listen on {address}:{port}: {os.strerror(error.errno or 0)}"
+        ) from error
     with at:
         yield at
 
@@ -154,9 +157,8 @@ class Recorder:
 
         fault = self.memory.take(host, path, "status")
         app = PlainTextResponse("on purpose", status_code=fault.status) if fault else self.app
-        # uvicorn closes the connection when the application ends within a body: that is the cut.
-        with contextlib.suppress(CutError):
-            await app(scope, receive, noting)
+        # uvicorn closes the connection when an exception ends a body: that is how a cut comes.
+        await app(scope, receive, noting)
 
 
 def control(memory: Memory) -> Starlette:
