@@ -50,6 +50,7 @@ def _fill(catalogue: Catalogue, tree: Tree) -> Iterator[Problem]:
                 text = f"{file}.yml has no section {name}; {suggest(name, sections)}"
                 yield Problem(place.file, place.line, text)
         for name, (target, shape) in sections.items():
+            catalogue.places[(target,)] = tree.places[(file,)]
             for key, place in tree.places.items():
                 if key[:2] == (file, name):
                     catalogue.places[(target, *key[2:])] = place

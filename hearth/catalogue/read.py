@@ -73,7 +73,8 @@ def read(folder: Path) -> Tree:
         data = _read_file(over, path, shown, path.stem)
         tree.data[path.stem] = _merge(tree, over, tree.data.get(path.stem, {}), data, (path.stem,))
     for name in FILES:
-        tree.data[name] = _without_nulls(tree.data.get(name, {}))
+        tree.places.setdefault((name,), Place(f"{folder.name}/{name}.yml", 1))
+        tree.data[name] = _without_nulls(tree, tree.data.get(name, {}), (name,))
     return tree
 
 
@@ -165,8 +166,14 @@ def _merge(tree: Tree, over: Tree, base: Any, top: Any, key: Key) -> Any:
     return merged
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(tree: Tree, value: Any, key: Key) -> Any:
     """Drop what is null: a field without a value has its default, a record is not there."""
-    if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    return value
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, item in value.items():
+        if item is None:
+            tree.places.pop((*key, name), None)
+        else:
+            kept[name] = _without_nulls(tree, item, (*key, name))
+    return kept

@@ -12,6 +12,7 @@ from hearth.catalogue.words import LABEL, Problem
 
 # The resolver and the front door; nothing else may take them.
 _HOUSE_PORTS = {53: "the resolver's", 80: "the front door's", 443: "the front door's"}
+_NARROWEST = 28
 # Private ranges that few routers hand out.
 _RANGES = ("10.140.30.0/24", "172.29.30.0/24")
 
@@ -24,8 +25,8 @@ def ranges(catalogue: Catalogue) -> Iterator[Problem]:
         if not network.is_private:
             text = f"{name}.instances {network} is not a private range; write e.g. 10.140.30.0/24"
             yield catalogue.problem(key, text)
-        if network.prefixlen > 28:
-            text = f"{name}.instances {network} has no room; write a /24, at least a /28"
+        if network.prefixlen > _NARROWEST:
+            text = f"{name}.instances {network} has no room; write a /24, at least a /{_NARROWEST}"
             yield catalogue.problem(key, text)
         if record.lan_address != "auto" and IPv4Address(record.lan_address) in network:
             other = next(r for r in _RANGES if not IPv4Network(r).overlaps(network))
@@ -49,6 +50,8 @@ def addresses(catalogue: Catalogue) -> Iterator[Problem]:
     if not catalogue.machines:
         return
     network = IPv4Network(next(iter(catalogue.machines.values())).instances)
+    if network.prefixlen > _NARROWEST:
+        return
     free = _free(catalogue, network)
     owners: dict[str, str] = {}
     for name, record in catalogue.services.items():

@@ -73,7 +73,7 @@ def runtimes(catalogue: Catalogue) -> Iterator[Problem]:
                 )
                 yield catalogue.problem((*key, "runtime"), text)
             elif record.url and re.match(r"https?://(localhost|127\.)", record.url):
-                text = f"{name}.url points at the caller's own loopback; write the server's LAN address"
+                text = f"{name}.url means the caller itself; write the server's LAN address"
                 yield catalogue.problem((*key, "url"), text)
         elif record.url:
             text = f"{name}.url is only for runtime: external; write that, or leave url out"

@@ -1,0 +1,57 @@
+"""Whatever somebody writes into the inventory, the answer is a house or a list of lines."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.catalogue import CatalogueError, derive, load
+
+BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
+FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock")
+GARBAGE = [None, True, -1, 3.5, 10**30, "", "x", "a | b", "é☃", "*", "/", "auto", [], {}]
+GARBAGE += [[None], [[1]], {"a": None}, {"a": {"b": 1}}, ["ollama"], "10.140.30.12", "external"]
+
+
+def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _paths(item, (*path, key))
+
+
+def _spoil(data: Any, chance: random.Random) -> None:
+    *parents, last = chance.choice(list(_paths(data)))
+    for key in parents:
+        data = data[key]
+    if isinstance(data, dict) and chance.random() < 0.2:
+        del data[last]
+    else:
+        data[last] = chance.choice(GARBAGE)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_garbage_is_refused_in_lines_or_makes_a_house(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    spoiled = chance.choices(FILES, k=2)
+    for name in FILES:
+        data = yaml.safe_load((BASE / f"{name}.yml").read_text(encoding="utf-8"))
+        for _ in range(spoiled.count(name)):
+            _spoil(data, chance)
+        (folder / f"{name}.yml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    try:
+        json.dumps(derive(load(folder)).as_vars())
+    except CatalogueError as error:
+        for problem in error.problems:
+            assert problem.file.startswith("inventory/")
+            assert problem.line >= 1
+            assert "\n" not in problem.text
