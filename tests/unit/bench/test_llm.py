@@ -1,0 +1,142 @@
+"""The comparison of two ways, with answers made up by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from rich.console import Console
+
+from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, bench_llm, fresh
+from hearth.bench.reading import Sample
+from hearth.bench.stats import paired_difference, spread
+from hearth.bench.view import added_text, llm_table
+
+
+@dataclass
+class Fake:
+    """A way whose first tokens come after the times given, in turn."""
+
+    name: str
+    first_ms: list[float]
+    log: list[str] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
+    broken: frozenset[int] = frozenset()
+
+    async def __call__(self, prompt: str, max_tokens: int) -> Sample:
+        number = len(self.prompts)
+        self.prompts.append(prompt)
+        self.log.append(self.name)
+        first = self.first_ms[number % len(self.first_ms)]
+        error = "HTTP 500" if number in self.broken else ""
+        return Sample(self.name, first, first + 90, 10, 100.0, "m", error)
+
+
+def ways(direct: list[float], gateway: list[float]) -> tuple[Fake, Fake]:
+    log: list[str] = []
+    return Fake("direct", direct, log), Fake("gateway", gateway, log)
+
+
+async def bench(direct: Fake, gateway: Fake, pairs: int) -> LlmReport:
+    return await bench_llm("m", direct, gateway, pairs=pairs, prompt_runs=1)
+
+
+async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
+    direct, gateway = ways([10.0, 12.0, 14.0], [30.0, 32.0, 34.0])
+    report = await bench(direct, gateway, 100)
+    added = report.added_first_ms
+    assert added is not None
+    assert (added.pairs, added.median, added.low, added.high) == (100, 20, 20, 20)
+    assert added.ratio == pytest.approx(32 / 12)
+    assert report.direct.first_ms is not None
+    assert (report.direct.first_ms.n, report.direct.first_ms.p95) == (100, 14)
+    assert report.fine
+    assert "adds 20.0 ms" in added_text(added)
+
+
+async def test_calls_alternate_and_neither_is_always_first() -> None:
+    direct, gateway = ways([1.0], [2.0])
+    await bench(direct, gateway, 4)
+    counted = direct.log[2 * WARM_UPS :][:8]
+    assert counted == ["direct", "gateway", "gateway", "direct"] * 2
+
+
+async def test_warm_ups_are_not_counted() -> None:
+    direct, gateway = ways([9999.0] * WARM_UPS + [10.0] * 50, [9999.0] * WARM_UPS + [11.0] * 50)
+    report = await bench(direct, gateway, 10)
+    assert report.direct.first_ms is not None
+    assert (report.direct.calls, report.direct.first_ms.p95) == (10, 10)
+
+
+async def test_no_two_prompts_begin_alike() -> None:
+    direct, gateway = ways([1.0], [2.0])
+    await bench(direct, gateway, 20)
+    asked = direct.prompts + gateway.prompts
+    assert len({prompt[:8] for prompt in asked}) == len(asked)
+    assert len(fresh("x")) == len(fresh("x"))
+
+
+async def test_a_failed_call_is_counted_named_and_takes_its_pair_along() -> None:
+    direct, gateway = ways([10.0], [20.0])
+    gateway.broken = frozenset({WARM_UPS, WARM_UPS + 1})
+    report = await bench(direct, gateway, 10)
+    assert (report.gateway.failed, report.gateway.errors) == (2, ("HTTP 500",))
+    assert report.added_first_ms is not None
+    assert report.added_first_ms.pairs == 8
+    assert not report.fine
+
+
+async def test_at_its_deadline_it_reports_what_it_has() -> None:
+    direct, gateway = ways([10.0], [20.0])
+
+    async def stuck(prompt: str, max_tokens: int) -> Sample:
+        if len(gateway.prompts) >= WARM_UPS + 3:
+            await asyncio.Event().wait()
+        return await gateway(prompt, max_tokens)
+
+    report = await bench_llm("m", direct, stuck, pairs=100, total_s=0.1)
+    assert report.stopped == "ended after 0.1 s with 3 of 100 pairs"
+    assert report.added_first_ms is not None
+    assert (report.added_first_ms.pairs, report.fine) == (3, False)
+
+
+async def test_nothing_answered_is_said_and_shown() -> None:
+    direct, gateway = ways([1.0], [1.0])
+    direct.broken = frozenset(range(100))
+    report = await bench(direct, gateway, 3)
+    assert report.added_first_ms is None
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(llm_table(report))
+    seen = console.export_text()
+    assert "no pair of calls succeeded" in seen
+    assert "HTTP 500" in seen
+
+
+async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
+    direct, gateway = ways([1.0], [2.0])
+    report = await bench(direct, gateway, 2)
+    document = json.loads(json.dumps(report.as_json()))
+    assert [p["prompt"] for p in document["prompts"]] == list(PROMPTS)
+    assert document["prompts"][2]["gateway"]["tokens_per_s"]["median"] == 100
+
+
+def test_the_interval_follows_the_pairs_and_not_the_drift_they_share() -> None:
+    drifting = [(float(n), float(n) + 20) for n in range(100)]
+    added = paired_difference(drifting)
+    assert added is not None
+    assert (added.low, added.high) == (20, 20)
+    noisy = paired_difference([(10.0, 10.0 + n) for n in range(100)])
+    assert noisy is not None
+    assert noisy.low < noisy.median == 49.5 < noisy.high
+
+
+def test_the_95th_percentile_is_a_value_that_was_seen() -> None:
+    of_hundred = spread([float(n) for n in range(1, 101)])
+    of_two = spread([1.0, 2.0])
+    assert of_hundred is not None
+    assert of_two is not None
+    assert (of_hundred.p95, of_two.p95) == (95, 2)
+    assert spread([]) is None

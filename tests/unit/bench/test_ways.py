@@ -1,0 +1,195 @@
+"""One streamed answer, measured on a clock that only the fake server moves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth.bench import BenchError
+from hearth.bench.llm import measure_alias
+from hearth.bench.ways import Way, by_url, from_inside, json_by_url, json_from_inside
+
+OPENAI = Way("gateway", "https://llm.lan", "openai", "fast", key="sesame")
+OLLAMA = Way("direct", "http://10.0.0.1:11434/", "ollama", "m")
+
+
+@dataclass
+class Server(httpx.AsyncBaseTransport):
+    """Sends its lines, each after a delay in seconds on its own clock."""
+
+    lines: Sequence[tuple[float, str]]
+    status: int = 200
+    now: float = 50.0
+    hang: bool = False
+    requests: list[httpx.Request] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        return httpx.Response(self.status, content=self._body())
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        for delay_s, line in self.lines:
+            self.now += delay_s
+            yield line.encode() + b"\n"
+        if self.hang:
+            await asyncio.Event().wait()
+
+
+def sse(*events: dict[str, Any] | str) -> list[str]:
+    return [f"data: {e if isinstance(e, str) else json.dumps(e)}" for e in events]
+
+
+def delta(model: str = "real", **text: str) -> dict[str, Any]:
+    return {"model": model, "choices": [{"delta": text}]}
+
+
+async def measure(server: Server, way: Way) -> Any:
+    async with httpx.AsyncClient(transport=server) as client:
+        return await by_url(client, way, lambda: server.now)("Hi", 8)
+
+
+async def test_an_openai_stream() -> None:
+    usage = {"choices": [], "usage": {"completion_tokens": 5}}
+    lines = sse(
+        delta(role="assistant"), delta(content="a"), delta(content="b"), delta(), usage, "[DONE]"
+    )
+    server = Server(list(zip([0.1, 0.2, 0.5, 0, 0, 1], lines, strict=True)))
+    sample = await measure(server, OPENAI)
+    assert sample.first_ms == pytest.approx(300)
+    assert sample.total_ms == pytest.approx(1800)
+    assert (sample.tokens, sample.answered_by, sample.error) == (5, "real", "")
+    assert sample.tokens_per_s == pytest.approx(4 / 0.5)
+    (request,) = server.requests
+    assert str(request.url) == "https://llm.lan/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer sesame"
+    assert "sesame" not in repr(OPENAI)
+    assert json.loads(request.content)["max_tokens"] == 8
+
+
+async def test_an_ollama_stream_whose_thoughts_count() -> None:
+    events: list[dict[str, Any]] = [
+        {"model": "m", "message": {"thinking": "hm"}},
+        {"model": "m", "message": {"content": "a"}},
+        {"model": "m", "message": {"content": ""}, "done": True, "eval_count": 3},
+    ]
+    lines = [json.dumps(event) for event in events]
+    server = Server(list(zip([0.2, 0.4, 0.1], lines, strict=True)))
+    sample = await measure(server, OLLAMA)
+    assert sample.first_ms == pytest.approx(200)
+    assert sample.tokens_per_s == pytest.approx(2 / 0.4)
+    assert str(server.requests[0].url) == "http://10.0.0.1:11434/api/chat"
+    assert json.loads(server.requests[0].content)["options"]["num_predict"] == 8
+
+
+async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
+    lines = sse(delta(content="all of it"), "[DONE]")
+    sample = await measure(Server([(1, line) for line in lines]), OPENAI)
+    assert (sample.first_ms, sample.tokens_per_s, sample.error) == (1000, None, "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "said"),
+    [
+        (sse(delta(content="a")), 200, "the stream ended in its middle"),
+        (sse("[DONE]"), 200, "an answer without a single token"),
+        (sse({"error": {"message": "no\nmodel"}}), 200, "no model"),
+        (sse("{"), 200, "not an answer: {"),
+        (['{"error": "wrong key"}'], 401, 'HTTP 401: {"error": "wrong key"}'),
+    ],
+)
+async def test_what_is_no_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
+    assert (await measure(Server([(0, line) for line in lines], status), OPENAI)).error == said
+
+
+async def test_a_hanging_answer_has_a_total_deadline() -> None:
+    way = Way("gateway", "https://llm.lan", "openai", "fast", call_s=0.05)
+    server = Server([(0, sse(delta(content="a"))[0])], hang=True)
+    assert (await measure(server, way)).error == "no whole answer within 0.05 s"
+
+
+async def test_an_alias_is_asked_by_name_with_its_key() -> None:
+    server = Server([(0, line) for line in sse(delta(content="a"), "[DONE]")])
+    async with httpx.AsyncClient(transport=server) as client:
+        sample = await measure_alias(client, "https://llm.lan", "sesame", "fast")
+    assert sample.answered_by == "real"
+    assert json.loads(server.requests[0].content)["model"] == "fast"
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self._answer(200, b'{"models": []}\n')
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/chat":
+            self._answer(200, b'{"model": "m", "message": {"content": "a"}}\n{"done": true}\n')
+        else:
+            self._answer(404, b'{"error": "model not found"}')
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def ollama() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def execute(argv: Sequence[str], stdin: str, timeout_s: float) -> str:
+    """Run the program here; `python3` is whatever runs this test."""
+    command = [sys.executable, "-W", "error", *argv[1:]]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=True
+    )
+    return done.stdout
+
+
+async def test_from_inside_the_same_answer_is_read(ollama: str) -> None:
+    sample = await from_inside(execute, Way("direct", ollama, "ollama", "m"))("Hi", 8)
+    assert (sample.error, sample.tokens, sample.answered_by) == ("", 1, "m")
+    assert sample.first_ms is not None
+    assert 0 < sample.first_ms <= sample.total_ms
+
+
+@pytest.mark.parametrize("kind", ["inside", "url"])
+async def test_json_calls_of_both_kinds(ollama: str, kind: str) -> None:
+    async with httpx.AsyncClient(trust_env=False) as client:
+        call = json_by_url(client, ollama) if kind == "url" else json_from_inside(execute, ollama)
+        assert await call("/api/ps", None) == {"models": []}
+        with pytest.raises(BenchError, match=r"HTTP 404.*model not found"):
+            await call("/api/generate", {"model": "x"})
+
+
+async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    sample = await from_inside(execute, Way("direct", url, "ollama", "m"))("Hi", 8)
+    assert sample.error.startswith(f"{url}/api/chat: ConnectionRefusedError")
+
+
+async def test_a_broken_engine_is_one_failed_call() -> None:
+    def broken(argv: Sequence[str], stdin: str, timeout_s: float) -> str:
+        raise RuntimeError("the instance\nis stopped")
+
+    sample = await from_inside(broken, OLLAMA)("Hi", 8)
+    assert sample.error == "http://10.0.0.1:11434/api/chat: the instance is stopped"
