@@ -15,7 +15,22 @@ from hearth.catalogue import CatalogueError, derive, load
 
 BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
 FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock")
-GARBAGE = [None, True, -1, 3.5, 10**30, "", "x", "a | b", "é☃", "*", "/", "auto", [], {}]
+GARBAGE: list[object] = [
+    None,
+    True,
+    -1,
+    3.5,
+    10**30,
+    "",
+    "x",
+    "a | b",
+    "é☃",
+    "*",
+    "/",
+    "auto",
+    [],
+    {},
+]
 GARBAGE += [[None], [[1]], {"a": None}, {"a": {"b": 1}}, ["ollama"], "10.140.30.12", "external"]
 
 
@@ -39,7 +54,7 @@ def _spoil(data: Any, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_garbage_is_refused_in_lines_or_makes_a_house(seed: int, tmp_path: Path) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 (the same garbage every time)
     folder = tmp_path / "inventory"
     folder.mkdir()
     spoiled = chance.choices(FILES, k=2)
