@@ -100,7 +100,8 @@ def _answer(job: _Job, path: Path, digest: str) -> Fetched:
 def _mismatch(job: _Job, digest: str) -> SourceError:
     return job.error(
         f"its sha256 is {digest}, expected {job.source.sha256}: the file was changed or is another "
-        f"version; do not use it. If the new one is right, run `hearth lock {job.source.name}`"
+        f"version: do not use it, unless you know why it changed (then `hearth lock "
+        f"{job.source.name}` records it anew, or {_OVERLAY} gets the new one)"
     )
 
 
@@ -168,13 +169,13 @@ async def _within(transfer: Transfer, left_s: float, limits: Limits) -> str:
     # httpx bounds each read; a server that drips its headers would otherwise never end.
     async with (
         asyncio.timeout(left_s),
-        httpx.AsyncClient(timeout=timeout, follow_redirects=True, verify=_trust()) as client,
+        httpx.AsyncClient(timeout=timeout, follow_redirects=True, verify=system_trust()) as client,
     ):
         return await transfer.run(client)
 
 
-def _trust() -> ssl.SSLContext:
-    # The machine's own store: a house behind a company's or a lab's authority has it there.
+def system_trust() -> ssl.SSLContext:
+    """Whom the machine itself trusts: a company's or a lab's own authority stands there."""
     context = ssl.create_default_context()
     if _SYSTEM_TRUST.exists():
         context.load_verify_locations(_SYSTEM_TRUST)

@@ -1,0 +1,179 @@
+"""What was seen once is verified ever after: the digests of `sources.lock.yml`.
+
+A digest recorded at first sight is a record `NAME@VERSION` of `inventory/local/sources.lock.yml`:
+another version, or a digest that the project itself comes to know, never meets an old one.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from hearth.sources.archive import install_archive
+from hearth.sources.download import fetch
+from hearth.sources.errors import SourceError
+from hearth.sources.model import Fetched, Progress, Source, address_of
+from hearth.sources.programs import Installed, is_installed
+from hearth.sources.yaml_edit import put_entry
+
+State = Literal["pinned", "recorded", "verified", "first-sight", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """One source after `lock`: `changed` is a recorded digest that was replaced on demand."""
+
+    name: str
+    version: str
+    sha256: str
+    state: State
+
+
+def lock_file(inventory: Path) -> Path:
+    """The file of this house's own digests."""
+    return inventory / "local" / "sources.lock.yml"
+
+
+def known(inventory: Path, source: Source) -> Source:
+    """The source with the digest that this house recorded, if the project knows none."""
+    if source.sha256 is not None:
+        return source
+    record = _records(lock_file(inventory), "sources").get(_record_name(source))
+    if not isinstance(record, dict) or record.get("url") != source.url:
+        return source
+    digest = record.get("sha256")
+    return replace(source, sha256=digest if isinstance(digest, str) else None)
+
+
+def record_first_sight(inventory: Path, source: Source, fetched: Fetched) -> None:
+    """Write the digest of what was fetched into this house's own lock file."""
+    record = {"version": source.version, "url": source.url, "sha256": fetched.sha256}
+    put_entry(lock_file(inventory), "sources", _record_name(source), record)
+
+
+def record_manifest(inventory: Path, model_id: str, digest: str) -> None:
+    """Write a registry model's manifest digest ("sha256:…") into this house's own lock file."""
+    put_entry(lock_file(inventory), "models", model_id, digest)
+
+
+def install_release(
+    inventory: Path,
+    source: Source,
+    name: str,
+    downloads: Path,
+    programs_folder: Path,
+    mirrors: Mapping[str, str],
+    progress: Progress | None = None,
+    *,
+    write: bool = True,
+) -> tuple[Installed, bool]:
+    """Fetch, verify, record and install one archive; also says whether it was its first sight.
+
+    What is installed and intact is not fetched again. With `write` false nothing is fetched.
+    """
+    source = known(inventory, source)
+    if source.sha256 is not None and is_installed(programs_folder, name, source.sha256):
+        return Installed(
+            name, source.sha256, programs_folder / name / source.sha256, "nothing"
+        ), False
+    if not write:
+        digest = source.sha256 or ""
+        return Installed(name, digest, programs_folder / name / (digest or "new"), "install"), False
+    fetched = fetch(source, downloads, mirrors, progress)
+    # First of all, so that a kill between here and the end changes nothing about what is trusted.
+    if fetched.first_sight:
+        record_first_sight(inventory, source, fetched)
+    installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
+    return installed, fetched.first_sight
+
+
+def lock(
+    inventory: Path,
+    sources: Mapping[str, Source],
+    downloads: Path,
+    mirrors: Mapping[str, str],
+    names: Collection[str] = (),
+    progress: Progress | None = None,
+) -> list[Locked]:
+    """Record every source that has no digest yet; verify local files and those in `names` anew.
+
+    A digest that this house recorded is replaced when its source is named; one that stands in
+    `inventory/sources.lock.yml` never is.
+
+    Raises:
+        SourceError: a source cannot be had or is not what the lock file says.
+    """
+    unknown = sorted(set(names) - set(sources))
+    if unknown:
+        there = ", ".join(sorted(sources))
+        raise SourceError(f"{', '.join(unknown)}: no such source: sources.lock.yml has {there}")
+    return [
+        _lock_one(inventory, source, downloads, mirrors, name in names, progress)
+        for name, source in sorted(sources.items())
+        if "@" not in name
+    ]
+
+
+def change_version(
+    inventory: Path,
+    source: Source,
+    version: str,
+    downloads: Path,
+    mirrors: Mapping[str, str],
+    progress: Progress | None = None,
+) -> Locked:
+    """Fetch another version of a source and write it, with its digest, into the project's file."""
+    url = source.url.replace(source.version, version)
+    if url == source.url:
+        raise SourceError(
+            f"{source.name}: its address does not contain {source.version}, or it is {version} "
+            "already: change version and url in inventory/sources.lock.yml"
+        )
+    wanted = Source(source.name, version, url)
+    fetched = fetch(wanted, downloads, mirrors, progress)
+    record = {"version": version, "url": url, "sha256": fetched.sha256}
+    put_entry(inventory / "sources.lock.yml", "sources", source.name, record)
+    return Locked(source.name, version, fetched.sha256, "changed")
+
+
+def _lock_one(
+    inventory: Path,
+    source: Source,
+    downloads: Path,
+    mirrors: Mapping[str, str],
+    named: bool,
+    progress: Progress | None,
+) -> Locked:
+    held = known(inventory, source)
+    local = address_of(source.url, mirrors).startswith("/")
+    if held.sha256 is not None and not named and not local:
+        state: State = "pinned" if source.sha256 else "recorded"
+        return Locked(source.name, source.version, held.sha256, state)
+    if named:
+        (downloads / source.file_name).unlink(missing_ok=True)
+    # A named one is looked at with fresh eyes, except where the project itself knows better.
+    fetched = fetch(source if named else held, downloads, mirrors, progress)
+    if held.sha256 == fetched.sha256:
+        return Locked(source.name, source.version, fetched.sha256, "verified")
+    record_first_sight(inventory, source, fetched)
+    state = "changed" if held.sha256 else "first-sight"
+    return Locked(source.name, source.version, fetched.sha256, state)
+
+
+def _record_name(source: Source) -> str:
+    return f"{source.name}@{source.version}"
+
+
+def _records(path: Path, section: str) -> dict[str, Any]:
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise SourceError(
+            f"{path}: this is not YAML: run `hearth check`, which says where"
+        ) from None
+    records = loaded.get(section) if isinstance(loaded, dict) else None
+    return records if isinstance(records, dict) else {}
