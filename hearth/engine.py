@@ -197,6 +197,8 @@ def _run_inside(
 
 @functools.lru_cache(maxsize=1)
 def _client() -> Any:
+    if not os.path.exists(SOCKET):
+        raise FileNotFoundError(SOCKET)
     return pylxd.Client(endpoint=SOCKET)
 
 
@@ -229,7 +231,9 @@ def _bounded(instance: str, call: Callable[[], Any], seconds: float) -> Any:
 def _explained(instance: str, error: BaseException) -> EngineError:
     if isinstance(error, pylxd.exceptions.NotFound):
         return EngineError(f"{instance}: no such instance: run `hearth up` to make it")
-    if isinstance(error, pylxd.exceptions.ClientConnectionFailed | requests.ConnectionError):
+    if isinstance(
+        error, pylxd.exceptions.ClientConnectionFailed | requests.ConnectionError | OSError
+    ):
         return EngineError(
             f"{instance}: Incus does not answer on {SOCKET}: run this on the house, as root"
         )

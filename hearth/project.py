@@ -11,6 +11,7 @@ from hearth.secrets import Vault
 # What a house keeps on its machine, for people and for the pages.
 ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
+DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,20 @@ from typing import Any
 
 import httpx
 
+from hearth.catalogue.house import House
+from hearth.house import facts
+from hearth.project import ROOT_CERTIFICATE
+
+
+def front_door(house: House) -> "Edge":
+    """Return the way into the house of this machine."""
+    machine = house.machine
+    address = machine.lan_address
+    if address == "auto":
+        named = machine.lan_interface
+        address = facts.lan()[1] if named == "auto" else facts.address_of(named)
+    return Edge(address, ROOT_CERTIFICATE)
+
 
 class EdgeError(Exception):
     """One line for a person: which address gave which trouble."""

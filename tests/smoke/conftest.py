@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from hearth.catalogue.house import Alias, House, Part, Service
-from hearth.house import facts
-from hearth.project import ROOT_CERTIFICATE, Project, current
+from hearth.catalogue.house import House, Part, Service
+from hearth.project import Project, current
 from hearth.secrets import Vault
-from hearth.verify.edge import Edge
+from hearth.verify.edge import Edge, front_door
 
 HOUSE = current().house()
 # Whose key the tests use: it may ask for every model.
@@ -68,19 +67,14 @@ def vault(project: Project) -> Vault:
 
 
 @pytest.fixture(scope="session")
-def lan_address(house: House) -> str:
-    """The address by which devices know the machine."""
-    named = house.machine
-    if named.lan_address != "auto":
-        return named.lan_address
-    return (
-        facts.address_of(named.lan_interface) if named.lan_interface != "auto" else facts.lan()[1]
-    )
+def edge(house: House) -> Edge:
+    return front_door(house)
 
 
 @pytest.fixture(scope="session")
-def edge(lan_address: str) -> Edge:
-    return Edge(lan_address, ROOT_CERTIFICATE)
+def lan_address(edge: Edge) -> str:
+    """The address by which devices know the machine."""
+    return edge.address
 
 
 @pytest.fixture(scope="session")
@@ -97,9 +91,3 @@ def gateway(house: House) -> str:
             if service.routes_models:
                 return site.fqdn
     pytest.skip("this house publishes no models")
-
-
-def unit_of(house: House, alias: Alias) -> Service:
-    """Return the service that runs an alias' first model, for its journal."""
-    model = house.models[alias.members[0]]
-    return house.services[model.service or ""]

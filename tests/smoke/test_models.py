@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hearth import models
+from hearth import status
 from hearth.catalogue.house import Alias, House
+from hearth.models import NOT_OFFERED, PENDING, Overview
 from hearth.verify.edge import Answer, Edge, sse
 from hearth.verify.figures import Notes
 from hearth.verify.outcomes import NotMeasured, Pending
@@ -24,20 +25,20 @@ PICTURE = (
 )
 
 
-def ready(alias: Alias, house: House) -> None:
-    """Say that an alias is pending while its first model is still on its way."""
-    first = house.models[alias.members[0]]
-    if not first.local:
-        return
-    percent = models.percent(house, first.name)
-    if percent < 100:
-        raise Pending(percent, f"{first.name}, which {alias.name} asks first, is being downloaded")
+@pytest.fixture(scope="session")
+def overview(house: House) -> Overview:
+    """Which models and aliases answer now, and how far the others are."""
+    return status.models(house)
 
 
 @pytest.fixture
-def asked(alias: Alias, house: House) -> dict[str, Any]:
+def asked(alias: Alias, overview: Overview) -> dict[str, Any]:
     """A small question of the kind that this alias is for, once its model is there."""
-    ready(alias, house)
+    state = overview.aliases[alias.name]
+    if state.state == PENDING:
+        raise Pending(state.percent, state.reason or f"{state.waits_for} is being downloaded")
+    if state.state == NOT_OFFERED:
+        raise NotMeasured(state.reason)
     words: Any = "What is 2 + 2? Answer in one word."
     if alias.kind == "vision":
         words = [

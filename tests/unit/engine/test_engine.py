@@ -1,6 +1,7 @@
 """The engine returns all output, keeps its deadline, and explains in one line."""
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +74,13 @@ def test_without_incus_the_error_names_the_socket(incus: Any) -> None:
     incus(pylxd.exceptions.ClientConnectionFailed("refused"))
     with pytest.raises(engine.EngineError, match="Incus does not answer on /var/lib/incus"):
         engine.execute("ollama", ["/bin/x"], timeout=1)
+
+
+def test_a_machine_without_incus_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine, "SOCKET", str(tmp_path / "unix.socket"))
+    engine._client.cache_clear()
+    with pytest.raises(engine.EngineError, match=r"Incus does not answer on .*unix\.socket"):
+        engine.state("ollama")
 
 
 def test_a_file_that_is_not_there_names_the_path(incus: Any) -> None:

@@ -1,0 +1,102 @@
+"""Write what a playbook does as one line of JSON per event, for the display of `hearth up`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ansible.executor.stats import AggregateStats
+from ansible.executor.task_result import CallbackTaskResult
+from ansible.playbook import Playbook
+from ansible.playbook.play import Play
+from ansible.playbook.task import Task
+
+from ansible.plugins.callback import CallbackBase  # type: ignore[attr-defined]
+
+DOCUMENTATION = """
+name: hearth_events
+type: notification
+short_description: Events for the display of `hearth up`
+description: Writes tasks, results and totals to the file descriptor in HEARTH_EVENTS_FD. Says what
+  was changed and what failed, never the arguments or results of a task.
+author: Hearth
+requirements: []
+"""
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]
+    """Tells one reader; without one it is silent."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "hearth_events"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Open the stream that the environment names."""
+        super().__init__(*args, **kwargs)
+        number = os.environ.get("HEARTH_EVENTS_FD")
+        self._stream = os.fdopen(os.dup(int(number)), "w", buffering=1) if number else None
+
+    def _tell(self, kind: str, **more: object) -> None:
+        if self._stream is not None:
+            self._stream.write(json.dumps({"kind": kind, **more}) + "\n")
+
+    def v2_playbook_on_start(self, playbook: Playbook) -> None:
+        """Say that it begins."""
+        self._tell("start")
+
+    def v2_playbook_on_play_start(self, play: Play) -> None:
+        """Name the play."""
+        self._tell("play", name=play.get_name())
+
+    def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
+        """Name the task."""
+        self._tell("task", name=task.get_name().strip())
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        """Say whether a task changed a host."""
+        self._tell("ok", host=result.host.get_name(), changed=bool(result.result.get("changed")))
+
+    def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
+        """Say that a host was left out."""
+        self._tell("skipped", host=result.host.get_name())
+
+    def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
+        """Say what failed and why, in one line."""
+        if not ignore_errors:
+            self._fail(result)
+
+    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
+        """Say whom nobody could reach."""
+        self._fail(result)
+
+    def _fail(self, result: CallbackTaskResult) -> None:
+        told = result.result
+        # `no_log` leaves only this word; nothing of such a result may be shown.
+        hidden = "censored" in told
+        message = "the task's output is hidden" if hidden else _message(told)
+        self._tell(
+            "failed",
+            host=result.host.get_name(),
+            task=result.task.get_name().strip(),
+            message=message,
+        )
+
+    def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
+        """Give the totals of each host."""
+        self._tell("stats", hosts={host: stats.summarize(host) for host in stats.processed})
+
+
+def _message(told: dict[str, Any]) -> str:
+    """Return the reason that a module gave, or the best of what a program said."""
+    for row in told.get("results") or ():
+        if isinstance(row, dict) and row.get("failed"):
+            return _message(row)
+    for key in ("msg", "stderr", "module_stderr", "stdout"):
+        lines = [line for line in str(told.get(key) or "").splitlines() if line.strip()]
+        if lines and not (key == "msg" and lines[0].startswith("MODULE FAILURE")):
+            # A traceback's reason stands in its last line.
+            return lines[-1] if key.endswith("stderr") else lines[0]
+    return "it gave no reason"

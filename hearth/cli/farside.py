@@ -1,0 +1,100 @@
+"""The far side of a lab: prepared once, serving at the outer end of the machine's wire."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hearth import lab
+from hearth.lab import process
+from hearth.lab.steps import step
+from hearth.project import Project
+
+PORT = 443
+_NAMES_S = 60
+_PREPARE_S = 1800
+_ANSWER_S = 30
+
+
+class FarsideError(Exception):
+    """One line for a person: why the lab has no download servers."""
+
+
+def serve(project: Project, machine: lab.Machine) -> None:
+    """Have the far side running for a machine, believed by it and found under the real names.
+
+    Raises:
+        FarsideError: it cannot be built or does not answer; the text names the log.
+    """
+    with step("Prepare what the far side serves"):
+        _call(project, _PREPARE_S, "prepare")
+    names = _call(project, _NAMES_S, "names").split()
+    with step(f"Start the far side at {machine.outer_address}"):
+        lab.set_names(machine.name, dict.fromkeys(names, machine.outer_address))
+        lab.trust(machine.name, "hearth-farside", _authority(project).read_text())
+        _spawn(machine)
+
+
+def stop(machine: lab.Machine) -> None:
+    """End the far side of a machine."""
+    process.end(_record(machine))
+
+
+def _record(machine: lab.Machine) -> Path:
+    return machine.folder / "run" / "farside"
+
+
+def _authority(project: Project) -> Path:
+    code = (
+        "from tests.farside.__main__ import DEFAULT_CACHE; "
+        "from tests.farside.certificates import authority_path; "
+        "print(authority_path(DEFAULT_CACHE))"
+    )
+    return Path(_python(project, _NAMES_S, "-c", code).strip())
+
+
+def _call(project: Project, seconds: float, verb: str) -> str:
+    return _python(project, seconds, "-m", "tests.farside", verb)
+
+
+def _python(project: Project, seconds: float, *words: str) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            [sys.executable, *words],
+            cwd=project.root,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=seconds,
+        )
+    except subprocess.CalledProcessError as error:
+        lines = (error.stderr or error.stdout).strip().splitlines() or ["it said nothing"]
+        raise FarsideError(f"the far side: {lines[-1]}") from error
+    except subprocess.TimeoutExpired as error:
+        raise FarsideError(f"the far side was not ready after {seconds:g} s") from error
+    return done.stdout
+
+
+def _spawn(machine: lab.Machine) -> None:
+    record, log = _record(machine), machine.folder / "farside.log"
+    where = (machine.outer_address, PORT)
+    if process.alive(process.recorded(record)) and _answers(where):
+        return
+    process.end(record)
+    root = Path(__file__).resolve().parents[2]
+    argv = [sys.executable, "-m", "tests.farside", "serve", "--address", machine.outer_address]
+    process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
+    deadline = time.monotonic() + _ANSWER_S
+    while not _answers(where):
+        if time.monotonic() > deadline:
+            raise FarsideError(f"the far side does not answer at {where[0]}: read {log}")
+        time.sleep(0.1)
+
+
+def _answers(where: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(where, timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,128 @@
+"""Run site.yml as a person would, and show each step with its time."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from hearth.project import Project
+
+_CALLBACKS = Path(__file__).with_name("callback")
+# Faster tasks that changed nothing are not worth a line.
+_WORTH_S = 0.5
+
+
+class PlaybookError(Exception):
+    """One line for a person: what failed where, and the full log."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """What the playbook said so far, as the display needs it."""
+
+    console: Console
+    status: Status
+    task: str = ""
+    began: float = field(default_factory=time.monotonic)
+    changed: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    failures: list[dict[str, str]] = field(default_factory=list)
+    totals: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one event of the callback plugin."""
+        kind = event["kind"]
+        if kind in ("task", "play", "stats"):
+            self._finish()
+        if kind == "task":
+            self.task, self.began = event["name"], time.monotonic()
+            self.status.update(f"[dim]{self.task}[/dim]")
+        elif kind == "ok":
+            self.done.append(event["host"])
+            if event["changed"]:
+                self.changed.append(event["host"])
+        elif kind == "failed":
+            self.failures.append(event)
+        elif kind == "stats":
+            self.totals = event["hosts"]
+
+    def _finish(self) -> None:
+        """Write the line of the task that has ended."""
+        took = time.monotonic() - self.began
+        if self.task and (self.changed or (self.done and took >= _WORTH_S)):
+            what = f"  [yellow]{', '.join(self.changed)}[/yellow]" if self.changed else ""
+            self.console.print(f"[dim]{took:6.1f} s[/dim]  {self.task}{what}")
+        self.task, self.changed, self.done = "", [], []
+
+    def total(self, what: str) -> int:
+        """Return a total over all hosts, such as `changed`."""
+        return sum(host.get(what, 0) for host in self.totals.values())
+
+
+def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps:
+    """Run site.yml with its full output in a log, and return what it did.
+
+    Raises:
+        PlaybookError: a task failed, or Ansible itself did.
+    """
+    log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
+    with console.status("[dim]Ansible starts[/dim]") as status:
+        steps = Steps(console, status)
+        code = 0
+        for event in _events(project, log, more):
+            code = event["code"] if event["kind"] == "end" else code
+            steps.take(event)
+    if code:
+        raise PlaybookError(_reason(steps, log))
+    return steps
+
+
+def _reason(steps: Steps, log: Path) -> str:
+    if not steps.failures:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        last = next((x for x in reversed(lines) if "ERROR" in x), lines[-1] if lines else "")
+        return f"Ansible stopped: {last.strip()}\nthe full log: {log}"
+    told = [f"{row['host']}: {row['task']}: {row['message']}" for row in steps.failures]
+    return "\n".join([*told, f"the full log: {log}"])
+
+
+def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Yield what the callback plugin writes, and at last `end` with the exit code."""
+    reader, writer = os.pipe()
+    environment = os.environ | {
+        "HEARTH_PROJECT": str(project.root),
+        "HEARTH_EVENTS_FD": str(writer),
+        "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
+        "ANSIBLE_CALLBACK_PLUGINS": str(_CALLBACKS),
+        "ANSIBLE_CALLBACKS_ENABLED": "hearth_events",
+        "ANSIBLE_NOCOLOR": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+    with log.open("wb") as output, os.fdopen(reader, encoding="utf-8") as stream:
+        process = subprocess.Popen(  # noqa: S603 - fixed words
+            [playbook, "site.yml", *more],
+            cwd=project.root,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writer,),
+            env=environment,
+        )
+        os.close(writer)
+        try:
+            for line in stream:
+                yield json.loads(line)
+            yield {"kind": "end", "code": process.wait()}
+        finally:
+            process.terminate()
+            process.wait()

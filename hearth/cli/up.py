@@ -1,0 +1,77 @@
+"""`hearth up`: the whole way from a bare machine to a receipt."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from hearth.catalogue.house import House
+from hearth.cli import elsewhere, first_answer, place, playbook
+from hearth.cli.prove import prove, view
+from hearth.cli.say import err, show
+from hearth.project import ROOT_CERTIFICATE, Project, current
+from hearth.verify.edge import front_door
+
+_KEY = "consumer_hearth_verify"
+
+
+def up(
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Build in a throw-away lab machine, here.")
+    ] = False,
+    lab_name: Annotated[str, typer.Option(help="The lab machine's name.")] = "house",
+    preview: Annotated[bool, typer.Option("--check", help="Only show what would change.")] = False,
+) -> None:
+    """Build the house or bring it up to date, then prove it.
+
+    Example: scripts/up
+    """
+    project = current()
+    house = project.house()
+    if lab or place.needs_lab():
+        if not lab:
+            err.print("systemd is not pid 1 here, so no house can live on this machine itself.")
+        raise typer.Exit(elsewhere.build(project, lab_name))
+    place.check(house)
+    if preview:
+        playbook.run(project, err, ("--check", "--diff"))
+        return
+    raise typer.Exit(0 if build(project) else 1)
+
+
+def build(project: Project) -> bool:
+    """Converge, wait for the first answer, verify, and say where everything is."""
+    began = time.monotonic()
+    steps = playbook.run(project, err)
+    took = time.monotonic() - began
+    # Programs read this line: it says whether a second run found anything to do.
+    show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')} in {took:.1f} s")
+    house = project.house()
+    if house.machine.reach != "local":
+        show("the house is up; run `hearth verify` on its own machine for the receipt")
+        return True
+    _greet(project, house)
+    receipt = prove(project, "home")
+    show(view(receipt))
+    _farewell(house)
+    return receipt.good
+
+
+def _greet(project: Project, house: House) -> None:
+    """Wait for the first answer and show it."""
+    sites = [s.fqdn for o in house.services.values() if o.routes_models for s in o.publish]
+    if not sites:
+        return
+    edge = front_door(house)
+    answer = first_answer.wait(house, edge, sites[0], project.vault.get(_KEY), err)
+    if answer is not None:
+        show(f"{answer.model} answered after {answer.seconds:.1f} s: “{answer.text[:60]}”")
+
+
+def _farewell(house: House) -> None:
+    for site in house.sites:
+        show(f"open    https://{site.fqdn}")
+    show(f"names   point a device's DNS at {front_door(house).address}")
+    show(f"trust   {ROOT_CERTIFICATE}")
+    show("key     hearth secret show consumer_household")
+    show("pages   hearth secret show house_password")

@@ -1,0 +1,150 @@
+"""What is up in the house now, since when, and where to open it."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from hearth import engine
+from hearth.catalogue.house import House, Part, Service
+from hearth.models import PENDING, Overview, model_states
+from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE
+
+_ASK_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One service or part; `since` is a Unix time, 0 when it never changed."""
+
+    name: str
+    kind: str
+    up: bool
+    text: str
+    since: int
+    memory_bytes: int = 0
+
+    @property
+    def since_text(self) -> str:
+        """How long the state has lasted, in its largest unit."""
+        if not self.since:
+            return ""
+        seconds = max(0, int(time.time()) - self.since)
+        for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+            if seconds >= length:
+                return f"{seconds // length} {unit}"
+        return f"{seconds} s"
+
+    @property
+    def memory_text(self) -> str:
+        """What the instance uses, as people read it."""
+        return f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that `hearth status` shows."""
+
+    rows: list[Row]
+    addresses: list[str]
+    accelerator: str
+    pending: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Say whether everything is up."""
+        return all(row.up for row in self.rows)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report for programs."""
+        return {"good": self.good, "root_certificate": str(ROOT_CERTIFICATE), **asdict(self)}
+
+
+def look(house: House) -> Report:
+    """Ask every unit and every health of the house at once."""
+    owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        rows = list(pool.map(_row, owners))
+    overview = models(house)
+    pending = [
+        f"{alias.name}: {alias.text}"
+        for alias in overview.aliases.values()
+        if alias.state == PENDING
+    ]
+    return Report(
+        rows=rows,
+        addresses=[f"https://{site.fqdn}" for site in house.sites],
+        accelerator=accelerator(),
+        pending=[*pending, *overview.notes],
+    )
+
+
+def models(house: House) -> Overview:
+    """Return each model and alias of the house as it is now."""
+    return model_states(house, engine.read_file, _ask_json, datetime.now(UTC))
+
+
+def accelerator() -> str:
+    """Return what the last receipt measured of the accelerator, in one line."""
+    try:
+        receipt = json.loads((RECEIPT_FOLDER / "receipt.json").read_text(encoding="utf-8"))
+        found = {str(key): str(value) for key, value in receipt["accelerator"].items()}
+    except (OSError, ValueError, KeyError, AttributeError):
+        found = {}
+    if not found:
+        return "accelerator not measured yet: `hearth verify` does"
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found.items())
+
+
+def _row(owner: Service | Part) -> Row:
+    if isinstance(owner, Service) and owner.runtime == "external":
+        up, text = _health(owner)
+        return Row(owner.name, "external", up, text, 0)
+    instance = owner.instance if isinstance(owner, Service) else None
+    kind = "service" if instance else "part"
+    try:
+        unit = engine.unit_state(instance, owner.unit)
+        memory = engine.state(instance).memory_bytes if instance else 0
+    except engine.EngineError as error:
+        return Row(owner.name, kind, False, str(error), 0)
+    if not unit.up or isinstance(owner, Part):
+        text = "up" if unit.up else f"{unit.active} ({unit.sub}, {unit.result})"
+        return Row(owner.name, kind, unit.up, text, unit.since, memory)
+    up, text = _health(owner)
+    return Row(owner.name, kind, up, text, unit.since, memory)
+
+
+def _health(service: Service) -> tuple[bool, str]:
+    """Ask a service what only the working program can say, within its own deadline."""
+    health = service.health
+    try:
+        with (
+            httpx.Client(timeout=health.within_s, trust_env=False) as client,
+            client.stream("GET", service.url + health.path) as answer,
+        ):
+            text = _read(answer, time.monotonic() + health.within_s)
+    except TimeoutError:
+        return False, f"no answer in {health.within_s:g} s"
+    except httpx.HTTPError as error:
+        return False, f"no answer: {type(error).__name__}"
+    if answer.status_code != httpx.codes.OK:
+        return False, f"health says HTTP {answer.status_code}"
+    return (True, "up") if health.contains in text else (False, "health says something else")
+
+
+def _read(answer: httpx.Response, deadline: float) -> str:
+    """Read an answer to its end or to its deadline: httpx bounds each read only."""
+    body = b""
+    for chunk in answer.iter_bytes():
+        body += chunk
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return body.decode(errors="replace")
+
+
+def _ask_json(url: str) -> Any:
+    return httpx.get(url, timeout=_ASK_S, trust_env=False).raise_for_status().json()
