@@ -56,7 +56,8 @@ class Recipe:
 
 def recipe_of(service: dict[str, Any], resolver: str) -> Recipe:
     """The recipe of one service's image."""
-    packages = sorted({*BASE_PACKAGES, *service["packages"]})
+    gate = {"caddy"} if service["paths"] else set()
+    packages = sorted({*BASE_PACKAGES, *gate, *service["packages"]})
     return Recipe(service["image"], tuple(packages), resolver, _authorities())
 
 

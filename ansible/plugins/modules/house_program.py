@@ -25,7 +25,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from hearth.house.images import PYTHONS
 from hearth.project import current
-from hearth.sources import Installed, Source, SourceError, install_archive, install_python
+from hearth.sources import Installed, Source, SourceError, install_python
 
 PROGRAMS = Path("/var/lib/hearth/programs")
 DOWNLOADS = Path("/var/cache/hearth/downloads")
@@ -33,18 +33,19 @@ DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 def from_archive(module: AnsibleModule) -> Installed:
     """Install a release; a digest that nobody knew is recorded for ever after."""
-    from hearth.sources.download import fetch
-    from hearth.sources.lock import record_first_sight
+    # Fetching needs httpx, which only whoever fetches has to load.
+    from hearth.sources.lock import install_release
 
-    source = Source(**module.params["source"])
-    if module.check_mode and source.sha256 is None:
-        module.exit_json(changed=True, did="fetch")
-    fetched = fetch(source, DOWNLOADS, module.params["mirrors"] or {})
-    if fetched.first_sight:
-        record_first_sight(current().inventory, source.name, fetched)
-    return install_archive(
-        fetched.path, PROGRAMS, module.params["name"], fetched.sha256, write=not module.check_mode
+    installed, _ = install_release(
+        current().inventory,
+        Source(**module.params["source"]),
+        module.params["name"],
+        DOWNLOADS,
+        PROGRAMS,
+        module.params["mirrors"] or {},
+        write=not module.check_mode,
     )
+    return installed
 
 
 def from_requirements(module: AnsibleModule) -> Installed:
