@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
+import fcntl
 import sys
 import time
 from collections.abc import Callable
@@ -34,9 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
 def prepare(cache: Path) -> None:
     """Fill the cache with all that is served; each step says its time."""
     now = datetime.datetime.now(datetime.UTC)
-    _step("certificates", lambda: certificates.prepare(cache, now)[0])
-    _step(f"Ollama {ollama_archive.VERSION}", lambda: ollama_archive.build(cache))
-    _step("models", lambda: registry.fill(cache, lambda line: print(f"  {line}", flush=True)))
+    cache.mkdir(parents=True, exist_ok=True)
+    # Two labs may be made at once from one cache: the second waits and finds all done.
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _step("certificates", lambda: certificates.prepare(cache, now)[0])
+        _step("docker-registry", lambda: registry.program(cache))
+        _step(f"Ollama {ollama_archive.VERSION}", lambda: ollama_archive.build(cache))
+        _step("models", lambda: registry.fill(cache, lambda line: print(f"  {line}", flush=True)))
     print(f"the lab must trust {certificates.authority_path(cache)}")
 
 

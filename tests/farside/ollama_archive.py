@@ -94,13 +94,13 @@ def build_program(scratch: Path) -> Path:
     module = f"github.com/ollama/ollama@v{VERSION}"
     # `auto` fetches the Go release that the module asks for, where Debian's is older.
     environment = os.environ | {"GOBIN": str(scratch), "GOTOOLCHAIN": "auto", "CGO_ENABLED": "1"}
-    _run(["go", "install", "-trimpath", "-ldflags", flags, module], environment)
+    run_step(["go", "install", "-trimpath", "-ldflags", flags, module], environment)
     return scratch / "ollama"
 
 
 def extract_packages(folder: Path) -> Path:
     """Extract the packages and all they depend on into `folder`; nothing is installed here."""
-    _run(
+    run_step(
         [
             "mmdebstrap",
             "--variant=extract",
@@ -170,12 +170,13 @@ def _add(archive: tarfile.TarFile, name: str, source: Path) -> None:
         archive.addfile(member, content)
 
 
-def _run(command: list[str], environment: dict[str, str]) -> None:
+def run_step(command: list[str], environment: dict[str, str], folder: Path | None = None) -> None:
     """Run one build step; its last lines are the error's text."""
     try:
         subprocess.run(
             command,
             env=environment,
+            cwd=folder,
             check=True,
             timeout=BUILD_S,
             stdin=subprocess.DEVNULL,

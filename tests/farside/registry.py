@@ -19,6 +19,7 @@ import httpx
 
 from tests.farside import FarsideError, models
 from tests.farside.models import Layer
+from tests.farside.ollama_archive import run_step
 
 PROGRAM = "docker-registry"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
@@ -46,7 +47,7 @@ def fill(cache: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         storage = Path(scratch) / "storage"
-        with running(storage) as address:
+        with running(program(cache), storage) as address:
             for name in models.MODELS:
                 started = time.monotonic()
                 folder = Path(scratch) / "model"
@@ -58,11 +59,30 @@ def fill(cache: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
     return target
 
 
+def program(cache: Path) -> Path:
+    """Return docker-registry: the machine's own, or one unpacked into the cache.
+
+    Installing the package would start a service of its own on every address of this machine.
+    """
+    installed = shutil.which(PROGRAM)
+    unpacked = cache / PROGRAM / "usr/bin" / PROGRAM
+    if installed is not None:
+        return Path(installed)
+    if not unpacked.exists():
+        unpacked.parent.parent.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            # apt's own user may not enter the scratch folder: fetch as the one who asks.
+            fetch = ["apt-get", "-o", "APT::Sandbox::User=root", "download", PROGRAM]
+            run_step(fetch, dict(os.environ), Path(scratch))
+            (package,) = Path(scratch).glob("*.deb")
+            unpack = ["dpkg-deb", "--extract", str(package), str(cache / PROGRAM)]
+            run_step(unpack, dict(os.environ))
+    return unpacked
+
+
 @contextmanager
-def running(storage: Path) -> Iterator[str]:
+def running(executable: Path, storage: Path) -> Iterator[str]:
     """Run docker-registry on a free loopback port; it ends with the block or with this process."""
-    if shutil.which(PROGRAM) is None:
-        raise FarsideError(f"{PROGRAM} is missing: apt-get install {PROGRAM}")
     port = free_port()
     # Its configuration and its log live in memory: whatever kills us, no file stays behind.
     with (
@@ -73,7 +93,7 @@ def running(storage: Path) -> Iterator[str]:
         settings.flush()
         process = subprocess.Popen(
             # Should this process be killed outright, the registry must not stay behind either.
-            ["setpriv", "--pdeathsig", "TERM", PROGRAM, "serve", f"/dev/fd/{settings.fileno()}"],
+            ["setpriv", "--pdeathsig", "TERM", executable, "serve", f"/dev/fd/{settings.fileno()}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -59,7 +59,7 @@ async def serve(options: Options) -> None:
     certificate, key = certificates.prepare(options.cache, now)
     async with contextlib.AsyncExitStack() as stack:
         wire = stack.enter_context(listening(options.address, options.port))
-        address = stack.enter_context(registry.running(storage))
+        address = stack.enter_context(registry.running(registry.program(options.cache), storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
         played = hosts.application(hosts.Shelf(found, storage, address), memory, client)
         servers = [(_server(Recorder(played, memory), certificate, key), wire)]

@@ -17,6 +17,7 @@ import pytest
 from tests.farside import certificates, ollama_archive, registry
 from tests.farside.models import Layer
 
+# Where it is not installed it would be fetched: a unit test asks no mirror.
 pytestmark = pytest.mark.skipif(
     shutil.which(registry.PROGRAM) is None, reason="needs the Debian package docker-registry"
 )
@@ -32,7 +33,8 @@ def cache(tmp_path: Path) -> Path:
     layers.append(Layer("application/vnd.docker.container.image.v1+json", tmp_path / "config"))
     for layer in layers:
         layer.path.write_text(layer.media_type)
-    with registry.running(registry.storage_path(tmp_path)) as address:
+    executable = registry.program(tmp_path)
+    with registry.running(executable, registry.storage_path(tmp_path)) as address:
         registry.push(address, "tiny:latest", layers)
     return tmp_path
 
