@@ -84,7 +84,7 @@ def view(receipt: Receipt) -> RenderableType:
 
 @bench.command("llm")
 def bench_llm(
-    calls: Annotated[int, typer.Option("--calls", "-n", min=2, help="How many in all.")] = 100,
+    pairs: Annotated[int, typer.Option("--pairs", "-n", min=1, help="Calls of each way.")] = 100,
     model: Annotated[str, typer.Option("--model", help="A model or alias.")] = "fast",
     as_json: AsJson = False,
 ) -> None:
@@ -94,4 +94,4 @@ def bench_llm(
     """
     from hearth.cli.benches import llm
 
-    llm(calls, model, as_json)
+    llm(pairs, model, as_json)

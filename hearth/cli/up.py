@@ -9,10 +9,8 @@ from hearth.catalogue.house import House
 from hearth.cli import elsewhere, first_answer, place, playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
-from hearth.project import ROOT_CERTIFICATE, Project, current
+from hearth.project import ROOT_CERTIFICATE, VERIFIER, Project, current
 from hearth.verify.edge import front_door
-
-_KEY = "consumer_hearth_verify"
 
 
 def up(
@@ -63,7 +61,7 @@ def _greet(project: Project, house: House) -> None:
     if not sites:
         return
     edge = front_door(house)
-    answer = first_answer.wait(house, edge, sites[0], project.vault.get(_KEY), err)
+    answer = first_answer.wait(house, edge, sites[0], project.vault.get(VERIFIER), err)
     if answer is not None:
         show(f"{answer.model} answered after {answer.seconds:.1f} s: “{answer.text[:60]}”")
 

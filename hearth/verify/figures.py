@@ -1,8 +1,9 @@
 """Figures of a receipt: what was measured, how often, and the middle and the tail of it."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from hearth.bench.stats import Spread, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,16 @@ class Figure:
 
 
 def summarise(name: str, unit: str, values: Sequence[float], note: str = "") -> Figure:
-    """Return the figure of `values`, at least one.
+    """Return the figure of `values`, at least one."""
+    found = spread(values)
+    if found is None:
+        raise ValueError(f"{name}: nothing was measured, so there is no figure")
+    return of_spread(name, unit, found, note)
 
-    With few values the 95th percentile is the largest: nothing is interpolated that nobody saw.
-    """
-    ordered = sorted(values)
-    rank = max(0, -(-95 * len(ordered) // 100) - 1)
-    return Figure(name, unit, len(ordered), statistics.median(ordered), ordered[rank], note)
+
+def of_spread(name: str, unit: str, found: Spread, note: str = "") -> Figure:
+    """Return the figure of what a benchmark summed up already."""
+    return Figure(name, unit, found.n, found.median, found.p95, note)
 
 
 @dataclass(slots=True)

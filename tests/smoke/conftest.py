@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 
 from hearth.catalogue.house import House, Part, Service
-from hearth.project import Project, current
+from hearth.project import VERIFIER, Project, current
 from hearth.secrets import Vault
 from hearth.verify.edge import Edge, front_door
 
 HOUSE = current().house()
-# Whose key the tests use: it may ask for every model.
-VERIFIER = "consumer_hearth_verify"
 
 
 def instances(house: House) -> list[Service]:

@@ -19,5 +19,5 @@ def test_median_and_tail(values: list[float], median: float, p95: float) -> None
 
 
 def test_nothing_measured_is_no_figure() -> None:
-    with pytest.raises(ValueError, match="median"):
+    with pytest.raises(ValueError, match="nothing was measured"):
         Notes().figure("x", "s", [])

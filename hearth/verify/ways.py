@@ -1,0 +1,46 @@
+"""The two ways to a model of this house that benchmarks compare."""
+
+import httpx
+
+from hearth.bench.ways import JsonCall, Measure, Way, by_url, json_by_url
+from hearth.catalogue.house import House, Model, Service
+
+
+class WaysError(Exception):
+    """One line for a person: why this model cannot be asked both ways."""
+
+
+def gateway_of(house: House) -> Service:
+    """Return the service that routes models."""
+    for service in house.services.values():
+        if service.routes_models:
+            return service
+    raise WaysError("this house routes no models: nothing to compare with")
+
+
+def local_model(house: House, name: str) -> Model:
+    """Return a model of this house by its name, or the first local one of an alias."""
+    members = house.aliases[name].members if name in house.aliases else (name,)
+    for member in members:
+        model = house.models.get(member)
+        if model is not None and model.local and model.usable:
+            return model
+    raise WaysError(f"{name} is no model that this house runs itself: see `hearth models`")
+
+
+def both(
+    client: httpx.AsyncClient, house: House, model: Model, key: str
+) -> tuple[Measure, Measure]:
+    """Return what measures a model straight at its server, and through the gateway.
+
+    Both are asked from the machine over plain HTTP, so that the gateway is the only difference.
+    """
+    server = house.services[model.service or ""]
+    direct = Way("direct", server.url, "ollama", model.id)
+    gateway = Way("gateway", gateway_of(house).url, "openai", model.name, key)
+    return by_url(client, direct), by_url(client, gateway)
+
+
+def server_api(client: httpx.AsyncClient, house: House, model: Model) -> JsonCall:
+    """Return what calls the API of the server that runs a model."""
+    return json_by_url(client, house.services[model.service or ""].url)
