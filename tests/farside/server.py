@@ -127,9 +127,10 @@ def listening(address: str, port: int) -> Iterator[socket.socket]:
     try:
         at = socket.create_server((address, port))
     except OSError as error:
-        raise FarsideError(
-            f"cannot listen on {address}:{port}: {os.strerror(error.errno or 0)}"
-        ) from error
+        # Python puts the address into the error's own text, and not in every version.
+        number = error.errno or 0
+        why = os.strerror(number) if number > 0 else error.strerror
+        raise FarsideError(f"cannot listen on {address}:{port}: {why}") from error
     with at:
         yield at
 
