@@ -70,7 +70,7 @@ def _authorities() -> str:
 
 
 def apt_options() -> list[str]:
-    """How the machine fetches packages (an office's proxy, a mirror's rules): images do likewise."""
+    """How the machine fetches packages (an office's proxy, a mirror's rules), for its images."""
     shown = subprocess.run(
         ["/usr/bin/apt-config", "dump", "--format", '%F "%v"%n'],
         check=True,

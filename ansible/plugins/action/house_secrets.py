@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+
 from hearth.pki import PkiError, ensure_authority
 from hearth.project import current
 from hearth.secrets import SecretsError

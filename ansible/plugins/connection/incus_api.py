@@ -49,6 +49,7 @@ class Connection(ConnectionBase):
 
     transport = "incus_api"
     has_pipelining = True
+    _connected: bool
 
     def __init__(self, *args: t.Any, **kwargs: t.Any) -> None:
         """Take Ansible's arguments; nothing is opened before the first command."""

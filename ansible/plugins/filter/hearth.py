@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+
 from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.files import consumer_secrets, login_config, puller_models
 from hearth.units import UnitError

@@ -22,6 +22,7 @@ from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
+
 from hearth.catalogue import CatalogueError, derive, load
 from hearth.project import current
 from hearth.secrets import SecretsError

@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
+
 from hearth.project import current
 from hearth.secrets import SecretsError
 

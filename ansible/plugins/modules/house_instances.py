@@ -21,10 +21,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from hearth.house import images, instances
-from hearth.house.facts import Facts, RenderNode
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
+
+from hearth.house import images, instances
+from hearth.house.facts import Facts, RenderNode
 
 SOCKET = "/var/lib/incus/unix.socket"
 FOLDER = Path("/var/lib/hearth/images")
@@ -44,8 +45,7 @@ def converge(module: AnsibleModule) -> dict[str, object]:
         if service["runtime"] == "incus"
     }
     recipes = {
-        name: images.recipe_of(service, params["resolver"])
-        for name, service in services.items()
+        name: images.recipe_of(service, params["resolver"]) for name, service in services.items()
     }
     wanted = [
         instances.describe(service, recipes[name], facts, params["accelerators"][name])

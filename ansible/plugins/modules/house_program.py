@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+
 from hearth.house.images import PYTHONS
 from hearth.project import current
 from hearth.sources import Installed, Source, SourceError, install_python

@@ -15,6 +15,7 @@ options:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+
 from hearth.house.facts import FactsError, listeners, read_facts, with_record
 from hearth.house.preflight import choose_accelerator, problems
 
