@@ -1,0 +1,142 @@
+"""Run the gates, the unit tests and the lab, with a ledger of minutes: what scripts/test calls."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / ".hearth" / "logs"
+BIN = Path(sys.executable).parent
+# Each run of mypy sees one package named `tests`, so the services are looked at one by one.
+PROGRAMS = [
+    ["hearth", "tests", "scripts"],
+    ["services/login"],
+    ["services/gateway"],
+    ["services/model_puller"],
+]
+SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
+# What the reference inventory renders to; committed, so that a review shows what a change does.
+RENDERED = ["compose", "incus", "caddy", "litellm"]
+RENDER = "ansible/playbooks/render.yml"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the run: how many passed and failed, and how long it took."""
+
+    name: str
+    share_min: float
+    seconds: float
+    passed: int
+    failed: int
+
+
+def gates() -> dict[str, list[list[str]]]:
+    """Return each gate's commands; all of them must end with 0."""
+    here = sys.executable
+    drift = ["git", "diff", "--exit-code", "--stat", "--", *RENDERED]
+    return {
+        "ruff check": [[here, "-m", "ruff", "check"]],
+        "ruff format": [[here, "-m", "ruff", "format", "--check"]],
+        "mypy": [[here, "-m", "mypy", *names] for names in PROGRAMS],
+        "yamllint": [[here, "-m", "yamllint", "--strict", "."]],
+        "shellcheck": [[str(BIN / "shellcheck"), "--external-sources", *SCRIPTS]],
+        "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
+        "role spec = defaults": [[here, "scripts/check_roles.py"]],
+        "render drift": [[str(BIN / "ansible-playbook"), RENDER], drift],
+    }
+
+
+def run_gates() -> Part:
+    """Run every gate, also after one has failed."""
+    began, passed, failed = time.monotonic(), 0, 0
+    for name, commands in gates().items():
+        start = time.monotonic()
+        said = next((text for text in map(_refused, commands) if text is not None), None)
+        took = time.monotonic() - start
+        print(f"{'ok    ' if said is None else 'FAILED'}  {took:6.1f} s  {name}", flush=True)
+        if said is None:
+            passed += 1
+        else:
+            failed += 1
+            print(said, flush=True)
+    return Part("gates", 3, time.monotonic() - began, passed, failed)
+
+
+def _refused(argv: list[str]) -> str | None:
+    """Return what a command said when it failed, `None` when it passed."""
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            argv,
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return None if done.returncode == 0 else (done.stdout + done.stderr).rstrip()
+
+
+def run_pytest(name: str, share_min: float, *words: str) -> Part:
+    """Run pytest with its output on the terminal, and count what it found."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    results = LOGS / f"{name}.xml"
+    results.unlink(missing_ok=True)
+    began = time.monotonic()
+    argv = [sys.executable, "-m", "pytest", f"--junitxml={results}", "--durations=5", *words]
+    done = subprocess.run(argv, cwd=ROOT, check=False)  # noqa: S603 - fixed words
+    took = time.monotonic() - began
+    if not results.exists():
+        return Part(name, share_min, took, 0, 1)
+    passed = failed = 0
+    for suite in ElementTree.parse(results).getroot().iter("testsuite"):  # noqa: S314 - our own file
+        wrong = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        failed += wrong
+        passed += int(suite.get("tests", 0)) - wrong - int(suite.get("skipped", 0))
+    # No test at all, or a run that broke off, is no success.
+    return Part(name, share_min, took, passed, max(failed, int(done.returncode != 0)))
+
+
+def ledger(parts: list[Part]) -> bool:
+    """Print the minutes of each part, and at last one line with everything."""
+    print("\nLedger of minutes")
+    for part in parts:
+        minutes = part.seconds / 60
+        over = f"  over its share of {part.share_min:g}" if minutes > part.share_min else ""
+        print(f"{minutes:6.1f} min  {part.name}{over}")
+    passed, failed = sum(part.passed for part in parts), sum(part.failed for part in parts)
+    print(f"{sum(part.seconds for part in parts) / 60:6.1f} min  in all\n")
+    print(f"{passed} passed, {failed} failed")
+    return failed == 0
+
+
+def main() -> int:
+    """Run what was asked for; without a word: gates, unit tests and the lab."""
+    parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__)
+    for word in ("gates", "unit", "lab"):
+        parser.add_argument(f"--{word}", action="store_true", help=f"only the {word} tests")
+    parser.add_argument("--all", action="store_true", help="what takes longer, too")
+    asked = parser.parse_args()
+    some = asked.gates or asked.unit or asked.lab
+    parts = []
+    if asked.gates or not some:
+        parts.append(run_gates())
+    if asked.unit or not some:
+        parts.append(run_pytest("unit", 4))
+    if asked.lab or not some:
+        marks = "lab" if asked.all else "lab and not long"
+        parts.append(run_pytest("lab", 13, "tests/lab", "-m", marks, "-v", "-s"))
+    return 0 if ledger(parts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
