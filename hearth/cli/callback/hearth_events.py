@@ -11,7 +11,7 @@ from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook import Playbook
 from ansible.playbook.play import Play
 from ansible.playbook.task import Task
-from ansible.plugins.callback import CallbackBase  # type: ignore[attr-defined]
+from ansible.plugins.callback import CallbackBase
 
 DOCUMENTATION = """
 name: hearth_events

@@ -1,0 +1,162 @@
+"""The command line: exit codes, help with examples, JSON, and secrets that stay secret."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hearth import engine, project
+from hearth.cli import keep, main
+from hearth.cli.app import app
+from hearth.project import Project
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = [
+    *(["check"], ["up"], ["verify"], ["status"], ["logs"], ["shell"], ["models"], ["lock"]),
+    *(["secret", "list"], ["secret", "show"], ["secret", "set"], ["bench", "llm"]),
+]
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project]:
+    """The reference inventory in a project of its own, with its own vault."""
+    (tmp_path / "inventory").mkdir()
+    for path in (ROOT / "inventory").glob("*.yml"):
+        if path.name != "secrets.yml":
+            (tmp_path / "inventory" / path.name).write_text(path.read_text())
+    monkeypatch.setenv("HEARTH_PROJECT", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    project.current.cache_clear()
+    yield Project(tmp_path)
+    project.current.cache_clear()
+
+
+def call(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_shows_an_example(words: list[str]) -> None:
+    result = call(*words, "--help")
+    assert result.exit_code == 0
+    assert "Example: " in result.output
+
+
+def test_check_of_the_reference_inventory_is_fine(house: Project) -> None:
+    result = call("check", "--json")
+    assert result.exit_code == 0
+    said = json.loads(result.stdout)
+    assert said["good"] is True
+    assert any("openrouter_api_key" in note for note in said["notes"])
+
+
+def test_check_says_every_problem_and_exits_1(house: Project) -> None:
+    path = house.inventory / "services.yml"
+    path.write_text(path.read_text().replace("port: 11434", "prot: 11434"))
+    result = call("check")
+    assert result.exit_code == 1
+    assert "inventory/services.yml:" in result.output.replace("\n", "")
+    assert json.loads(call("check", "--json").stdout)["good"] is False
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["logs", "olama"], "did you mean ollama?"),
+        (["shell", "litelm"], "did you mean litellm?"),
+        (["shell", "caddy"], "runs on this machine itself"),
+        (["secret", "show", "house_pasword", "--plain"], "did you mean house_password?"),
+        (["secret", "set", "nonsense"], "known: "),
+        (["lock", "olama"], "did you mean ollama?"),
+        (["nonsense"], "No such command"),
+        (["logs"], "Missing argument"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_use_is_2_and_says_what_is_right(house: Project, words: list[str], hint: str) -> None:
+    result = call(*words)
+    assert result.exit_code == 2
+    assert hint in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_secret_is_shown_on_a_terminal_only(house: Project) -> None:
+    house.vault.ensure({"house_password": "random"})
+    value = house.vault.get("house_password")
+    piped = call("secret", "show", "house_password")
+    assert piped.exit_code == 2
+    assert value not in piped.output
+    plain = call("secret", "show", "house_password", "--plain")
+    assert (plain.exit_code, plain.stdout) == (0, value + "\n")
+
+
+def test_a_secret_on_a_terminal(
+    house: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    house.vault.set("openrouter_api_key", "sk-[bold]-1")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    keep.show_secret("openrouter_api_key", plain=False)
+    assert "sk-[bold]-1" in capsys.readouterr().out
+
+
+def test_a_secret_comes_from_standard_input(house: Project) -> None:
+    result = call("secret", "set", "openrouter_api_key", stdin="sk-or-1\n")
+    assert result.exit_code == 0
+    assert "sk-or-1" not in result.output
+    assert house.vault.get("openrouter_api_key") == "sk-or-1"
+    listed = {
+        row["name"]: row["set"] for row in json.loads(call("secret", "list", "--json").stdout)
+    }
+    assert listed["openrouter_api_key"] is True
+    assert listed["house_password"] is False
+
+
+def test_no_command_takes_a_secret_as_a_word(house: Project) -> None:
+    assert call("secret", "set", "openrouter_api_key", "sk-or-1").exit_code == 2
+
+
+def test_logs_come_from_the_right_place(house: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str | None, str, int]] = []
+
+    def journal(instance: str | None, unit: str, lines: int) -> list[str]:
+        asked.append((instance, unit, lines))
+        return ["12:00 [ready]"]
+
+    monkeypatch.setattr(engine, "journal", journal)
+    assert call("logs", "ollama", "-n", "5").stdout == "12:00 [ready]\n"
+    assert call("logs", "caddy").exit_code == 0
+    assert asked[0] == ("ollama", "ollama.service", 5)
+    assert asked[1][0] is None
+
+
+def test_an_error_of_ours_is_one_line_and_exit_1(
+    house: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def journal(*_: object) -> list[str]:
+        raise engine.EngineError("ollama: no such [instance]: run `hearth up` to make it")
+
+    monkeypatch.setattr(engine, "journal", journal)
+    monkeypatch.setattr("sys.argv", ["hearth", "logs", "ollama"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr().err
+    assert said == "error: ollama: no such [instance]: run `hearth up` to make it\n"
+
+
+def test_a_bug_of_ours_is_not_hidden(house: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def journal(*_: object) -> list[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine, "journal", journal)
+    monkeypatch.setattr("sys.argv", ["hearth", "logs", "ollama"])
+    with pytest.raises(ZeroDivisionError):
+        main()
+
+
+def test_services_complete(house: Project) -> None:
+    from hearth.cli.house import _complete
+
+    assert _complete("o") == ["ollama"]
+    assert set(_complete("")) >= {"ollama", "litellm", "caddy"}

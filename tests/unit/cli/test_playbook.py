@@ -1,0 +1,87 @@
+"""The display shows each step, hides secrets, and ends a failure in one line and a log."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hearth.cli.playbook import PlaybookError, run
+from hearth.project import Project
+
+GOOD = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Change something
+      ansible.builtin.command: "true"
+      changed_when: true
+    - name: Look only
+      ansible.builtin.command: "true"
+      changed_when: false
+    - name: Be left out
+      ansible.builtin.command: "true"
+      when: false
+"""
+BAD = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: {name}
+      ansible.builtin.fail:
+        msg: "port 53 is taken by named.service"
+      no_log: {hidden}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts\n")
+    (tmp_path / "hosts").write_text(
+        f"house ansible_connection=local ansible_python_interpreter={sys.executable}\n"
+    )
+    return Project(tmp_path)
+
+
+def failure_of(project: Project, text: str) -> tuple[str, str]:
+    """Run a playbook that fails; return what a terminal saw and what the error says."""
+    (project.root / "site.yml").write_text(text)
+    stream = io.StringIO()
+    with pytest.raises(PlaybookError) as error:
+        run(project, Console(file=stream, width=120, highlight=False))
+    return stream.getvalue(), str(error.value)
+
+
+def test_what_changed_is_shown_with_its_time(project: Project) -> None:
+    (project.root / "site.yml").write_text(GOOD)
+    stream = io.StringIO()
+    steps = run(project, Console(file=stream, width=120, highlight=False))
+    said = stream.getvalue()
+    line = next(line for line in said.splitlines() if "Change something" in line)
+    assert line.split()[1:] == ["s", "Change", "something", "house"]
+    assert "Be left out" not in said
+    assert (steps.total("ok"), steps.total("changed"), steps.total("failures")) == (2, 1, 0)
+
+
+def test_a_failure_is_one_line_and_the_log(project: Project) -> None:
+    _, failure = failure_of(project, BAD.format(name="Claim the port", hidden="false"))
+    reason, log = failure.splitlines()
+    assert reason == "house: Claim the port: port 53 is taken by named.service"
+    path = Path(log.removeprefix("the full log: "))
+    assert path.parent == project.root / ".hearth" / "logs"
+    assert "TASK [Claim the port]" in path.read_text()
+
+
+def test_what_a_task_hides_stays_hidden(project: Project) -> None:
+    said, failure = failure_of(project, BAD.format(name="Write the key", hidden="true"))
+    assert failure.startswith("house: Write the key: the task's output is hidden")
+    assert "named.service" not in said + failure
+
+
+def test_a_playbook_that_cannot_be_read_is_one_line(project: Project) -> None:
+    _, failure = failure_of(project, "- nonsense: [")
+    assert failure.startswith("Ansible stopped: ")
+    assert "the full log: " in failure
