@@ -30,7 +30,7 @@ BASE_PACKAGES = (
 )
 BUILD_LIMIT_S = 900
 # Raised when the recipe below changes in a way that its fields do not show.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 
 
 class ImageError(RuntimeError):
@@ -114,6 +114,8 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
     # networkd stays out: a routed NIC gets its address and route from Incus itself.
     # Where the machine trusts a certificate of its own (an office's proxy), its instances do too.
     hooks = [
+        # What the machine's apt was told is of use while the image is built and not after.
+        'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
         'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
         'mkdir -p "$1/opt/hearth"',
@@ -125,6 +127,10 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         'chroot "$1" update-ca-certificates >/dev/null; fi',
     ]
     return [
+        # mmdebstrap as root makes every mount of its namespace private, and systemd's credentials
+        # then no longer reach the units of the machine: it gets a namespace of its own.
+        "/usr/bin/unshare",
+        "--mount",
         "/usr/bin/mmdebstrap",
         "--variant=minbase",
         f"--include={','.join(recipe.packages)}",

@@ -52,7 +52,7 @@ def certificates() -> dict[str, bytes]:
 def digest(extra: dict[str, bytes]) -> str:
     """Name of a base disk: changes with all that goes into it but the packages' versions."""
     recipe = {
-        "format": 4,
+        "format": 5,
         "suite": SUITE,
         "packages": PACKAGES,
         "masked": MASKED,
@@ -72,10 +72,12 @@ def ensure(proxy: str) -> Path:
         work = CACHE / "base" / "work"
         disk.erase(work)
         disk.make(work / "disk.btrfs", BASE_SIZE_BYTES)
-        disk.attach(work / "disk.btrfs", work / "mount")
+        # Compressed, because every machine begins as a copy of these bytes.
+        disk.attach(work / "disk.btrfs", work / "mount", options="compress=zstd:3")
         try:
             _fill(work / "mount" / "root", proxy, extra)
             # What apt wrote and removed would be copied into every machine.
+            call(["btrfs", "filesystem", "sync", str(work / "mount")], timeout_s=120)
             call(["fstrim", str(work / "mount")], timeout_s=120)
         finally:
             disk.detach(work)
@@ -91,7 +93,14 @@ def _fill(root: Path, proxy: str, extra: dict[str, bytes]) -> None:
     options = ('Acquire::Check-Valid-Until "false"', f'Acquire::http::Proxy "{proxy}"')
     call(
         [
-            *("mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
+            # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+            *(
+                "unshare",
+                "--mount",
+                "mmdebstrap",
+                "--variant=minbase",
+                f"--include={','.join(PACKAGES)}",
+            ),
             *(f"--aptopt={option}" for option in options),
             *(SUITE, str(root)),
         ],

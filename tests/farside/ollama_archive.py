@@ -102,6 +102,9 @@ def extract_packages(folder: Path) -> Path:
     """Extract the packages and all they depend on into `folder`; nothing is installed here."""
     run_step(
         [
+            # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+            "unshare",
+            "--mount",
             "mmdebstrap",
             "--variant=extract",
             # A mirror's snapshot may be older than its Release file allows.

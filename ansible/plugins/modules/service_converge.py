@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: service_converge
-short_description: Converge files, credentials and the running unit of one program in one step
+short_description: Converge the files and the running unit of one program in one step
 description:
   - Writes what differs, restarts (or reloads) when the digest of all that the process depends on is
     not the one recorded when it was last healthy, waits until it is healthy, and records last.
@@ -18,7 +18,8 @@ options:
   uid: {description: Number of that user; -1 for any., type: int}
   folders: {description: "Folders: path, owner, group, mode.", type: list, elements: dict}
   files: {description: "Files: path, content, owner, group, mode, check.", type: list}
-  credentials: {description: Secrets for LoadCredential, by name., type: dict}
+  credentials: {description: "Names of secrets that service_credentials wrote before.", type: list}
+  credentials_change: {description: Whether it would write other ones (check mode)., type: bool}
   watch: {description: "Paths whose content or link target the process depends on.", type: list}
   observe: {description: "Commands whose output belongs to the state, e.g. a ruleset.", type: list}
   reloads: {description: Reload instead of restart when only files changed., type: bool}
@@ -83,9 +84,6 @@ class Desired:
             self.files.append(
                 {"path": str(UNITS / f"{self.name}.service"), "content": params["unit"]}
             )
-        for key, value in sorted((params["credentials"] or {}).items()):
-            path = CREDENTIALS / self.name / key
-            self.files.append({"path": str(path), "content": value, "mode": "0400", "secret": True})
 
 
 def differs(file: dict[str, Any]) -> bool:
@@ -152,10 +150,8 @@ def write_file(file: dict[str, Any]) -> None:
 
 
 def diff_of(file: dict[str, Any]) -> dict[str, str]:
-    """Before and after for `--diff`; a secret shows only that it changes."""
+    """Before and after for `--diff`."""
     path = Path(file["path"])
-    if file.get("secret"):
-        return {"prepared": f"{path}: a secret changes\n"}
     before = path.read_text(errors="replace") if path.is_file() else ""
     header = {"before_header": str(path), "after_header": str(path)}
     return {"before": before, "after": file["content"], **header}
@@ -167,7 +163,8 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
     for file in sorted(desired.files, key=lambda item: item["path"]):
         if file["path"] not in skip:
             whole.update(f"{file['path']}\0{file['content']}\0".encode())
-    for name in sorted(params["watch"] or []):
+    secrets = [f"{CREDENTIALS}/{desired.name}/{key}" for key in params["credentials"] or []]
+    for name in sorted([*(params["watch"] or []), *secrets]):
         whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
     for command in params["observe"] or []:
         whole.update(run([str(word) for word in command], check=False).stdout.encode())
@@ -275,13 +272,6 @@ def make_users(desired: Desired) -> None:
             run(["systemd-sysusers", file["path"]])
 
 
-def stale_credentials(desired: Desired) -> list[Path]:
-    """Secret files of earlier runs that nobody asks for any more."""
-    wanted = {file["path"] for file in desired.files}
-    folder = CREDENTIALS / desired.name
-    return [path for path in folder.iterdir() if str(path) not in wanted] if folder.is_dir() else []
-
-
 def converge(module: AnsibleModule) -> dict[str, Any]:
     """Do it all; give `changed`, the action taken and the files written."""
     params, write = module.params, not module.check_mode
@@ -292,16 +282,13 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     changed = [item["path"] for item in desired.folders if make_folder(item, write)]
     files = [file for file in desired.files if differs(file)]
     diffs = [diff_of(file) for file in files] if module._diff else []
-    stale = stale_credentials(desired)
     if write:
-        if desired.name and params["credentials"]:
-            make_folder({"path": str(CREDENTIALS / name), "mode": "0700"}, write=True)
         for file in files:
             write_file(file)
-        for path in stale:
-            path.unlink()
-    changed += [file["path"] for file in files] + [str(path) for path in stale]
+    changed += [file["path"] for file in files]
     action = next_action(desired, params)
+    if params["credentials_change"]:
+        action = "restart"
     if write and action:
         act(name, action, params)
         record(name, wanted_record(desired, params))
@@ -354,7 +341,8 @@ def main() -> None:
             "uid": {"type": "int", "default": -1},
             "folders": {"type": "list", "elements": "dict"},
             "files": {"type": "list", "elements": "dict"},
-            "credentials": {"type": "dict", "no_log": True},
+            "credentials": {"type": "list", "elements": "str", "no_log": False},
+            "credentials_change": {"type": "bool", "default": False, "no_log": False},
             "watch": {"type": "list", "elements": "str"},
             "observe": {"type": "list", "elements": "list"},
             "reloads": {"type": "bool", "default": False},
