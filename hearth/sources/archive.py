@@ -28,14 +28,14 @@ def install_archive(
             device or cannot be read; what was installed before stays.
     """
 
-    def fill(folder: Path, lock: int) -> None:
+    def fill(folder: Path, _lock: int) -> None:
         # Whoever called has verified it; whoever forgot to would install anything at all.
         if sha256_of(archive) != digest:
             raise SourceError(
                 f"{name}: {archive} is not {digest}: remove the file and fetch it anew"
             )
         try:
-            unpack(archive, folder, lock)
+            unpack(archive, folder)
         except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
             words = " ".join(str(error).split())
             raise SourceError(
@@ -55,13 +55,13 @@ def sha256_of(path: Path) -> str:
         raise SourceError(f"{path}: {error.strerror}: put the file there or name another") from None
 
 
-def unpack(archive: Path, folder: Path, lock: int | None = None) -> None:
+def unpack(archive: Path, folder: Path) -> None:
     """Unpack a known kind of archive into the empty `folder`; modes, but no owners, are kept."""
     kind = archive.name.lower()
     if kind.endswith(".zip"):
         _unzip(archive, folder)
     elif kind.endswith(ZSTD):
-        with _zstd(archive, lock) as stream:
+        with _zstd(archive) as stream:
             _untar(stream, "", folder)
     elif suffix := next((end for end in TARS if kind.endswith(end)), None):
         with archive.open("rb") as stream:
@@ -78,7 +78,7 @@ def _untar(stream: IO[bytes], packing: str, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _zstd(archive: Path, lock: int | None) -> Iterator[IO[bytes]]:
+def _zstd(archive: Path) -> Iterator[IO[bytes]]:
     """The unpacked stream out of Debian's zstd, which works beside us on another core."""
     program = shutil.which("zstd")
     if program is None:
@@ -89,7 +89,6 @@ def _zstd(archive: Path, lock: int | None) -> Iterator[IO[bytes]]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=() if lock is None else (lock,),
     ) as process:
         assert process.stdout is not None  # noqa: S101 - both are pipes
         assert process.stderr is not None  # noqa: S101

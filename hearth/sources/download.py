@@ -54,7 +54,8 @@ def fetch(
 ) -> Fetched:
     """Bring `source` into the folder `into` and verify its sha256; a local file stays where it is.
 
-    A file that is there already is verified, not fetched. What a killed run left is resumed.
+    A file that is there already is verified, not fetched. What a killed run left is resumed. It
+    runs its own event loop: from a running one, call it in a thread.
 
     Raises:
         SourceError: it cannot be had, or is not what the lock file says; in one line.

@@ -119,6 +119,10 @@ def edit(path: Path) -> None:
     path.write_text("changed by hand")
 
 
+def edit_to_the_same_size(path: Path) -> None:
+    path.write_text("two" * 1000)
+
+
 def touch_beside(path: Path) -> None:
     path.with_name("more").touch()
 
@@ -132,7 +136,8 @@ def empty_manifest(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [Path.unlink, edit, touch_beside, make_executable, empty_manifest]
+    "damage",
+    [Path.unlink, edit, edit_to_the_same_size, touch_beside, make_executable, empty_manifest],
 )
 def test_a_damaged_program_is_found_and_repaired(
     tmp_path: Path, damage: Callable[[Path], object]

@@ -66,6 +66,8 @@ def test_another_version_is_another_first_sight(place: Path) -> None:
     assert locking.known(place / "inventory", newer).sha256 is None
     assert install(place, newer) == ("install", True)
     assert install(place, TOOL) == ("switch", False)
+    moved = Source("tool", "1", "https://example.com/tool-1.tar")
+    assert locking.known(place / "inventory", moved).sha256 is None
     # What the project knows counts more than what this house saw.
     pinned = Source("tool", "1", TOOL.url, "0" * 64)
     assert locking.known(place / "inventory", pinned).sha256 == "0" * 64
