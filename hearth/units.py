@@ -92,15 +92,22 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
     }
     parts = ["# Written by Hearth from the start data of its role; edits are found and undone."]
     for title, lines in sections.items():
-        parts += ["", f"[{title}]", *(f"{key}={value}" for key, value in lines)]
+        parts += ["", f"[{title}]", *(_line(name, key, value) for key, value in lines)]
     return "\n".join(parts) + "\n"
+
+
+def _line(name: str, key: str, value: str) -> str:
+    # Another line would be another setting, and a backslash at the end would swallow the next one.
+    if "\n" in value or value.endswith("\\"):
+        raise UnitError(f"{name}: {key.strip('# ')}: {value!r} must be one line of text")
+    return f"{key}: {value}" if key.startswith("#") else f"{key}={value}"
 
 
 def _unit_section(run: Run) -> list[tuple[str, str]]:
     after = " ".join(["network.target", *run.after])
     # Ten failures in two minutes end the loop: a house that restarts for ever hides its reason.
     return [
-        ("Description", run.summary),
+        ("Description", run.summary.replace("%", "%%")),
         ("After", after),
         *([("Wants", " ".join(run.after))] if run.after else []),
         *([("Before", " ".join(run.before))] if run.before else []),
@@ -133,7 +140,8 @@ def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
     if run.groups:
         lines.append(("SupplementaryGroups", " ".join(run.groups)))
     if run.writable:
-        lines.append(("ReadWritePaths", " ".join(run.writable)))
+        paths = (quoted(path, expands="%") for path in run.writable)
+        lines.append(("ReadWritePaths", " ".join(paths)))
     return lines + _limits(run) + _hardening(name, run)
 
 
@@ -157,7 +165,7 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
         if rule not in rules or set(exception) != {"value", "because"}:
             raise UnitError(f"{name}: exception {rule} must be a rule with value and because")
         rules[rule] = exception["value"]
-        reasons.append((f"# {rule}", f" {exception['because']}"))
+        reasons.append((f"# {rule}", exception["because"]))
     lines = reasons
     for rule, value in rules.items():
         # A deny list after an allow list is a directive of its own.
@@ -169,7 +177,7 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
 def quoted(word: str, expands: str = "%$") -> str:
     """Quote one word for systemd, which expands `%` everywhere and `$` in command lines."""
     if "\n" in word:
-        raise UnitError("a command or an environment cannot hold a line break")
+        raise UnitError(f"{word!r} must be one line of text")
     escaped = word
     for sign in expands:
         escaped = escaped.replace(sign, sign * 2)

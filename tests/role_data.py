@@ -1,0 +1,121 @@
+"""The roles as Ansible sees them, without a machine: their data, rendered from the catalogue."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ansible.parsing.dataloader import DataLoader
+from ansible.plugins.loader import filter_loader, init_plugin_loader, lookup_loader
+from ansible.template import Templar
+
+import hearth.project
+from hearth.catalogue import derive, load
+from hearth.units import systemd_unit
+
+ROOT = Path(__file__).parent.parent
+ROLES = ROOT / "roles"
+ACCELERATORS = ("none", "cuda", "vulkan", "software")
+
+
+class AnySecrets:
+    """A vault in which every secret is there, with a value that nobody could take for real."""
+
+    def values(self) -> Mapping[str, str]:
+        """Give every name that is asked for."""
+        return _Every()
+
+
+class _Every(defaultdict[str, str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> str:
+        return f"made-up {name}"
+
+
+@cache
+def _plugins() -> DataLoader:
+    init_plugin_loader()
+    for loader, kind in ((filter_loader, "filter"), (lookup_loader, "lookup")):
+        loader.add_directory(str(ROOT / "ansible/plugins" / kind))
+    return DataLoader()
+
+
+def role_names() -> list[str]:
+    """Every role of the project."""
+    return sorted(path.name for path in ROLES.iterdir() if path.is_dir())
+
+
+def read(path: Path) -> Any:
+    """One YAML file, its templates trusted as those of a playbook are; nothing if it lacks."""
+    if not path.exists():
+        return {}
+    return _plugins().load_from_file(str(path), trusted_as_template=True) or {}
+
+
+def reference_house(folder: Path) -> dict[str, Any]:
+    """What follows from the inventory as committed; `folder` is empty and takes a copy of it."""
+    for path in (ROOT / "inventory").glob("*.yml"):
+        if path.name != "secrets.yml":
+            shutil.copy(path, folder)
+    return derive(load(folder)).as_vars()
+
+
+def run_units(house: Mapping[str, Any], accelerator: str) -> dict[str, str]:
+    """Unit name to unit text, for each program that a role hands to service_converge."""
+    units: dict[str, str] = {}
+    for role in role_names():
+        owners = [item for item in house["services"].values() if item["role"] == role]
+        for owner in owners or [None]:
+            variables = _variables(role, house, owner, accelerator)
+            for asked in _converged(role):
+                units |= _units_of({**variables, **asked})
+    return units
+
+
+def _variables(
+    role: str, house: Mapping[str, Any], service: Mapping[str, Any] | None, accelerator: str
+) -> dict[str, Any]:
+    accelerators = dict.fromkeys(house["services"], accelerator)
+    return {
+        **read(ROLES / role / "defaults/main.yml"),
+        **read(ROLES / role / "vars/main.yml"),
+        "house": house,
+        "machine": {"lan_interface": "lan0", "lan_address": "192.0.2.10", "upstream_dns": []},
+        "hostvars": {"house": {"accelerators": accelerators}},
+        "service_machine": "house",
+        **({"service": service} if service else {}),
+    }
+
+
+def _converged(role: str) -> list[dict[str, Any]]:
+    """The variables of each task of a role that hands a program over."""
+    found = []
+    for path in sorted((ROLES / role / "tasks").glob("*.yml")):
+        for task in read(path):
+            asked = task.get("vars", {})
+            if "service_converge_run" in asked:
+                found.append(asked)
+    return found
+
+
+def _units_of(variables: dict[str, Any]) -> dict[str, str]:
+    own = SimpleNamespace(vault=AnySecrets())
+    before, hearth.project.current = hearth.project.current, lambda: own  # type: ignore[assignment]
+    try:
+        name, run, paths = (
+            Templar(loader=_plugins(), variables=variables).template(variables.get(key, ""))
+            for key in ("service_converge_name", "service_converge_run", "service_converge_paths")
+        )
+        units = {name: systemd_unit(name, run)}
+        if paths:
+            gate = read(ROLES / "service_converge/vars/main.yml")["__service_converge_gate_run"]
+            data = Templar(loader=_plugins(), variables=variables).template(gate)
+            units[f"{name}-gate"] = systemd_unit(f"{name}-gate", data)
+    finally:
+        hearth.project.current = before
+    return units

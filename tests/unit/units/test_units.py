@@ -1,0 +1,257 @@
+"""A unit says exactly what its start data says, and nothing that somebody slipped into them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.units import HARDENING, UnitError, quoted, systemd_unit
+from tests.role_data import ACCELERATORS, reference_house, run_units
+
+ANALYZE = shutil.which("systemd-analyze")
+needs_systemd = pytest.mark.skipif(ANALYZE is None, reason="there is no systemd-analyze here")
+# Of 10, on systemd's own scale. One capability, devices or netlink cost a few tenths each.
+CEILING = 2.0
+
+SAMPLE: dict[str, Any] = {
+    "summary": "Answers 100 % of the time",
+    "user": "kokoro",
+    "command": ["/usr/bin/python3", "-m", "kokoro", "--greeting", 'say "hi" for 5 % of $HOME'],
+    "environment": {"B": "$plain", "A": "two words"},
+    "credentials": ["key", "api_key"],
+    "writable": ["/var/lib/kokoro", "/srv/my voices"],
+    "groups": ["audio"],
+    "after": ["ollama.service"],
+    "reload": ["/bin/kill", "-HUP", "1"],
+    "runtime_folder": "kokoro",
+    "limits": {"memory": "1G", "tasks": 64},
+    "exceptions": {"ProcSubset": {"value": "all", "because": "it counts processors"}},
+}
+SAMPLE_UNIT = r"""# Written by Hearth from the start data of its role; edits are found and undone.
+
+[Unit]
+Description=Answers 100 %% of the time
+After=network.target ollama.service
+Wants=ollama.service
+StartLimitIntervalSec=120
+StartLimitBurst=10
+
+[Service]
+Type=exec
+Restart=always
+RestartSec=2
+ExecStart=/usr/bin/python3 -m kokoro --greeting "say \"hi\" for 5 %% of $$HOME"
+ExecReload=/bin/kill -HUP 1
+User=kokoro
+TimeoutStopSec=10
+Environment="A=two words"
+Environment=B=$plain
+LoadCredential=api_key:/etc/hearth/credentials/kokoro/api_key
+LoadCredential=key:/etc/hearth/credentials/kokoro/key
+RuntimeDirectory=kokoro
+SupplementaryGroups=audio
+ReadWritePaths=/var/lib/kokoro "/srv/my voices"
+MemoryMax=1G
+TasksMax=64
+# ProcSubset: it counts processors
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+ProtectHome=yes
+ProtectProc=invisible
+ProcSubset=all
+"""
+
+
+def minimal(**more: Any) -> dict[str, Any]:
+    return {"summary": "A program", "user": "nobody", "command": ["/bin/true"], **more}
+
+
+def test_the_sample_gives_exactly_this_unit() -> None:
+    text = systemd_unit("kokoro", SAMPLE)
+    assert text.startswith(SAMPLE_UNIT)
+    assert text.endswith("UMask=0077\n\n[Install]\nWantedBy=multi-user.target\n")
+
+
+def test_every_rule_of_hardening_is_in_a_plain_unit() -> None:
+    lines = systemd_unit("plain", minimal()).splitlines()
+    for rule, value in HARDENING.items():
+        # A deny list after an allow list is a line of its own.
+        for part in re.split(r" (?=~)", value):
+            assert f"{rule}={part}" in lines
+
+
+def test_devices_are_named_one_by_one_and_all_others_closed() -> None:
+    lines = systemd_unit("card", minimal(devices=["char-drm"])).splitlines()
+    assert {"PrivateDevices=no", "DevicePolicy=closed", "DeviceAllow=char-drm rw"} <= set(lines)
+
+
+def test_a_capability_is_in_both_sets_or_the_program_would_not_have_it() -> None:
+    lines = systemd_unit("port", minimal(capabilities=["CAP_NET_BIND_SERVICE"])).splitlines()
+    assert "CapabilityBoundingSet=CAP_NET_BIND_SERVICE" in lines
+    assert "AmbientCapabilities=CAP_NET_BIND_SERVICE" in lines
+
+
+def test_a_program_that_ends_is_not_started_for_ever() -> None:
+    lines = systemd_unit("once", minimal(once=True, before=["incus.service"])).splitlines()
+    assert {"Type=oneshot", "RemainAfterExit=yes", "Before=incus.service"} <= set(lines)
+    assert not any(line.startswith("Restart") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"comand": ["/bin/true"]},
+            "x: start data: Run.__init__() got an unexpected keyword argument 'comand'",
+        ),
+        ({"command": []}, "x: command must begin with the full path of a program"),
+        ({"command": ["true"]}, "x: command must begin with the full path of a program"),
+        (
+            {"exceptions": {"ProtectHome": {"value": "no"}}},
+            "x: exception ProtectHome must be a rule with value and because",
+        ),
+        (
+            {"exceptions": {"ProtectHouse": {"value": "no", "because": "it must"}}},
+            "x: exception ProtectHouse must be a rule with value and because",
+        ),
+        ({"limits": {"cpu": 2}}, "limits: cpu is none of memory, tasks"),
+        (
+            {"environment": {"A": "1\nExecStartPre=/bin/evil"}},
+            r"'A=1\nExecStartPre=/bin/evil' must be one line of text",
+        ),
+        (
+            {"summary": "Fine\nExecStartPre=/bin/evil"},
+            r"x: Description: 'Fine\nExecStartPre=/bin/evil' must be one line of text",
+        ),
+        (
+            {"summary": "swallows \\"},
+            r"x: Description: 'swallows \\' must be one line of text",
+        ),
+        (
+            {"exceptions": {"ProtectHome": {"value": "no", "because": "a\nUser=root"}}},
+            r"x: ProtectHome: 'a\nUser=root' must be one line of text",
+        ),
+    ],
+)
+def test_wrong_start_data_are_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        systemd_unit("x", minimal(**more))
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("plain", "plain"),
+        ("", '""'),
+        ("two words", '"two words"'),
+        ("100%", "100%%"),
+        ("$HOME", "$$HOME"),
+        ('say "hi"', r'"say \"hi\""'),
+        ("it's", '"it\'s"'),
+        ("back\\slash", r'"back\\slash"'),
+        (";", '";"'),
+    ],
+)
+def test_words_are_quoted_for_systemd(word: str, line: str) -> None:
+    assert quoted(word) == line
+
+
+@needs_systemd
+def test_systemd_takes_quoted_words(tmp_path: Path) -> None:
+    path = tmp_path / "words.service"
+    path.write_text(systemd_unit("words", {**SAMPLE, "command": ["/bin/echo", "a;b", "'", "%n"]}))
+    assert complaints(path) == []
+
+
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def units(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("units")
+    house = reference_house(tmp_path_factory.mktemp("inventory"))
+    for name, text in run_units(house, request.param).items():
+        (folder / f"{name}.service").write_text(text)
+    return sorted(folder.iterdir())
+
+
+def complaints(path: Path) -> list[str]:
+    """What systemd says against a unit, except that the house's programs are not installed here."""
+    said = subprocess.run(
+        [str(ANALYZE), "verify", "--man=no", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    absent = re.compile(r"is not executable: No such file or directory|Failed to open connection")
+    return [line for line in said.stderr.splitlines() if not absent.search(line)]
+
+
+def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
+    assert sorted(path.stem for path in units) == [
+        "hearth-caddy",
+        "hearth-dnsmasq",
+        "hearth-firewall",
+        "hearth-login",
+        "litellm",
+        "ollama",
+        "ollama-gate",
+        "ollama-models",
+    ]
+
+
+@needs_systemd
+def test_systemd_has_nothing_against_the_units(units: list[Path]) -> None:
+    assert {path.stem: complaints(path) for path in units} == {path.stem: [] for path in units}
+
+
+@needs_systemd
+def test_systemd_does_complain_of_a_wrong_unit(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.service"
+    path.write_text(systemd_unit("wrong", minimal()).replace("UMask", "UMaks"))
+    assert any("UMaks" in line for line in complaints(path))
+
+
+@needs_systemd
+def test_units_are_shut_as_far_as_the_ceiling_says(units: list[Path]) -> None:
+    exposed = {}
+    for path in units:
+        said = subprocess.run(
+            [str(ANALYZE), "security", "--offline=true", "--no-pager", str(path)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout
+        exposed[path.stem] = float(re.findall(r"exposure level for \S+: ([\d.]+)", said)[0])
+    assert {name: value for name, value in exposed.items() if value > CEILING} == {}
+
+
+def test_no_secret_is_in_a_unit(units: list[Path]) -> None:
+    for path in units:
+        assert "made-up" not in path.read_text()
+
+
+def test_programs_are_started_as_somebody_else_than_root(units: list[Path]) -> None:
+    users = {
+        path.stem: words[5:]
+        for path in units
+        for words in path.read_text().splitlines()
+        if words.startswith("User=")
+    }
+    # The ruleset is loaded by root, which keeps one capability.
+    assert [name for name, user in users.items() if user == "root"] == ["hearth-firewall"]
+
+
+def test_the_command_line_names_a_program_by_its_full_path(units: list[Path]) -> None:
+    for path in units:
+        command = re.findall(r"^ExecStart=(.*)$", path.read_text(), re.MULTILINE)
+        assert len(command) == 1
+        assert shlex.split(command[0])[0].startswith("/")
