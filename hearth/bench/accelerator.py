@@ -25,8 +25,11 @@ GPU_PROVEN, NO_GPU, NOT_MEASURED = "gpu proven", "no gpu", "not measured"
 RATIO = 1.5
 # Below this the request's own overhead is a good part of what is timed.
 FLOOR_S = 0.1
-PROMPT_WORDS = (200, 700, 1600)
-REPEATS = 5
+PROMPT_WORDS = (40, 200, 700, 1600)
+# Two rounds of both: load that comes and goes on a busy machine must hit both readings on the CPU
+# and neither of the others to look like a card. One round did call a busy CPU a card.
+ROUNDS = 2
+REPEATS = 3
 UNLOAD_S = 60.0
 # If this run is killed, a model without its card must not stay: Ollama would go on using it, for
 # it does not load again when a later request names no number of layers.
@@ -38,8 +41,12 @@ _WORDS = "house river stone green seven light under paper window early number qu
 class Reads:
     """One reading of prompts: seconds and tokens of each, in the order measured."""
 
-    tokens: tuple[int, ...]
-    seconds: tuple[float, ...]
+    tokens: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+
+    def __add__(self, more: Reads) -> Reads:
+        """Return both, one after the other."""
+        return Reads(self.tokens + more.tokens, self.seconds + more.seconds)
 
     @property
     def tokens_per_s(self) -> float:
@@ -72,17 +79,22 @@ class Proof:
 
 
 async def prove(
-    call: JsonCall, model: str, *, repeats: int = REPEATS, total_s: float = 600.0
+    call: JsonCall,
+    model: str,
+    *,
+    rounds: int = ROUNDS,
+    repeats: int = REPEATS,
+    total_s: float = 600.0,
 ) -> Proof:
     """Measure one model both ways; a model that cannot be measured is a verdict, no exception.
 
-    It unloads the model twice, so whoever asks it meanwhile waits for its loading.
+    It unloads the model after each reading, so whoever asks it meanwhile waits for its loading.
     """
     was_loaded = False
     try:
         async with asyncio.timeout(total_s):
             was_loaded = await _loaded(call, model) is not None
-            return await _measure(call, model, repeats)
+            return await _measure(call, model, rounds, repeats)
     except TimeoutError:
         return Proof(model, NOT_MEASURED, f"not done within {total_s:g} s")
     except BenchError as error:
@@ -112,6 +124,9 @@ def judge(
         card_bytes=card_bytes,
     )
     verdict, reason = _verdict(deployed, cpu, low, high)
+    # That weights lie on a card proves nothing, but without any there is no card to prove.
+    if verdict == GPU_PROVEN and measured.card_percent == 0:
+        verdict, reason = NOT_MEASURED, "the machine is too busy: the CPU alone differs that much"
     said = [reason, _share(measured, verdict)]
     return replace(measured, verdict=verdict, reason="; ".join(filter(None, said)))
 
@@ -128,7 +143,7 @@ def _verdict(deployed: Reads, cpu: Reads, low: float, high: float) -> tuple[str,
 
 def _share(proof: Proof, verdict: str) -> str:
     percent = proof.card_percent
-    if percent is None or (verdict != GPU_PROVEN and percent == 0):
+    if not percent:
         return ""
     if verdict == GPU_PROVEN:
         return "" if percent >= 100 else f"only {percent} % of it lies on the card"
@@ -141,23 +156,32 @@ def _per_token(seconds: Sequence[float], tokens: Sequence[int]) -> list[float]:
     return each[1:-1] if len(each) >= 5 else each
 
 
-async def _measure(call: JsonCall, model: str, repeats: int) -> Proof:
-    # Unloaded first: what lies there may have been loaded by a run that was killed.
-    await _unload(call, model)
-    await _read(call, model, 5, {})
-    there = await _loaded(call, model) or {}
-    words = PROMPT_WORDS[0]
-    for words in PROMPT_WORDS:
-        _, seconds = await _read(call, model, words, {})
-        if seconds >= FLOOR_S:
-            break
-    deployed = await _reads(call, model, words, repeats, {})
+async def _measure(call: JsonCall, model: str, rounds: int, repeats: int) -> Proof:
+    deployed, cpu = Reads(), Reads()
+    there: Mapping[str, Any] = {}
+    words = 0
     cpu_only = {"options": {"num_gpu": 0}, "keep_alive": CPU_KEEP_ALIVE}
-    await _read(call, model, 5, cpu_only)
-    cpu = await _reads(call, model, words, repeats, cpu_only)
+    for _ in range(rounds):
+        # Unloaded first: Ollama would go on with what a run before, or a killed one, has loaded.
+        await _unload(call, model)
+        await _read(call, model, 5, {})
+        there = await _loaded(call, model) or {}
+        words = words or await _enough_words(call, model)
+        deployed += await _reads(call, model, words, repeats, {})
+        await _read(call, model, 5, cpu_only)
+        cpu += await _reads(call, model, words, repeats, cpu_only)
     return judge(
         model, deployed, cpu, int(there.get("size") or 0), int(there.get("size_vram") or 0)
     )
+
+
+async def _enough_words(call: JsonCall, model: str) -> int:
+    """Return the length of prompt that takes this model a time that can be told."""
+    for words in PROMPT_WORDS:
+        _, seconds = await _read(call, model, words, {})
+        if seconds >= FLOOR_S:
+            return words
+    return PROMPT_WORDS[-1]
 
 
 async def _reads(

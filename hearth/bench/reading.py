@@ -75,7 +75,7 @@ class Reading:
         tokens = self.tokens if self.tokens is not None else self.pieces
         speed = None
         # Several tokens in one piece arrive at one moment, and no speed can be read off them.
-        if self.first_s is not None and self.pieces > 1 and self.last_s > self.first_s:
+        if self.first_s is not None and self.last_s > self.first_s:
             speed = (tokens - 1) / (self.last_s - self.first_s)
         first_ms = None if self.first_s is None else self.first_s * 1000
         return Sample(way, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.accelerator import GPU_PROVEN, NO_GPU, Proof
+from hearth.bench.accelerator import GPU_PROVEN, NO_GPU, NOT_MEASURED, Proof
 from hearth.bench.llm import LlmReport, WayFigures
 from hearth.bench.stats import Difference, Spread
 
@@ -46,7 +46,8 @@ def added_text(added: Difference | None) -> str:
 
 def proof_text(proof: Proof) -> Text:
     """Say what a model computes on, and how that is known."""
-    ratio = f", {proof.ratio:.2f} times the CPU" if proof.ratio else ""
+    told = proof.verdict != NOT_MEASURED and proof.ratio
+    ratio = f", {proof.ratio:.2f} times the CPU" if told else ""
     speeds = ""
     if proof.deployed_tokens_per_s and proof.cpu_tokens_per_s:
         speeds = (
