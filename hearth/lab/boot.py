@@ -109,7 +109,7 @@ def _failed(machine: Machine) -> str:
 
 
 def kill_leftovers(machine: Machine) -> None:
-    """End what outlived a killed nspawn: its pid 1, known by the folder it stands in."""
+    """Remove what outlives nspawn: when killed its pid 1, known by its root, and always files."""
     for pid in _inhabitants(machine.root):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -118,10 +118,7 @@ def kill_leftovers(machine: Machine) -> None:
     for folder in ("propagate", "unix-export"):
         disk.erase(_NSPAWN / folder / machine.name)
     groups.remove(machine)
-
-
-def forget_lock(machine: Machine) -> None:
-    """Remove the lock file that nspawn leaves for a root folder; call before unmounting it."""
+    # nspawn leaves the lock of its root folder behind, named by what the folder is while mounted.
     if machine.root.exists():
         place = machine.root.stat()
         (_NSPAWN / "locks" / f"inode-{place.st_dev}:{place.st_ino}").unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from hearth.lab import disk, inside, machine, steps
 from hearth.lab.command import LabError
@@ -128,8 +129,18 @@ def list_machines(
         json.dump(rows, sys.stdout, indent=1)
         sys.stdout.write("\n")
         return
-    for row in rows or [{"name": "no lab machines"}]:
-        typer.echo("  ".join(f"{value}" for value in row.values()))
+    table = Table("machine", "state", "address", "guest of", "disk", "used", "saved", box=None)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    Console().print(table if rows else "No lab machines; make one: hearth lab create NAME")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value / (1 << 30):.1f} GiB"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def _row(known: Machine) -> dict[str, object]:

@@ -32,13 +32,13 @@ def copy(source: Path, target: Path, size_bytes: int) -> None:
         handle.truncate(max(size_bytes, source.stat().st_size))
 
 
-def attach(file: Path, mount: Path) -> None:
+def attach(file: Path, mount: Path, *, options: str = "noatime") -> None:
     """Mount a disk file and let its file system fill it; nothing happens if it is mounted."""
     mount.mkdir(parents=True, exist_ok=True)
     if mount in mounts_under(mount):
         return
     # `-o loop` sets autoclear: the loop device goes with the mount, also after a kill.
-    call(["mount", "-t", "btrfs", "-o", "loop,noatime,discard=async", str(file), str(mount)])
+    call(["mount", "-t", "btrfs", "-o", f"loop,discard=async,{options}", str(file), str(mount)])
     call(["btrfs", "filesystem", "resize", "max", str(mount)])
 
 

@@ -28,6 +28,22 @@ def within(machine: Machine, argv: Sequence[str]) -> list[str]:
     return process.joining(made, argv)
 
 
+def beside(pid: int, argv: Sequence[str]) -> list[str]:
+    """The command line that runs `argv` in the groups of another process, under its limits."""
+    roots = {"": _ROOT / "unified", "name=systemd": _ROOT / "systemd", "memory": _ROOT / "memory"}
+    if not roots[""].is_dir():
+        roots[""] = _ROOT
+    places = parse_groups(Path(f"/proc/{pid}/cgroup").read_text())
+    groups = [Path(f"{roots[kind]}{place}") for kind, place in places.items() if kind in roots]
+    return process.joining([group for group in groups if group.is_dir()], argv)
+
+
+def parse_groups(text: str) -> dict[str, str]:
+    """Kind of tree (empty for the unified one) to path of a /proc/PID/cgroup text."""
+    rows = (line.split(":", 2) for line in text.splitlines())
+    return {row[1]: row[2] for row in rows if len(row) == 3}
+
+
 def hierarchies(root: Path) -> list[Path]:
     """The trees of control groups that a machine needs a place in, where no systemd keeps them."""
     parts = [root / name for name in ("unified", "systemd", "memory")]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from hearth.lab import process
+from hearth.lab import groups, process
 from hearth.lab.command import LabError, call
 from hearth.lab.model import Machine, load
 
@@ -76,8 +76,8 @@ def is_first_of_its_namespace(status: str) -> bool:
 
 def entry(machine: Machine, env: Mapping[str, str] | None = None) -> list[str]:
     """The words before a command that make it run inside."""
-    pid = find_leader(machine)
-    if pid is None:
+    pid, nspawn = find_leader(machine), process.recorded(record(machine))
+    if pid is None or nspawn is None:
         raise LabError(
             f"lab machine {machine.name!r} is not running; `hearth lab start {machine.name}`"
         )
@@ -90,7 +90,8 @@ def entry(machine: Machine, env: Mapping[str, str] | None = None) -> list[str]:
         **(env or {}),
     }
     words = [f"{name}={value}" for name, value in settings.items()]
-    return ["nsenter", "-t", str(pid), "-a", "env", "-i", "--chdir=/root", *words]
+    enter = ["nsenter", "-t", str(pid), "-a", "env", "-i", "--chdir=/root", *words]
+    return groups.beside(nspawn.pid, enter)
 
 
 def run(

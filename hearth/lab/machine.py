@@ -55,7 +55,6 @@ def create(
         disk.copy(source, machine.disk, size_bytes)
         disk.attach(machine.disk, machine.mount)
         boot.settle(machine)
-    machine = store(machine, ready=True)
     _boot(machine)
     return load(name)
 
@@ -158,8 +157,8 @@ def destroy_all(*, keep_packages: bool = False, keep_cache: bool = False) -> lis
     broken = [path.name for path in STATE.glob("[a-z]*") if path.name not in ordered]
     for name in [*broken, *ordered]:
         destroy(name, keep_packages=keep_packages, keep_cache=keep_cache)
-    with locked():
-        if not load_all():
+    if not broken and not ordered:
+        with locked():  # what a create left that failed before it had a record
             outer.undo(keep_packages=keep_packages, keep_cache=keep_cache)
     return [*broken, *ordered]
 
@@ -201,7 +200,7 @@ def _boot(machine: Machine) -> None:
     elif not wires.exists(machine.bridge):
         raise LabError(f"{machine.name} is a guest of {machine.house}; start that first")
     (CACHE / "uv").mkdir(parents=True, exist_ok=True)
-    store(machine, started=True)
+    store(machine, ready=True, started=True)
     with step(f"Boot {machine.name}"):
         boot.begin(machine)
         boot.wait(machine)
@@ -238,7 +237,6 @@ def _clean(name: str) -> None:
     ghost = Machine(name, 0, 0, 0)
     _kill(ghost)
     _sweep(ghost)
-    boot.forget_lock(ghost)
     disk.erase(folder)
     if folder.exists():
         raise LabError(f"{folder} is still in use; close what works in it and try again")

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from hearth.lab import base, boot, package_cache, packages, wires
+from hearth.lab import base, boot, disk, package_cache, packages, wires
 from hearth.lab.model import CACHE, OUTER, STATE, load_all, write_json
 from hearth.lab.packages import Installed
 from hearth.lab.steps import remark
@@ -72,7 +72,7 @@ def undo(*, keep_packages: bool, keep_cache: bool) -> None:
     else:
         base.forget_all()
     boot.forget_folders()
-    shutil.rmtree(STATE, ignore_errors=True)
+    disk.erase(STATE)
 
 
 def _raise(name: str, wanted: int, made: Changes) -> None:

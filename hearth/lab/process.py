@@ -16,8 +16,8 @@ from hearth.lab.command import LabError
 # The process records itself before it becomes the program, so a kill at any moment leaves either
 # no process or a recorded one. `exec` keeps pid and start time.
 _SHIM = 'cat /proc/$$/stat > "$0.stat"; exec "$@"'
-_JOIN = 'while [ "$1" != -- ]; do echo $$ > "$1"/cgroup.procs; shift; done; shift; exec "$@"'
-_LOOP = 's=$1; shift; while :; do /bin/sh -c "$s" "$@"; [ $? -eq "$0" ] || exit; done'
+_JOIN = 'while [ "$1" != -- ]; do echo $$ 2>&- > "$1"/cgroup.procs; shift; done; shift; exec "$@"'
+_LOOP = 's=$1; shift; while :; do /bin/sh -c "$s" "$@"; c=$?; [ $c -eq "$0" ] || exit $c; done'
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,14 @@ def alive(identity: Identity | None) -> bool:
         return False
     proc = Path(f"/proc/{identity.pid}")
     try:
-        _, start = parse_stat((proc / "stat").read_text())
+        stat = (proc / "stat").read_text()
+        start = parse_stat(stat)[1]
         argv = (proc / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except (OSError, ValueError, IndexError):
         return False
-    return start == identity.start and tuple(argv) == identity.argv
+    # One that is ending has no command line any more, but may still hold its files and mounts.
+    ending = not argv and stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+    return start == identity.start and (ending or tuple(argv) == identity.argv)
 
 
 def spawn(
@@ -124,6 +127,8 @@ def end(record: Path, *, gently: signal.Signals = signal.SIGTERM, within_s: floa
             break
         os.kill(identity.pid, wish)
         wait_gone(identity, within_s if wish is gently else 5)
+    if identity is not None:
+        reap(identity.pid)
     forget(record)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hearth.lab.command import LabError, call
 from hearth.lab.model import Machine
+from hearth.lab.steps import remark
 
 TABLE = "inet hearth_lab"
 CACHE_PORT = 3142
@@ -51,6 +52,10 @@ def lay(machine: Machine) -> None:
     call(["ip", "link", "add", machine.bridge, "type", "bridge"])
     call(["ip", "address", "add", f"{machine.outer_address}/24", "dev", machine.bridge])
     call(["ip", "link", "set", machine.bridge, "up"])
+    remark(
+        f"outer machine: bridge {machine.bridge} with {machine.outer_address}/24, "
+        f"resolver on it, nftables table {TABLE}, package cache on port {CACHE_PORT}"
+    )
 
 
 def cut(interface: str) -> None:

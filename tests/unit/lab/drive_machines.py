@@ -17,7 +17,7 @@ from hearth import lab
 from hearth.lab import inside, process, steps
 from hearth.lab.model import STATE
 
-PREFIX = "itest"
+PREFIX = os.environ.get("HEARTH_LAB_PREFIX", "itest")
 HOUSE, OTHER, GUEST = f"{PREFIX}-a", f"{PREFIX}-b", f"{PREFIX}-g"
 
 
@@ -39,7 +39,7 @@ def picture(*, whole: bool) -> dict[str, set[str]]:
         "processes": {
             line
             for line in out("ps", "-eo", "pid,args").splitlines()
-            if any(name in line for name in programs)
+            if any(name in line for name in programs) and "<defunct>" not in line
         },
         "groups": {str(path) for path in Path("/sys/fs/cgroup").rglob("hearth-lab-*")},
         "run": {str(path) for path in Path("/run/systemd/nspawn").rglob("*")},
@@ -51,8 +51,10 @@ def picture(*, whole: bool) -> dict[str, set[str]]:
         seen["packages"] = set(out("dpkg-query", "-W").splitlines())
         seen["users"] = set(Path("/etc/passwd").read_text().splitlines())
         seen["groups of users"] = set(Path("/etc/group").read_text().splitlines())
-        places = (p for top in ("/var/lib", "/var/cache", "/var/log", "/etc") for p in [Path(top)])
-        seen["folders"] = {str(path) for top in places for path in top.glob("*")}
+        tops = (Path(top) for top in ("/var/lib", "/var/cache", "/var/log", "/etc"))
+        # dpkg's own diary of what came and went stays, and should.
+        kept = {"/var/log/dpkg.log", "/var/log/alternatives.log"}
+        seen["folders"] = {str(path) for top in tops for path in top.glob("*")} - kept
         seen["rules"] = set(out("nft", "list", "ruleset").splitlines()) if _has_nft() else set()
     return seen
 
@@ -136,7 +138,8 @@ def kills() -> None:
         time.sleep(delay_s)
         child.kill()
         child.wait()
-        lab.create(OTHER) if not _whole(OTHER) else None
+        if not _whole(OTHER):
+            lab.create(OTHER)
         check(inside_says(OTHER, "hostname") == OTHER, f"created again after a kill at {delay_s} s")
     machine = lab.load(OTHER)
     identity = process.recorded(inside.record(machine))
