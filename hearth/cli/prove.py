@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
@@ -63,23 +64,29 @@ def view(receipt: Receipt) -> RenderableType:
     open_ends = table(
         ("verdict", "promise", "about", "why"),
         (
-            (f"[{_COLOURS[v.outcome]}]{v.word}[/]", v.promise, v.about, v.detail)
+            (Text(v.word, _COLOURS[v.outcome]), v.promise, v.about, Text(v.detail))
             for v in receipt.verdicts
             if v.outcome != "passed"
         ),
     )
-    journals = [
-        line
-        for verdict in receipt.verdicts
-        if verdict.journal
-        for line in (f"\n[dim]Journal: {verdict.promise} {verdict.about}[/dim]", *verdict.journal)
-    ]
     colour = "green" if receipt.good else "red"
     end = f"\n[{colour}]{receipt.summary or 'nothing was tested'}[/]  in {receipt.seconds:g} s"
     parts: list[RenderableType] = [figures, ""]
     if open_ends.row_count:
         parts += [open_ends]
-    return Group(*parts, *journals, end, f"receipt: {RECEIPT_FOLDER}/index.html")
+    return Group(*parts, *_journals(receipt), end, f"receipt: {RECEIPT_FOLDER}/index.html")
+
+
+def _journals(receipt: Receipt) -> list[Text]:
+    """Return the journal of each service that something failed about, once."""
+    lines: list[Text] = []
+    seen: set[str] = set()
+    for verdict in receipt.verdicts:
+        if verdict.journal and verdict.about not in seen:
+            seen.add(verdict.about)
+            lines.append(Text(f"\nJournal of {verdict.about or verdict.promise}", style="dim"))
+            lines += [Text(line) for line in verdict.journal]
+    return lines
 
 
 @bench.command("llm")

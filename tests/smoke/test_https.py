@@ -42,10 +42,23 @@ def test_without_the_root_nobody_believes_the_site(site: Site, edge: Edge) -> No
         shake(edge, strangers, site.fqdn)
 
 
-def test_an_unknown_name_gets_no_connection(edge: Edge, house: House) -> None:
-    for name in (f"hearth-no-such-name.{house.machine.domain}", "example.org", None):
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            shake(edge, blind(), name).close()
+def test_an_unknown_name_reaches_no_backend(edge: Edge, house: House, key: str) -> None:
+    unknown = f"hearth-no-such-name.{house.machine.domain}"
+    for name in (unknown, "example.org", None):
+        host = name or edge.address
+        request = f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n\r\n"
+        try:
+            with shake(edge, blind(), name) as secure:
+                secure.sendall(request.encode())
+                said = secure.recv(4096)
+        except (ssl.SSLError, ConnectionError):
+            continue
+        assert _closed(said), f"{name or 'a bare address'} got {said[:80]!r}"
+
+
+def _closed(said: bytes) -> bool:
+    """Say whether an answer is none, or one that no backend gives."""
+    return said.partition(b" ")[2][:3] in (b"", b"404", b"421")
 
 
 @pytest.mark.parametrize("host", ["example.org", "{address}", "{address}:443", "localhost"])
