@@ -80,13 +80,12 @@ def run_units(house: Mapping[str, Any], accelerator: str) -> dict[str, str]:
 def _variables(
     role: str, house: Mapping[str, Any], service: Mapping[str, Any] | None, accelerator: str
 ) -> dict[str, Any]:
-    accelerators = dict.fromkeys(house["services"], accelerator)
     return {
         **read(ROLES / role / "defaults/main.yml"),
         **read(ROLES / role / "vars/main.yml"),
         "house": house,
-        "machine": {"lan_interface": "lan0", "lan_address": "192.0.2.10", "upstream_dns": []},
-        "hostvars": {"house": {"accelerators": accelerators}},
+        "machine_facts": {"lan_interface": "lan0", "lan_address": "192.0.2.10", "upstream_dns": []},
+        "machine_accelerators": dict.fromkeys(house["services"], accelerator),
         "service_machine": "house",
         **({"service": service} if service else {}),
     }
