@@ -27,7 +27,8 @@ class Events:
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         r"""Yield the data of each event that `piece` completes; `[DONE]` and comments as None."""
-        self._held += piece.replace(b"\r\n", b"\n")
+        # After joining: a piece may end between the two bytes of a line's end.
+        self._held = (self._held + piece).replace(b"\r\n", b"\n")
         while b"\n\n" in self._held:
             event, self._held = self._held.split(b"\n\n", 1)
             yield _data(event)

@@ -1,0 +1,135 @@
+"""The real gateway around the real LiteLLM, in a process of its own, as its unit starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from hearth.gateway_config import gateway_files, litellm_config
+
+from .environment import PROJECT, litellm_environment
+from .house import KEYS, MASTER_KEY, house
+from .upstream import Upstream
+
+READY_S = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway: where it listens and what it wrote."""
+
+    url: str
+    log_file: Path
+    process: subprocess.Popen[bytes]
+
+    def lines(self) -> list[dict[str, str]]:
+        """Return the request lines so far, each cut into its fields."""
+        lines = self.log_file.read_text().splitlines()
+        cut = [line.split() for line in lines if line.startswith("consumer=")]
+        return [dict(pair.split("=", 1) for pair in pairs) for pairs in cut]
+
+    def line_after(self, seen: int, within_s: float = 3) -> dict[str, str]:
+        """Return the first request line behind the `seen` ones; it comes after the answer."""
+        end = time.monotonic() + within_s
+        while len(self.lines()) <= seen and time.monotonic() < end:
+            time.sleep(0.02)
+        return self.lines()[seen]
+
+
+@pytest.fixture(scope="session")
+def upstream() -> Iterator[Upstream]:
+    with Upstream() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write all that the role writes: configuration in `etc`, credentials in `credentials`."""
+    folder = tmp_path_factory.mktemp("gateway")
+    etc, credentials = folder / "etc", folder / "credentials"
+    etc.mkdir()
+    credentials.mkdir(mode=0o700)
+    house_vars = house(upstream.url)
+    (etc / "config.yaml").write_text(yaml.safe_dump(litellm_config(house_vars)))
+    for name, content in gateway_files(house_vars).items():
+        (etc / name).write_text(json.dumps(content))
+    (credentials / "consumer_keys").write_text(json.dumps(KEYS))
+    (credentials / "litellm_master_key").write_text(MASTER_KEY)
+    return folder
+
+
+def environment(settings: Path) -> dict[str, str]:
+    """Return the whole environment of the gateway's process: no secret is in it."""
+    packages = os.pathsep.join((str(litellm_environment()), str(PROJECT / "services" / "gateway")))
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(settings),
+        "PYTHONPATH": packages,
+        "PYTHONNOUSERSITE": "1",
+        "CREDENTIALS_DIRECTORY": str(settings / "credentials"),
+    }
+
+
+@pytest.fixture(scope="session")
+def gateway(settings: Path) -> Iterator[Gateway]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # -S: the shared environment's packages must not answer for a missing one of the lock.
+    command = [sys.executable, "-S", "-u", "-m", "hearth_gateway", "--port", str(port)]
+    log_file = settings / "log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--config", str(settings / "etc" / "config.yaml")],
+            env=environment(settings),
+            cwd=settings,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        running = Gateway(f"http://127.0.0.1:{port}", log_file, process)
+        try:
+            _await_ready(running)
+            yield running
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _await_ready(gateway: Gateway) -> None:
+    end = time.monotonic() + READY_S
+    while time.monotonic() < end and gateway.process.poll() is None:
+        try:
+            if httpx.get(f"{gateway.url}/health/readiness", timeout=2).is_success:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.2)
+    pytest.fail(f"the gateway did not start:\n{gateway.log_file.read_text()[-3000:]}")
+
+
+@pytest.fixture
+def owner(gateway: Gateway) -> Iterator[httpx.Client]:
+    with _client(gateway, KEYS["owner"]) as client:
+        yield client
+
+
+@pytest.fixture
+def guest(gateway: Gateway) -> Iterator[httpx.Client]:
+    with _client(gateway, KEYS["guest"]) as client:
+        yield client
+
+
+def _client(gateway: Gateway, key: str) -> httpx.Client:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.Client(base_url=gateway.url, headers=headers, timeout=20, trust_env=False)

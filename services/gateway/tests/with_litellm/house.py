@@ -1,0 +1,47 @@
+"""A small house: the models of the faulty server, an alias for each fault, three consumers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MODES = ("plain", "streamed")
+FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip")
+KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
+# A file may not be called by a secret that somebody could really use.
+MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
+NOBODY_LISTENS = "http://127.0.0.1:9"
+
+
+def house(url: str) -> dict[str, Any]:
+    """Return the part of `House.as_vars()` that the gateway reads."""
+    models = {name: _model(name, url) for name in ("good", "slow", "endless", "cut", "crash")}
+    models |= {name: _model(name, url) for name in ("tools", "picture", "llama3.1")}
+    models["vectors"] = {**_model("vectors", url), "kind": "embed"}
+    aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
+    aliases |= {"forever": _alias("endless"), "embed": _alias("vectors")}
+    for fault in FAULTS:
+        for mode in MODES:
+            # One model per case: a slow one rests afterwards, and the next test must not see it.
+            name = f"{fault}-{mode}"
+            models[name] = _model(name, NOBODY_LISTENS if fault == "refused" else url)
+            aliases[f"after-{name}"] = _alias(name, "good")
+    return {
+        "models": models,
+        "aliases": aliases,
+        "services": {"litellm": {"routes_models": True}, "other": {"routes_models": False}},
+        "consumers": {
+            "owner": {"models": "all", "services": ["litellm"]},
+            "guest": {"models": ["fast"], "services": ["litellm"]},
+            "nobody": {"models": [], "services": ["litellm"]},
+            "elsewhere": {"models": "all", "services": ["other"]},
+        },
+    }
+
+
+def _model(name: str, url: str) -> dict[str, Any]:
+    where = {"local": True, "url": url, "litellm": "ollama", "secret": None, "usable": True}
+    return {"id": name, "kind": "chat", **where}
+
+
+def _alias(*members: str, member_s: float = 1, total_s: float = 3) -> dict[str, Any]:
+    return {"members": list(members), "member_s": member_s, "total_s": total_s, "offered": True}

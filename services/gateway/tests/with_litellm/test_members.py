@@ -1,0 +1,86 @@
+"""Who answers: the next member after each fault, and what the caller and the log are told."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from .conftest import Gateway
+from .house import FAULTS, MODES
+from .talk import chat
+from .upstream import Upstream
+
+WAITED = {"mute", "roleonly", "drip"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_answer_names_the_member(owner: httpx.Client, gateway: Gateway, mode: str) -> None:
+    seen = len(gateway.lines())
+    heard = chat(owner, "fast", mode)
+    assert (heard.member, heard.models) == ("good", {"good"})
+    assert (heard.text, heard.end, heard.done) == ("one two three four", "stop", True)
+    line = gateway.line_after(seen)
+    assert (line["member"], line["status"], line["tried"]) == ("good", "200", "-")
+    assert 0 < int(line["first_ms"]) <= int(line["total_ms"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_next_member_answers(
+    owner: httpx.Client, gateway: Gateway, upstream: Upstream, fault: str, mode: str
+) -> None:
+    first = f"{fault}-{mode}"
+    before = len(upstream.asked(first)), len(upstream.asked("good"))
+    seen = len(gateway.lines())
+    start = time.monotonic()
+    heard = chat(owner, f"after-{first}", mode)
+    took_s = time.monotonic() - start
+    assert (heard.status, heard.member, heard.models) == (200, "good", {"good"})
+    assert (heard.text, heard.end) == ("one two three four", "stop")
+    # One call each: a member that failed is not asked again within a request.
+    assert len(upstream.asked(first)) == before[0] + (fault != "refused")
+    assert len(upstream.asked("good")) == before[1] + 1
+    # member_s is 1 s here; everything else must not wait at all.
+    assert took_s > 0.9 if fault in WAITED else took_s < 0.9
+    line = gateway.line_after(seen)
+    assert line["member"] == "good"
+    assert line["tried"].startswith(f"{first}:")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_member_that_was_slow_rests(owner: httpx.Client, upstream: Upstream, mode: str) -> None:
+    chat(owner, f"after-mute-{mode}", mode)
+    before = len(upstream.asked(f"mute-{mode}"))
+    start = time.monotonic()
+    assert chat(owner, f"after-mute-{mode}", mode).member == "good"
+    assert time.monotonic() - start < 0.9
+    assert len(upstream.asked(f"mute-{mode}")) == before
+
+
+@pytest.mark.parametrize("fault", ["cut", "crash"])
+def test_a_stream_that_breaks_off_is_no_whole_answer(owner: httpx.Client, fault: str) -> None:
+    heard = chat(owner, fault, "streamed")
+    assert heard.text == "one "
+    assert heard.error is not None
+    assert (heard.end, heard.done) == (None, False)
+    heard = chat(owner, fault, "plain")
+    assert heard.status == 502
+    assert heard.error is not None
+    assert heard.error["code"] == "broken_off"
+
+
+def test_a_bad_request_stays_bad(owner: httpx.Client, upstream: Upstream) -> None:
+    before = len(upstream.calls)
+    answer = owner.post("/v1/chat/completions", json={"model": "fast"})
+    assert answer.status_code == 400
+    assert "messages" in answer.json()["error"]["message"]
+    assert len(upstream.calls) == before
+
+
+def test_when_all_fail_the_last_one_is_heard(owner: httpx.Client) -> None:
+    heard = chat(owner, "500-plain")
+    assert heard.status == 500
+    assert heard.error is not None
+    assert "fault 500" in heard.error["message"]

@@ -1,0 +1,144 @@
+"""Which paths exist at all, and what a request cannot make LiteLLM do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from .conftest import Gateway
+from .house import KEYS, MASTER_KEY
+from .talk import CHAT, MESSAGES, chat
+from .upstream import Upstream
+
+CLOSED = [
+    "/",
+    "/ui",
+    "/ui/",
+    "/login",
+    "/sso/key/generate",
+    "/docs",
+    "/redoc",
+    "/openapi.json",
+    "/routes",
+    "/health",
+    "/health/services",
+    "/health/history",
+    "/key/generate",
+    "/key/info",
+    "/key/list",
+    "/user/new",
+    "/team/new",
+    "/model/new",
+    "/model/info",
+    "/v1/model/info",
+    "/config/update",
+    "/get/config/callbacks",
+    "/spend/logs",
+    "/global/spend",
+    "/metrics",
+    "/debug",
+    "/v1/messages",
+    "/v1/files",
+    "/v1/batches",
+    "/v1/audio/speech",
+    "/v1/images/generations",
+    "/v1/assistants",
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/models",
+    "/openai/deployments/good/chat/completions",
+    "/engines/good/chat/completions",
+    "/mcp",
+    "/mcp/",
+    "/anthropic/v1/messages",
+    "/utils/token_counter",
+    "/v1/chat/completions/",
+    "/v1/../key/generate",
+    "//v1/models",
+    "/V1/models",
+    "/v1/models%00",
+    "/health/liveliness/../services",
+]
+
+
+@pytest.mark.parametrize("path", CLOSED)
+@pytest.mark.parametrize("key", [KEYS["owner"], MASTER_KEY])
+def test_everything_else_is_404(gateway: Gateway, path: str, key: str) -> None:
+    headers = {"authorization": f"Bearer {key}"}
+    for method in ("GET", "POST"):
+        answer = httpx.request(method, gateway.url + path, headers=headers, trust_env=False)
+        # A wrong key on a path that exists after all is told so; nothing is ever served.
+        assert answer.status_code in ({404, 401} if key == MASTER_KEY else {404}), (method, path)
+        assert answer.json()["error"]["code"] in {"not_found", "invalid_api_key", "model_not_found"}
+
+
+@pytest.mark.parametrize("path", ["/health/liveliness", "/health/readiness"])
+def test_health_needs_no_key_and_calls_no_model(
+    gateway: Gateway, upstream: Upstream, path: str
+) -> None:
+    before = len(upstream.calls)
+    assert httpx.get(gateway.url + path, trust_env=False).status_code == 200
+    assert httpx.post(gateway.url + path, trust_env=False).status_code == 404
+    assert len(upstream.calls) == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 400), (b"[]", 400), (b"{", 400), (b"{}", 400), (b'{"model": 3}', 400), (b"\xff", 400)],
+)
+def test_a_body_that_is_no_request_is_400(owner: httpx.Client, body: bytes, status: int) -> None:
+    answer = owner.post(CHAT, content=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {"mock_response": "made up"},
+        {"api_base": "http://127.0.0.1:9/v1"},
+        {"base_url": "http://127.0.0.1:9/v1"},
+        {"api_key": "stolen"},
+        {"fallbacks": ["slow"]},
+        {"timeout": 0.001},
+        {"num_retries": 5},
+        {"mock_testing_fallbacks": True},
+        {"extra_headers": {"x-evil": "1"}},
+        {"metadata": {"tags": ["a"]}},
+        {"user_config": {"model_list": []}},
+    ],
+)
+def test_a_body_cannot_steer_litellm(
+    owner: httpx.Client, upstream: Upstream, order: dict[str, Any]
+) -> None:
+    before = len(upstream.asked("good"))
+    heard = chat(owner, "fast", **order)
+    assert (heard.text, heard.member) == ("one two three four", "good")
+    assert len(upstream.asked("good")) == before + 1
+    assert not set(order) & set(upstream.asked("good")[-1])
+
+
+def test_a_header_cannot_steer_litellm(owner: httpx.Client) -> None:
+    headers = {"x-litellm-timeout": "0.001", "x-litellm-num-retries": "5", "content-type": "text/x"}
+    answer = owner.post(CHAT, json={"model": "fast", "messages": MESSAGES}, headers=headers)
+    assert answer.status_code == 200
+    assert not [name for name in answer.headers if name.startswith(("x-litellm", "llm_provider"))]
+
+
+def test_the_log_holds_no_key_and_no_words(gateway: Gateway, owner: httpx.Client) -> None:
+    secret = "what-nobody-else-may-read"
+    for model in ("fast", "500-plain", "crash"):
+        chat(owner, model, messages=[{"role": "user", "content": secret}])
+    written = gateway.log_file.read_text()
+    assert "consumer=owner" in written
+    assert not [word for word in (secret, MASTER_KEY, *KEYS.values()) if word in written]
+
+
+def test_the_process_has_no_secret_in_its_environment(gateway: Gateway) -> None:
+    with open(f"/proc/{gateway.process.pid}/environ", "rb") as file:
+        environ = file.read().decode()
+    assert "CREDENTIALS_DIRECTORY" in environ
+    assert not [word for word in (MASTER_KEY, *KEYS.values()) if word in environ]

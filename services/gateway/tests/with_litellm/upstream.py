@@ -1,0 +1,181 @@
+"""A model server whose models have one fault each, told by the first word of their name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+WORDS = ["one ", "two ", "three ", "four"]
+FOREVER_S = 60
+
+
+class Upstream:
+    """Serves OpenAI's interface on a free port of the loopback, and remembers who asked what."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.left: list[str] = []
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        self._listener = listener
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        routes = [
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+            Route("/v1/completions", self._completions, methods=["POST"]),
+            Route("/v1/embeddings", self._embeddings, methods=["POST"]),
+            Route("/v1/responses", self._responses, methods=["POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, args=([listener],))
+
+    def __enter__(self) -> Upstream:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(10)
+        self._listener.close()
+
+    def asked(self, model: str) -> list[dict[str, Any]]:
+        """Return the bodies that came for `model`."""
+        return [body for name, body in self.calls if name == model]
+
+    def was_left(self, model: str, within_s: float = 3) -> bool:
+        """Say whether the caller of `model` hung up before the end."""
+        end = time.monotonic() + within_s
+        while model not in self.left and time.monotonic() < end:
+            time.sleep(0.02)
+        return model in self.left
+
+    async def _read(self, request: Request) -> tuple[str, dict[str, Any]]:
+        body = await request.json()
+        self.calls.append((body["model"], body))
+        return body["model"], body
+
+    async def _chat(self, request: Request) -> Response:
+        model, body = await self._read(request)
+        fault = model.split("-")[0]
+        if fault.isdigit():
+            return JSONResponse({"error": {"message": f"fault {fault}"}}, int(fault))
+        if not body.get("stream"):
+            choice = {"index": 0, "message": {"role": "assistant", "content": "whole"}}
+            return JSONResponse({"choices": [{**choice, "finish_reason": "stop"}]})
+        return StreamingResponse(self._words(model, fault, body), media_type="text/event-stream")
+
+    async def _words(self, model: str, fault: str, body: dict[str, Any]) -> AsyncIterator[str]:
+        try:
+            async for event in _chat_events(model, fault, body):
+                yield event
+        except asyncio.CancelledError:
+            self.left.append(model)
+            raise
+
+    async def _completions(self, request: Request) -> Response:
+        model, _ = await self._read(request)
+
+        async def events() -> AsyncIterator[str]:
+            for number, word in enumerate(WORDS):
+                end = "stop" if number == len(WORDS) - 1 else None
+                choice = {"index": 0, "text": word, "finish_reason": end, "logprobs": None}
+                yield _event(
+                    {"id": "c", "object": "text_completion", "created": 1}, model, [choice]
+                )
+            yield "data: [DONE]\n\n"
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def _embeddings(self, request: Request) -> Response:
+        model, body = await self._read(request)
+        data = [
+            {"object": "embedding", "index": number, "embedding": [0.25, 0.5]}
+            for number in range(len(body["input"]))
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return JSONResponse({"object": "list", "model": model, "data": data, "usage": usage})
+
+    async def _responses(self, request: Request) -> Response:
+        model, _ = await self._read(request)
+
+        async def events() -> AsyncIterator[str]:
+            for event in _response_events(model):
+                yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+
+async def _chat_events(model: str, fault: str, body: dict[str, Any]) -> AsyncIterator[str]:
+    head = {"id": "x", "object": "chat.completion.chunk", "created": 1}
+    if fault == "mute":
+        await asyncio.sleep(FOREVER_S)
+    if fault == "drip":
+        while True:
+            yield ": still thinking\n\n"
+            await asyncio.sleep(0.1)
+    yield _event(head, model, [_delta({"role": "assistant", "content": ""})])
+    if fault == "roleonly":
+        await asyncio.sleep(FOREVER_S)
+    if fault == "tools":
+        for delta in _tool_deltas(body["tools"][0]["function"]["name"]):
+            yield _event(head, model, [_delta(delta)])
+    elif fault == "picture":
+        seen = body["messages"][0]["content"][1]["image_url"]["url"][:22]
+        yield _event(head, model, [_delta({"content": seen})])
+    else:
+        for word in WORDS * (100 if fault == "endless" else 1):
+            yield _event(head, model, [_delta({"content": word})])
+            pauses = {"endless": 0.1, "slow": 0.5, "cut": 0.1, "crash": 0.1}
+            await asyncio.sleep(pauses.get(fault, 0))
+            if fault == "cut":
+                return
+            if fault == "crash":
+                raise ConnectionAbortedError
+    yield _event(head, model, [_delta({}, "tool_calls" if fault == "tools" else "stop")])
+    usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    yield _event({**head, "usage": usage}, model, [])
+    yield "data: [DONE]\n\n"
+
+
+def _tool_deltas(name: str) -> list[dict[str, Any]]:
+    first = {"index": 0, "id": "call_1", "type": "function"}
+    return [
+        {"tool_calls": [{**first, "function": {"name": name, "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '"Bonn"}'}}]},
+    ]
+
+
+def _delta(delta: dict[str, Any], end: str | None = None) -> dict[str, Any]:
+    return {"index": 0, "delta": delta, "finish_reason": end}
+
+
+def _event(head: dict[str, Any], model: str, choices: list[dict[str, Any]]) -> str:
+    return f"data: {json.dumps({**head, 'model': model, 'choices': choices})}\n\n"
+
+
+def _response_events(model: str) -> list[dict[str, Any]]:
+    text = "".join(WORDS)
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
+    base = {"id": "resp_1", "object": "response", "created_at": 1, "model": model}
+    usage = {"input_tokens": 1, "output_tokens": 4, "total_tokens": 5}
+    begun = {**base, "status": "in_progress", "output": []}
+    done = {**base, "status": "completed", "output": [{**message, "content": [part]}]}
+    where = {"item_id": "m", "output_index": 0, "content_index": 0}
+    return [
+        {"type": "response.created", "sequence_number": 0, "response": begun},
+        {"type": "response.output_text.delta", "sequence_number": 1, "delta": text, **where},
+        {"type": "response.completed", "sequence_number": 2, "response": {**done, "usage": usage}},
+    ]

@@ -1,0 +1,104 @@
+"""What the gateway reads follows from the inventory, and from the keys that exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.catalogue import derive, load
+from hearth.gateway_config import gateway_files, litellm_config
+
+INVENTORY = Path(__file__).parents[3] / "inventory"
+CLOUD = frozenset({"openrouter_api_key"})
+
+
+def house(secrets: frozenset[str] = frozenset()) -> dict[str, Any]:
+    return derive(load(INVENTORY), given_secrets=secrets).as_vars()
+
+
+def routes(secrets: frozenset[str] = frozenset()) -> dict[str, dict[str, Any]]:
+    config = litellm_config(house(secrets))
+    return {route["model_name"]: route["litellm_params"] for route in config["model_list"]}
+
+
+def test_a_local_model_goes_to_its_service_and_needs_no_key() -> None:
+    assert routes()["qwen3.5:4b"] == {
+        "model": "openai/qwen3.5:4b",
+        "api_base": f"{house()['services']['ollama']['url']}/v1",
+        "api_key": "none",
+        "max_retries": 0,
+    }
+
+
+def test_without_a_key_there_is_no_route_to_the_cloud() -> None:
+    ours = house()["services"]["ollama"]["url"]
+    assert {params.get("api_base") for params in routes().values()} == {f"{ours}/v1"}
+
+
+def test_with_its_key_a_cloud_model_has_a_route_without_the_key_in_it() -> None:
+    params = routes(CLOUD)["gpt-oss-120b"]
+    assert params["model"] == "openrouter/openai/gpt-oss-120b:free"
+    assert params["api_key"] == "os.environ/OPENROUTER_API_KEY"
+    # Its key exists, but no alias that allows the cloud has it as a member.
+    assert "qwen3-80b" not in routes(CLOUD)
+
+
+def test_an_external_server_with_a_key_gets_it() -> None:
+    vars_ = house()
+    vars_["models"]["qwen3.5:4b"]["secret"] = "far_ollama_key"
+    (route, *_) = litellm_config(vars_)["model_list"]
+    assert route["litellm_params"]["api_key"] == "os.environ/FAR_OLLAMA_KEY"
+
+
+def test_an_embedding_model_says_so() -> None:
+    modes = {
+        r["model_name"]: r["model_info"]["mode"] for r in litellm_config(house())["model_list"]
+    }
+    assert modes["nomic-embed-text"] == "embedding"
+    assert modes["qwen3-vl"] == "chat"
+
+
+def test_litellm_never_retries_and_checks_the_names_of_a_key() -> None:
+    config = litellm_config(house())
+    assert config["router_settings"]["num_retries"] == 0
+    assert config["general_settings"]["custom_auth_run_common_checks"] is True
+    assert config["litellm_settings"]["request_timeout"] > 600
+
+
+def test_names_are_aliases_and_models_with_their_deadlines() -> None:
+    names = gateway_files(house())["aliases.json"]
+    assert names["fast"]["members"] == ["qwen3.5:4b", "qwen2.5-coder:1.5b"]
+    assert names["reasoning"]["members"] == ["qwen3.5"]
+    # A model waits as long as the most patient alias it serves: coder, not fast.
+    assert names["qwen2.5-coder:1.5b"]["members"] == ["qwen2.5-coder:1.5b"]
+    assert names["qwen2.5-coder:1.5b"]["total_s"] == names["coder"]["total_s"] == 600
+
+
+def test_an_alias_without_usable_members_is_not_offered() -> None:
+    vars_ = house()
+    vars_["aliases"]["fast"] |= {"members": [], "offered": False}
+    assert "fast" not in gateway_files(vars_)["aliases.json"]
+
+
+def test_consumers_are_those_who_may_call_models() -> None:
+    vars_ = house()
+    vars_["consumers"]["speaker"] = {"services": ["kokoro"], "models": "all"}
+    consumers = gateway_files(vars_)["consumers.json"]
+    assert consumers["guest"] == {"models": ["fast"]}
+    assert consumers["household"] == {"models": "all"}
+    assert "speaker" not in consumers
+
+
+def test_a_house_without_any_usable_model_still_has_a_configuration() -> None:
+    vars_ = house()
+    vars_ |= {"models": {}, "aliases": {}}
+    assert litellm_config(vars_)["model_list"] == []
+    assert gateway_files(vars_)["aliases.json"] == {}
+
+
+@pytest.mark.parametrize("secrets", [frozenset[str](), CLOUD])
+def test_every_member_of_every_name_has_a_route(secrets: frozenset[str]) -> None:
+    names = gateway_files(house(secrets))["aliases.json"]
+    assert {member for name in names.values() for member in name["members"]} <= set(routes(secrets))

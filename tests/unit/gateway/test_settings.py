@@ -1,0 +1,84 @@
+"""The gateway's files: what is read, what is refused, and that no key is ever quoted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth_gateway.settings import GatewayError, House, export_secrets, load_house
+
+NAMES = {"fast": {"members": ["m"], "member_s": 1, "total_s": 2}, "m": {}}
+NAMES["m"] = NAMES["fast"]
+
+
+def write(folder: Path, **files: Any) -> Path:
+    given = {"aliases.json": NAMES, "consumers.json": {"ann": {"models": "all"}}}
+    for name, content in (given | {"consumer_keys": {"ann": "key-a"}} | files).items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (folder / name).write_text(text)
+    return folder
+
+
+def read(folder: Path) -> House:
+    return load_house(folder, folder)
+
+
+def test_a_key_finds_its_consumer(tmp_path: Path) -> None:
+    people = {"ann": {"models": "all"}, "bob": {"models": ["fast", "gone"]}}
+    keys = {"ann": "key-a", "bob": "key-b", "left": "key-c"}
+    house = read(write(tmp_path, **{"consumers.json": people, "consumer_keys": keys}))
+    ann, bob = house.consumer("key-a"), house.consumer("key-b")
+    assert ann is not None
+    assert bob is not None
+    assert ann.names == {"fast", "m"}
+    # A name that is no longer offered is not opened either.
+    assert bob.names == {"fast"}
+    for wrong in ("", "key", "key-a ", "key-c", "ann"):
+        assert house.consumer(wrong) is None
+
+
+def test_the_own_key_is_nobody_elses(tmp_path: Path) -> None:
+    house = read(write(tmp_path))
+    assert house.is_own(house.own_key)
+    assert not house.is_own("")
+    assert house.consumer(house.own_key) is None
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"consumer_keys": {}}, "no key for consumer ann"),
+        ({"consumer_keys": {"ann": ""}}, "no key for consumer ann"),
+        ({"consumer_keys": "key-secret"}, "is not JSON"),
+        ({"aliases.json": "[]"}, "is not a mapping"),
+        ({"aliases.json": {"fast": {"members": ["m"]}}}, "fast needs members, member_s"),
+        ({"aliases.json": {"fast": 3}}, "fast needs members, member_s"),
+    ],
+)
+def test_what_is_wrong_is_one_line_with_the_file(
+    tmp_path: Path, files: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(GatewayError) as refused:
+        read(write(tmp_path, **files))
+    text = str(refused.value)
+    assert says in text
+    assert str(tmp_path) in text
+    assert "\n" not in text
+    assert "secret" not in text
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError, match=r"aliases\.json: No such file"):
+        read(tmp_path)
+
+
+def test_secrets_become_variables_and_keys_do_not(tmp_path: Path) -> None:
+    write(tmp_path, consumer_keys={"ann": "k"}, openrouter_api_key="sk-or-1\n")
+    for name in ("aliases.json", "consumers.json"):
+        (tmp_path / name).unlink()
+    variables: dict[str, str] = {}
+    assert export_secrets(tmp_path, variables) == ["OPENROUTER_API_KEY"]
+    assert variables == {"OPENROUTER_API_KEY": "sk-or-1"}

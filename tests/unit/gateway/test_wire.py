@@ -1,0 +1,128 @@
+"""Streams cut anywhere, and one answer made of many pieces."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hearth_gateway import wire
+from hearth_gateway.assembly import assembly_for
+
+CHAT = "/v1/chat/completions"
+
+
+def chunk(delta: dict[str, Any], end: str | None = None, index: int = 0, **more: Any) -> Any:
+    choice = {"index": index, "delta": delta, "finish_reason": end}
+    return {"id": "x", "object": "chat.completion.chunk", "choices": [choice | more]}
+
+
+def assembled(*chunks: Any, path: str = CHAT) -> dict[str, Any]:
+    assembly = assembly_for(path)
+    for each in chunks:
+        assembly.add(each)
+    return assembly.answer()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+def test_events_come_whole_however_the_bytes_are_cut(size: int, line: str) -> None:
+    sent = [chunk({"content": "grüß\n\ngott"}), chunk({}, "stop")]
+    text = f": comment{line}{line}" + "".join(
+        f"event: x{line}data: {json.dumps(each, ensure_ascii=False)}{line}{line}" for each in sent
+    )
+    data = (text + f"data: [DONE]{line}{line}data: {{").encode()
+    events = wire.Events()
+    got = [e for at in range(0, len(data), size) for e in events.feed(data[at : at + size])]
+    assert got == [None, *sent, None]
+
+
+@pytest.mark.parametrize(
+    ("event", "is_token"),
+    [
+        (None, False),
+        ([], False),
+        (chunk({"role": "assistant"}), False),
+        (chunk({"role": "assistant", "content": ""}), False),
+        (chunk({"content": "a"}), True),
+        (chunk({"reasoning_content": "hm"}), True),
+        (chunk({"tool_calls": [{"index": 0}]}), True),
+        (chunk({}, "stop"), True),
+        ({"choices": [{"index": 0, "text": "a"}]}, True),
+        ({"choices": [{"index": 0, "text": ""}]}, False),
+        ({"choices": [], "usage": {}}, False),
+        ({"choices": None}, False),
+        ({"type": "response.created"}, False),
+        ({"type": "response.output_text.delta", "delta": "a"}, True),
+    ],
+)
+def test_a_first_token_is_something_the_model_made(event: Any, is_token: bool) -> None:
+    assert wire.carries_token(event) is is_token
+
+
+def test_text_grows_and_the_ends_are_kept() -> None:
+    answer = assembled(
+        chunk({"role": "assistant", "content": "a"}),
+        chunk({"content": None, "reasoning_content": "h"}),
+        chunk({"content": "b", "reasoning_content": "m"}),
+        chunk({}, "length"),
+        {"id": "x", "choices": [], "usage": {"total_tokens": 3}},
+    )
+    (choice,) = answer["choices"]
+    assert choice["message"] == {"role": "assistant", "content": "ab", "reasoning_content": "hm"}
+    assert choice["finish_reason"] == "length"
+    assert answer["usage"] == {"total_tokens": 3}
+    assert answer["object"] == "chat.completion"
+
+
+def test_choices_and_tool_calls_keep_apart() -> None:
+    def call(index: int, **function: str) -> dict[str, Any]:
+        return {"tool_calls": [{"index": index, "type": "function", "function": function}]}
+
+    answer = assembled(
+        chunk(call(0, name="f", arguments="{")),
+        chunk(call(1, name="g", arguments="[")),
+        chunk(call(0, arguments="}")),
+        chunk(call(1, arguments="]")),
+        chunk({"content": "other"}, "stop", index=1),
+        chunk({}, "tool_calls"),
+    )
+    first, second = answer["choices"]
+    functions = [each["function"] for each in first["message"]["tool_calls"]]
+    assert functions == [{"name": "f", "arguments": "{}"}, {"name": "g", "arguments": "[]"}]
+    assert first["message"]["content"] is None
+    assert second["message"]["content"] == "other"
+
+
+def test_logprobs_grow() -> None:
+    answer = assembled(
+        chunk({"content": "a"}, logprobs={"content": [1]}),
+        chunk({"content": "b"}, logprobs=None),
+        chunk({"content": "c"}, "stop", logprobs={"content": [2]}),
+    )
+    assert answer["choices"][0]["logprobs"] == {"content": [1, 2]}
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/v1/responses"])
+def test_what_never_ended_is_not_finished(path: str) -> None:
+    assembly = assembly_for(path)
+    assert not assembly.finished
+    assembly.add(chunk({"content": "a"}))
+    assembly.add({"type": "response.created", "response": {"id": "r"}})
+    assert not assembly.finished
+
+
+def test_a_response_is_its_last_event() -> None:
+    done = {"type": "response.completed", "response": {"id": "r", "status": "completed"}}
+    assert (
+        assembled({"type": "response.created", "response": {"id": "r"}}, done, path="/v1/responses")
+        == (done["response"])
+    )
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500, 502, 504])
+def test_errors_have_the_shape_that_clients_read(status: int) -> None:
+    error = wire.error(status, "text", "code")["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["type"].endswith("_error")
