@@ -61,6 +61,7 @@ class Run:
         default_factory=dict
     )  # rule: value, because
     after: Sequence[str] = ()
+    follows: Sequence[str] = ()
     reload: Sequence[str] = ()
     runtime_folder: str = ""
     limits: Mapping[str, str | int] = field(default_factory=dict)
@@ -110,6 +111,7 @@ def _unit_section(run: Run) -> list[tuple[str, str]]:
         ("Description", run.summary.replace("%", "%%")),
         ("After", after),
         *([("Wants", " ".join(run.after))] if run.after else []),
+        *([("PartOf", " ".join(run.follows))] if run.follows else []),
         *([("Before", " ".join(run.before))] if run.before else []),
         ("StartLimitIntervalSec", "120"),
         ("StartLimitBurst", "10"),

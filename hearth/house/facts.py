@@ -46,6 +46,13 @@ class Facts:
     nvidia_tool: bool
     python: str
 
+    @classmethod
+    def from_vars(cls, plain: Mapping[str, Any]) -> "Facts":
+        """Read back what `as_vars` gave to Ansible."""
+        nodes = tuple(RenderNode(**node) for node in plain["render_nodes"])
+        dns = tuple(plain["upstream_dns"])
+        return cls(**{**plain, "render_nodes": nodes, "upstream_dns": dns})
+
     def as_vars(self) -> dict[str, Any]:
         """Plain values for Ansible and JSON."""
         return asdict(self)

@@ -9,6 +9,9 @@ from ansible.errors import AnsibleFilterError
 
 from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.files import consumer_secrets, login_config, puller_models
+from hearth.house.facts import Facts
+from hearth.house.images import recipe_of
+from hearth.house.instances import IMAGE_KEY, describe
 from hearth.units import UnitError
 from hearth.units import systemd_unit as write_unit
 
@@ -33,6 +36,27 @@ def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
     }
 
 
+def incus_instances(
+    house: Mapping[str, Any], machine: Mapping[str, Any], accelerators: Mapping[str, str]
+) -> dict[str, Any]:
+    """What Incus is told of each instance: image, config, devices, volumes."""
+    facts = Facts.from_vars(machine)
+    resolver = house["machine"]["resolver_address"]
+    made = (
+        describe(service, recipe_of(service, resolver), facts, accelerators[name])
+        for name, service in house["services"].items()
+        if service["runtime"] == "incus"
+    )
+    return {
+        item.name: {
+            "config": {key: value for key, value in item.config.items() if key != IMAGE_KEY},
+            "devices": {key: dict(value) for key, value in item.devices.items()},
+            "volumes": list(item.volumes),
+        }
+        for item in made
+    }
+
+
 class FilterModule:
     """What Ansible loads."""
 
@@ -42,6 +66,7 @@ class FilterModule:
             "consumer_secrets": consumer_secrets,
             "gateway_files": gateway_files,
             "health_at": health_at,
+            "incus_instances": incus_instances,
             "litellm_config": litellm_config,
             "login_config": login_config,
             "puller_models": puller_models,

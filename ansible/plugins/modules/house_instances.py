@@ -25,7 +25,7 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.house import images, instances
-from hearth.house.facts import Facts, RenderNode
+from hearth.house.facts import Facts
 
 SOCKET = "/var/lib/incus/unix.socket"
 FOLDER = Path("/var/lib/hearth/images")
@@ -36,9 +36,7 @@ BUILDS_AT_ONCE = 2
 def converge(module: AnsibleModule) -> dict[str, object]:
     """Do it, and give in words what was (or would be) done."""
     params, write = module.params, not module.check_mode
-    given = dict(params["machine"])
-    given["render_nodes"] = tuple(RenderNode(**node) for node in given["render_nodes"])
-    facts = Facts(**given)
+    facts = Facts.from_vars(params["machine"])
     services = {
         name: service
         for name, service in params["services"].items()
