@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from hearth.lab import groups, process
-from hearth.lab.command import LabError, call
+from hearth.lab.command import LabError, call, last_line
 from hearth.lab.model import Machine, load
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -109,15 +110,30 @@ def run(
     With `stream_to`, output and errors are one stream, written there as they come and returned as
     `stdout`. After `timeout` seconds the command and its children are killed and `LabError` raised.
     """
-    words = [*entry(load(name), env), *argv]
-    merged = subprocess.STDOUT if stream_to else subprocess.PIPE
     child = subprocess.Popen(  # noqa: S603
-        words,
+        [*entry(load(name), env), *argv],
         stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=merged,
+        stderr=subprocess.STDOUT if stream_to else subprocess.PIPE,
         start_new_session=True,
     )
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    with _limited(child, timeout) as late:
+        out, err = _gather(child, data, stream_to)
+    if late.is_set():
+        raise LabError(f"{name}: {' '.join(argv)[:80]}: no end after {timeout:g} s")
+    done = subprocess.CompletedProcess(
+        list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
+    )
+    if check and done.returncode != 0:
+        reason = f"exit {done.returncode}: {last_line(done)}"
+        raise LabError(f"{name}: {' '.join(argv)[:80]}: {reason}")
+    return done
+
+
+@contextlib.contextmanager
+def _limited(child: subprocess.Popen[bytes], timeout: float) -> Iterator[threading.Event]:
+    """Kill a command with all its children after `timeout` seconds, or when its caller leaves."""
     late = threading.Event()
 
     def stop() -> None:
@@ -127,24 +143,14 @@ def run(
 
     watch = threading.Timer(timeout, stop)
     watch.start()
-    data = stdin.encode() if isinstance(stdin, str) else stdin
     try:
-        out, err = _gather(child, data, stream_to)
+        yield late
     finally:
         watch.cancel()
         watch.join()
         if child.poll() is None:
             stop()
             child.wait()
-    if late.is_set():
-        raise LabError(f"{name}: {' '.join(argv)[:80]}: no end after {timeout:g} s")
-    done = subprocess.CompletedProcess(
-        list(argv), child.returncode, out.decode(errors="replace"), err.decode(errors="replace")
-    )
-    if check and done.returncode != 0:
-        reason = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
-        raise LabError(f"{name}: {' '.join(argv)[:80]}: exit {done.returncode}: {reason[-1]}")
-    return done
 
 
 def _gather(

@@ -180,7 +180,9 @@ def _record(name: str, size: int, guest_of: str | None, memory: int | None) -> M
     known = load_all()
     if guest_of and any(machine.name == guest_of and machine.house for machine in known):
         raise LabError(f"{guest_of} is a guest itself; name its house")
-    net, host = allot(known, guest_of, wires.busy_nets())
+    left = {machine.net for machine in known if machine.house == name}
+    # A house that is made anew comes back to the LAN where its guests wait.
+    net, host = (left.pop(), 10) if left else allot(known, guest_of, wires.busy_nets())
     return Machine(name, net, host, size, house=guest_of, memory_bytes=memory)
 
 
@@ -222,13 +224,9 @@ def _kill(machine: Machine) -> None:
 
 
 def _sweep(machine: Machine) -> None:
-    """Remove what a machine that is not running may have left, but not its disk."""
+    """Remove what a machine that is not running may have left, but not its disk and its LAN."""
     boot.kill_leftovers(machine)
     wires.cut(f"vb-{machine.name}")
-    if machine.house is None:
-        resolver.stop(machine)
-        if not any(m.house == machine.name and inside.running(m) for m in load_all()):
-            wires.cut(machine.bridge)
 
 
 def _clean(name: str) -> None:
@@ -237,6 +235,9 @@ def _clean(name: str) -> None:
     ghost = Machine(name, 0, 0, 0)
     _kill(ghost)
     _sweep(ghost)
+    resolver.stop(ghost)
+    if not any(guest.house == name and inside.running(guest) for guest in load_all()):
+        wires.cut(ghost.bridge)
     disk.erase(folder)
     if folder.exists():
         raise LabError(f"{folder} is still in use; close what works in it and try again")

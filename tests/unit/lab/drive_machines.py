@@ -119,6 +119,16 @@ def guest() -> None:
         check("guests" in str(error), str(error))
 
 
+def house_made_anew() -> None:
+    before = process.recorded(inside.record(lab.load(HOUSE)))
+    assert before is not None
+    os.kill(before.pid, signal.SIGKILL)
+    time.sleep(0.3)
+    lab.create(HOUSE)
+    seen = lab.run(GUEST, ["ping", "-c1", "-W2", lab.address(HOUSE)]).stdout
+    check("0% packet loss" in seen and "100%" not in seen, "a house made anew finds its guest")
+
+
 def side_by_side() -> None:
     code = f"from hearth import lab; lab.create({OTHER!r})"
     child = subprocess.Popen([sys.executable, "-c", code])
@@ -174,6 +184,7 @@ def main(*, undo: bool) -> None:
     names_and_ways()
     save_and_restore()
     guest()
+    house_made_anew()
     side_by_side()
     lab.reboot(HOUSE)
     check(inside_says(HOUSE, "systemctl is-system-running") == "running", "rebooted")
