@@ -1,6 +1,7 @@
 """`hearth up`: the whole way from a bare machine to a receipt."""
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
 from hearth.project import ROOT_CERTIFICATE, VERIFIER, Project, current
 from hearth.verify.edge import front_door
+
+_COMMAND = Path("/usr/local/bin/hearth")
 
 
 def up(
@@ -45,6 +48,7 @@ def build(project: Project) -> bool:
     # Programs read this line: it says whether a second run found anything to do.
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')} in {took:.1f} s")
     house = project.house()
+    _offer_command(project)
     if house.machine.reach != "local":
         show("the house is up; run `hearth verify` on its own machine for the receipt")
         return True
@@ -53,6 +57,13 @@ def build(project: Project) -> bool:
     show(view(receipt))
     _farewell(house)
     return receipt.good
+
+
+def _offer_command(project: Project) -> None:
+    """Let people type `hearth`, unless that word is somebody else's already."""
+    if _COMMAND.is_symlink() or not _COMMAND.exists():
+        _COMMAND.unlink(missing_ok=True)
+        _COMMAND.symlink_to(project.root / "scripts" / "hearth")
 
 
 def _greet(project: Project, house: House) -> None:

@@ -115,7 +115,8 @@ def test_no_key_stands_in_a_caddyfile(vault: Vault, house: House) -> None:
     text = look.host(None).check_output("cat /etc/caddy/* /etc/hearth/caddy/* 2>/dev/null; true")
     text += look.host(None).check_output("find /etc/hearth -name '*Caddyfile*' -exec cat {} +")
     assert text, "no Caddyfile was found"
-    assert not _found(vault, house, text)
+    found = _found(vault, house, text)
+    assert not found, f"a Caddyfile holds {', '.join(found)}"
 
 
 def test_no_secret_is_in_a_command_line_or_environment(
@@ -125,7 +126,8 @@ def test_no_secret_is_in_a_command_line_or_environment(
         argv = ["/usr/bin/python3", "-I", "-c", LOOK_AT_PROCESSES]
         text = engine.execute(instance, argv, timeout=30).stdout
         assert text
-        assert not _found(vault, house, text), f"in {instance or 'the machine'}"
+        found = _found(vault, house, text)
+        assert not found, f"{instance or 'the machine'} shows {', '.join(found)}"
 
 
 def _found(vault: Vault, house: House, text: str) -> list[str]:
