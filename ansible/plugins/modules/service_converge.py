@@ -23,14 +23,16 @@ options:
   watch: {description: "Paths whose content or link target the process depends on.", type: list}
   observe: {description: "Commands whose output belongs to the state, e.g. a ruleset.", type: list}
   reloads: {description: Reload instead of restart when only files changed., type: bool}
-  health: {description: "url, contains, within_s; or dns_name, dns_server; or command; and ready_s.", type: dict}
+  health:
+    description: url, contains, within_s; or dns_name, dns_server; or command; and ready_s.
+    type: dict
 """
 
+import grp
 import hashlib
 import json
 import os
 import pwd
-import grp
 import shutil
 import socket
 import subprocess
@@ -46,6 +48,7 @@ from ansible.module_utils.basic import AnsibleModule
 RECORDS = Path("/var/lib/hearth/converged")
 CREDENTIALS = Path("/etc/hearth/credentials")
 UNITS = Path("/etc/systemd/system")
+USERS = Path("/etc/sysusers.d")
 COMMAND_LIMIT_S = 120
 
 
@@ -56,8 +59,13 @@ class Trouble(Exception):
 def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run one local program with a limit; `Trouble` with its last words when it fails."""
     try:
-        result = subprocess.run(
-            argv, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False
+        result = subprocess.run(  # noqa: S603  the role's own words, no shell
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_LIMIT_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Trouble(f"{' '.join(argv[:3])}: {error}") from None
@@ -68,18 +76,17 @@ def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]
 
 
 class Desired:
-    """Every file that the program needs, the secret ones included, as the module was given them."""
+    """Every file that the program needs, its unit and its user included; secrets lie elsewhere."""
 
     def __init__(self, params: dict[str, Any]) -> None:
+        """Take the module's arguments."""
         self.name = params["name"]
         self.files = [dict(file) for file in params["files"] or []]
         self.folders = list(params["folders"] or [])
         if params["user"]:
             uid = params["uid"] if params["uid"] >= 0 else "-"
             line = f'u {params["user"]} {uid} "Hearth" -\n'
-            self.files.insert(
-                0, {"path": f"/etc/sysusers.d/hearth-{self.name}.conf", "content": line}
-            )
+            self.files.insert(0, {"path": str(USERS / f"hearth-{self.name}.conf"), "content": line})
         if params["unit"]:
             self.files.append(
                 {"path": str(UNITS / f"{self.name}.service"), "content": params["unit"]}
@@ -100,6 +107,7 @@ def differs(file: dict[str, Any]) -> bool:
 
 
 def mode_of(item: dict[str, Any], default: str) -> int:
+    """The mode as a number."""
     return int(item.get("mode", default), 8)
 
 
@@ -115,6 +123,9 @@ def owner_of(item: dict[str, Any]) -> tuple[int, int]:
 def make_folder(item: dict[str, Any], write: bool) -> bool:
     """Make the folder or mend its mode and owner; say whether that was needed."""
     path, mode = Path(item["path"]), mode_of(item, "0755")
+    if path.is_symlink():
+        # Its owner may be the program itself, and root would give it whatever the link points to.
+        raise Trouble(f"{path} is a link where a folder belongs: remove it")
     try:
         stat = path.stat()
         same = (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (mode, *owner_of(item))
@@ -122,8 +133,12 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
         same = False
     if not same and write:
         path.mkdir(parents=True, exist_ok=True)
-        os.chown(path, *owner_of(item))
-        path.chmod(mode)
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            os.fchown(handle, *owner_of(item))
+            os.fchmod(handle, mode)
+        finally:
+            os.close(handle)
     return not same
 
 
@@ -189,6 +204,7 @@ def recorded(name: str) -> str:
 
 
 def record(name: str, digest: str) -> None:
+    """Keep what is true now, for the next run."""
     RECORDS.mkdir(parents=True, exist_ok=True)
     write_file(
         {
@@ -199,7 +215,7 @@ def record(name: str, digest: str) -> None:
 
 
 def unit_state(name: str) -> dict[str, str]:
-    """What systemd says of the unit: ActiveState, UnitFileState, NeedDaemonReload, ConditionResult."""
+    """What systemd says of the unit: whether it runs, starts at boot, and is as on disk."""
     shown = run(
         [
             "systemctl",
@@ -265,11 +281,36 @@ def wait_healthy(name: str, health: dict[str, Any]) -> None:
         time.sleep(0.3)
 
 
-def make_users(desired: Desired) -> None:
-    for file in desired.files:
-        if file["path"].startswith("/etc/sysusers.d/") and differs(file):
-            write_file(file)
-            run(["systemd-sysusers", file["path"]])
+def make_user(desired: Desired, user: str) -> list[str]:
+    """Make the program's user where it lacks; give the path of its record if that was written."""
+    if not user:
+        return []
+    file = desired.files[0]
+    wrote = differs(file)
+    if wrote:
+        write_file(file)
+    # A run that was killed right here left the record and no user.
+    if wrote or owner_of({"owner": user}) == (-1, -1):
+        run(["systemd-sysusers", file["path"]])
+    return [file["path"]] if wrote else []
+
+
+def stale_credentials(name: str, params: dict[str, Any]) -> list[Path]:
+    """Secret files of earlier runs that nobody asks for any more."""
+    wanted = params["credentials"] or []
+    return sorted(path for path in (CREDENTIALS / name).glob("*") if path.name not in wanted)
+
+
+def still_true(files: list[dict[str, Any]], params: dict[str, Any]) -> str:
+    """What the last record still says when these files are not as described.
+
+    The program may have been started with them as they were found, so that part is in doubt.
+    """
+    before = recorded(params["name"])
+    if not files:
+        return before
+    own = {file["path"] for file in params["files"] or []}
+    return "/" + before.partition("/")[2] if all(file["path"] in own for file in files) else ""
 
 
 def converge(module: AnsibleModule) -> dict[str, Any]:
@@ -277,16 +318,21 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     params, write = module.params, not module.check_mode
     desired = Desired(params)
     name = desired.name
-    if write:
-        make_users(desired)
-    changed = [item["path"] for item in desired.folders if make_folder(item, write)]
+    changed = make_user(desired, params["user"]) if write else []
+    changed += [item["path"] for item in desired.folders if make_folder(item, write)]
     files = [file for file in desired.files if differs(file)]
     diffs = [diff_of(file) for file in files] if module._diff else []
+    before, stale = still_true(files, params), stale_credentials(name, params)
     if write:
+        if files:
+            # First of all: were this run killed, the next one would find the files right.
+            record(name, before)
         for file in files:
             write_file(file)
-    changed += [file["path"] for file in files]
-    action = next_action(desired, params)
+        for path in stale:
+            path.unlink()
+    changed += [file["path"] for file in files] + [str(path) for path in stale]
+    action = next_action(desired, params, before)
     if params["credentials_change"]:
         action = "restart"
     if write and action:
@@ -301,9 +347,9 @@ def wanted_record(desired: Desired, params: dict[str, Any]) -> str:
     return f"{digest_of(desired, params, set())}/{digest_of(desired, params, own)}"
 
 
-def next_action(desired: Desired, params: dict[str, Any]) -> str:
+def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
     """What the running state lacks: restart, reload, start, enable, or nothing."""
-    before, now = recorded(desired.name), wanted_record(desired, params)
+    now = wanted_record(desired, params)
     state = unit_state(desired.name)
     if before != now:
         alive = state.get("ActiveState") == "active"

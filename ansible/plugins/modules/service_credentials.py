@@ -6,9 +6,9 @@ from __future__ import annotations
 DOCUMENTATION = """
 module: service_credentials
 short_description: Write the credentials of one unit
-description: Each secret becomes one 0400 file under /etc/hearth/credentials/NAME for LoadCredential;
-  files that nobody asks for any more go. A step of its own, so that secrets stay out of the diff
-  and the log of everything else.
+description: Each secret becomes one 0400 file under /etc/hearth/credentials/NAME, from where
+  LoadCredential takes it; files that nobody asks for any more go. A step of its own, so that
+  secrets stay out of the diff and the log of everything else.
 author: Hearth
 options:
   name: {description: Name of the unit without `.service`., type: str, required: true}
@@ -21,6 +21,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 FOLDER = Path("/etc/hearth/credentials")
+RECORDS = Path("/var/lib/hearth/converged")
 
 
 def is_right(path: Path, value: str) -> bool:
@@ -61,6 +62,9 @@ def main() -> None:
     if not module.check_mode:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
+        if differing:
+            # service_converge restarts what has no record: also when this run is killed before it.
+            (RECORDS / f"{module.params['name']}.json").unlink(missing_ok=True)
         for key in differing:
             write(folder / key, wanted[key])
         for path in stale:

@@ -1,0 +1,424 @@
+"""What is there decides, never what this run did: files, users, restarts, and killed runs.
+
+systemctl is a small script here that keeps a unit's state in a file and writes down what it was
+asked; everything else is the module itself on a folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins.by_path import plugin
+
+UNIT = "[Service]\nExecStart=/bin/true\n"
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> {home}/asked
+case "$1" in
+  show) cat {home}/state ;;
+  start|restart|reload)
+    if [ -e {home}/broken ]; then echo "Job for $2 failed." >&2; exit 1; fi
+    printf 'ActiveState=active\\nUnitFileState=enabled\\nNeedDaemonReload=no\\n' > {home}/state ;;
+esac
+"""
+JOURNALCTL = "#!/bin/sh\necho the last words\n"
+DOWN = "ActiveState=inactive\nUnitFileState=disabled\nNeedDaemonReload=no\n"
+HEALTHY = {"command": ["/bin/true"], "ready_s": 0}
+
+
+class Killed(BaseException):
+    """The run ends here, as a kill would end it."""
+
+
+class Machine:
+    """A folder that stands for a machine, and the module on it."""
+
+    def __init__(self, home: Path, module: ModuleType) -> None:
+        self.home, self.module = home, module
+        self.config = home / "etc/app.conf"
+        self.params: dict[str, Any] = {
+            "name": "app",
+            "unit": UNIT,
+            "user": "",
+            "uid": -1,
+            "folders": [],
+            "files": [{"path": str(self.config), "content": "port = 1\n"}],
+            "credentials": [],
+            "credentials_change": False,
+            "watch": [],
+            "observe": [],
+            "reloads": False,
+            "health": dict(HEALTHY),
+        }
+
+    def converge(self, check_mode: bool = False, diff: bool = False, **more: Any) -> dict[str, Any]:
+        """Run the module; what it answers."""
+        params = {**self.params, **more}
+        result: dict[str, Any] = self.module.converge(
+            SimpleNamespace(params=params, check_mode=check_mode, _diff=diff)
+        )
+        return result
+
+    def asked(self) -> list[str]:
+        """What systemctl was asked to change since the last look."""
+        path = self.home / "asked"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [line for line in lines if line.split()[0] in ("start", "restart", "reload")]
+
+    def tree(self) -> dict[str, tuple[int, bytes]]:
+        """Every file with its mode and content, except what systemctl wrote down."""
+        return {
+            str(path.relative_to(self.home)): (path.stat().st_mode, path.read_bytes())
+            for path in sorted(self.home.rglob("*"))
+            if path.is_file() and path.name != "asked"
+        }
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    module = plugin("modules", "service_converge")
+    for name, folder in (
+        ("RECORDS", "records"),
+        ("CREDENTIALS", "credentials"),
+        ("UNITS", "units"),
+        ("USERS", "users"),
+    ):
+        monkeypatch.setattr(module, name, tmp_path / folder)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (("systemctl", SYSTEMCTL), ("journalctl", JOURNALCTL)):
+        (programs / name).write_text(text.format(home=tmp_path))
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (tmp_path / "state").write_text(DOWN)
+    # Root is who runs it on a machine; here it is whoever runs the tests.
+    own = (os.getuid(), os.getgid())
+    known = module.owner_of
+    monkeypatch.setattr(
+        module, "owner_of", lambda item: own if item.get("owner", "root") == "root" else known(item)
+    )
+    return Machine(tmp_path, module)
+
+
+def test_the_first_run_writes_and_starts_and_the_second_does_nothing(machine: Machine) -> None:
+    first = machine.converge()
+    assert first["changed"]
+    assert machine.asked() == ["restart app.service"]
+    assert machine.config.read_text() == "port = 1\n"
+    assert stat.S_IMODE(machine.config.stat().st_mode) == 0o644
+    before = machine.tree()
+    assert machine.converge() == {"changed": False, "action": "", "files": [], "diff": []}
+    assert machine.asked() == []
+    assert machine.tree() == before
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"files": [{"path": "{home}/etc/app.conf", "content": "port = 2\n"}]},
+        {"unit": UNIT + "User=app\n"},
+    ],
+    ids=["file", "unit"],
+)
+def test_another_content_restarts(machine: Machine, more: dict[str, Any]) -> None:
+    machine.converge()
+    machine.asked()
+    more = json.loads(json.dumps(more).replace("{home}", str(machine.home)))
+    assert machine.converge(**more)["action"] == "restart"
+    assert machine.asked() == ["restart app.service"]
+    assert not machine.converge(**more)["changed"]
+
+
+def test_a_watched_link_that_was_switched_restarts(machine: Machine) -> None:
+    link = machine.home / "current"
+    link.symlink_to("one")
+    machine.converge(watch=[str(link)])
+    machine.asked()
+    assert not machine.converge(watch=[str(link)])["changed"]
+    link.unlink()
+    link.symlink_to("two")
+    assert machine.converge(watch=[str(link)])["action"] == "restart"
+
+
+def test_what_a_command_shows_belongs_to_the_state(machine: Machine) -> None:
+    ruleset = machine.home / "ruleset"
+    ruleset.write_text("table inet hearth\n")
+    observe = [["/bin/cat", str(ruleset)]]
+    machine.converge(observe=observe)
+    machine.asked()
+    assert not machine.converge(observe=observe)["changed"]
+    ruleset.write_text("")
+    assert machine.converge(observe=observe)["action"] == "restart"
+
+
+def test_only_its_own_files_reload_a_program_that_can(machine: Machine) -> None:
+    machine.converge(reloads=True)
+    machine.asked()
+    other = [{"path": str(machine.config), "content": "port = 2\n"}]
+    assert machine.converge(reloads=True, files=other)["action"] == "reload"
+    assert machine.converge(reloads=True, files=other, unit=UNIT + "#\n")["action"] == "restart"
+    assert machine.asked() == ["reload app.service", "restart app.service"]
+
+
+def test_a_stopped_program_is_started_instead_of_reloaded(machine: Machine) -> None:
+    machine.converge(reloads=True)
+    (machine.home / "state").write_text(DOWN)
+    other = [{"path": str(machine.config), "content": "port = 2\n"}]
+    assert machine.converge(reloads=True, files=other)["action"] == "restart"
+
+
+@pytest.mark.parametrize(
+    ("state", "action"),
+    [
+        (DOWN, "start"),
+        ("ActiveState=failed\nUnitFileState=enabled\n", "start"),
+        ("ActiveState=active\nUnitFileState=disabled\n", "enable"),
+        ("ActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=yes\n", "daemon-reload"),
+        ("ActiveState=inactive\nUnitFileState=enabled\nConditionResult=no\n", ""),
+    ],
+)
+def test_what_the_running_state_lacks_is_mended(machine: Machine, state: str, action: str) -> None:
+    machine.converge()
+    (machine.home / "state").write_text(state)
+    assert machine.converge()["action"] == action
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+def test_a_file_edited_by_hand_is_repaired_and_the_program_reads_it_again(
+    machine: Machine, reloads: bool
+) -> None:
+    machine.converge(reloads=reloads)
+    machine.asked()
+    machine.config.write_text("port = 6666\n")  # and perhaps the program was restarted with it
+    assert machine.converge(reloads=reloads)["files"] == [str(machine.config)]
+    assert machine.config.read_text() == "port = 1\n"
+    assert machine.asked() == ["reload app.service" if reloads else "restart app.service"]
+    assert not machine.converge(reloads=reloads)["changed"]
+
+
+def test_a_unit_edited_by_hand_restarts_even_a_program_that_can_reload(machine: Machine) -> None:
+    machine.converge(reloads=True)
+    machine.asked()
+    (machine.home / "units/app.service").write_text(UNIT + "User=root\n")
+    assert machine.converge(reloads=True)["action"] == "restart"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o666])
+def test_a_mode_changed_by_hand_is_repaired(machine: Machine, mode: int) -> None:
+    machine.converge()
+    machine.config.chmod(mode)
+    assert machine.converge()["files"] == [str(machine.config)]
+    assert stat.S_IMODE(machine.config.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("point", ["after writing", "before systemd", "before the record"])
+@pytest.mark.parametrize("edited", ["catalogue", "by hand"])
+def test_a_run_that_was_killed_leaves_nothing_undone(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, point: str, edited: str
+) -> None:
+    machine.converge()
+    more: dict[str, Any] = {}
+    if edited == "catalogue":
+        more["files"] = [{"path": str(machine.config), "content": "port = 2\n"}]
+    else:
+        machine.config.write_text("port = 6666\n")
+    with monkeypatch.context() as patch:
+        kill_at(machine, patch, point)
+        with pytest.raises(Killed):
+            machine.converge(**more)
+    machine.asked()
+    assert machine.converge(**more)["action"] == "restart"
+    assert machine.asked() == ["restart app.service"]
+    assert not machine.converge(**more)["changed"]
+
+
+def kill_at(machine: Machine, patch: pytest.MonkeyPatch, point: str) -> None:
+    """Let the next run end at one point."""
+    write_file, act = machine.module.write_file, machine.module.act
+
+    def write_and_die(file: dict[str, Any]) -> None:
+        write_file(file)
+        if file["path"] == str(machine.config):
+            raise Killed
+
+    def act_and_die(*args: Any) -> None:
+        if point == "before the record":
+            act(*args)
+        raise Killed
+
+    if point == "after writing":
+        patch.setattr(machine.module, "write_file", write_and_die)
+    else:
+        patch.setattr(machine.module, "act", act_and_die)
+
+
+def test_a_program_that_does_not_start_is_tried_again_next_time(machine: Machine) -> None:
+    (machine.home / "broken").touch()
+    with pytest.raises(machine.module.Trouble) as caught:
+        machine.converge()
+    assert str(caught.value) == "systemctl restart app.service: Job for app.service failed."
+    (machine.home / "broken").unlink()
+    assert machine.converge()["action"] == "restart"
+
+
+def test_a_program_that_is_not_healthy_is_not_recorded_and_its_journal_is_shown(
+    machine: Machine,
+) -> None:
+    sick = {"command": ["/bin/false"], "ready_s": 0}
+    with pytest.raises(machine.module.Trouble) as caught:
+        machine.converge(health=sick)
+    assert str(caught.value) == (
+        "app is not healthy after 0 s (exit code 1; active); its last words:\nthe last words\n"
+    )
+    assert machine.converge()["action"] == "restart"
+
+
+def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: Machine) -> None:
+    machine.converge()
+    machine.asked()
+    check = ["/bin/grep", "-q", "good", "%s"]
+    bad = [{"path": str(machine.config), "content": "bad\n", "check": check}]
+    with pytest.raises(machine.module.Trouble) as caught:
+        machine.converge(files=bad)
+    refusal = f"{machine.config} was not replaced, its checker refused it: /bin/grep -q good: "
+    assert str(caught.value) == refusal + "no output"
+    assert machine.config.read_text() == "port = 1\n"
+    assert [path.name for path in machine.config.parent.iterdir()] == ["app.conf"]
+    assert machine.asked() == []
+    good = [{"path": str(machine.config), "content": "good\n", "check": check}]
+    assert machine.converge(files=good)["action"] == "restart"
+
+
+def test_a_link_put_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(
+    machine: Machine,
+) -> None:
+    target = machine.home / "shadow"
+    target.write_text("port = 1\n")
+    machine.config.parent.mkdir()
+    machine.config.symlink_to(target)
+    machine.converge(files=[{"path": str(machine.config), "content": "port = 1\n"}])
+    assert not machine.config.is_symlink()
+    assert target.read_text() == "port = 1\n"
+    target.write_text("untouched\n")
+    assert not machine.converge()["changed"]
+    assert target.read_text() == "untouched\n"
+
+
+def test_a_link_put_in_the_place_of_a_folder_is_refused(machine: Machine) -> None:
+    target = machine.home / "etc-of-root"
+    target.mkdir(mode=0o700)
+    link = machine.home / "models"
+    link.symlink_to(target)
+    with pytest.raises(machine.module.Trouble) as caught:
+        machine.converge(folders=[{"path": str(link), "owner": "root", "mode": "0777"}])
+    assert str(caught.value) == f"{link} is a link where a folder belongs: remove it"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o700
+
+
+def test_folders_are_made_and_mended(machine: Machine) -> None:
+    folder = machine.home / "var/lib/app"
+    folders = [{"path": str(folder), "owner": "root", "mode": "0750"}]
+    machine.converge(folders=folders)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+    folder.chmod(0o777)
+    assert machine.converge(folders=folders) == {
+        "changed": True,
+        "action": "",
+        "files": [str(folder)],
+        "diff": [],
+    }
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o750
+
+
+def test_check_mode_says_what_would_happen_and_writes_nothing(machine: Machine) -> None:
+    folders = [{"path": str(machine.home / "var"), "owner": "root"}]
+    before = machine.tree()
+    result = machine.converge(check_mode=True, diff=True, folders=folders)
+    assert result["changed"]
+    assert result["action"] == "restart"
+    assert machine.tree() == before
+    assert not (machine.home / "var").exists()
+    assert machine.asked() == []
+
+
+def test_check_mode_foretells_what_the_run_then_does(machine: Machine) -> None:
+    machine.converge(reloads=True)
+    machine.config.write_text("port = 6666\n")
+    foretold = machine.converge(check_mode=True, reloads=True)
+    assert foretold["action"] == "reload"
+    assert machine.config.read_text() == "port = 6666\n"
+    assert machine.converge(reloads=True) == foretold
+
+
+def test_the_diff_shows_a_file_before_and_after(machine: Machine) -> None:
+    machine.converge()
+    files = [{"path": str(machine.config), "content": "port = 2\n"}]
+    assert machine.converge(check_mode=True, diff=True, files=files)["diff"] == [
+        {
+            "before": "port = 1\n",
+            "after": "port = 2\n",
+            "before_header": str(machine.config),
+            "after_header": str(machine.config),
+        }
+    ]
+
+
+def test_another_secret_restarts_and_shows_in_neither_answer_nor_record(machine: Machine) -> None:
+    secret = machine.home / "credentials/app/key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("hunter2")
+    machine.converge(credentials=["key"])
+    machine.asked()
+    assert not machine.converge(credentials=["key"])["changed"]
+    secret.write_text("hunter3")
+    result = machine.converge(credentials=["key"], diff=True)
+    assert result["action"] == "restart"
+    assert "hunter" not in json.dumps(result)
+    assert "hunter" not in (machine.home / "records/app.json").read_text()
+
+
+def test_a_credential_that_nobody_wants_any_more_is_removed(machine: Machine) -> None:
+    secret = machine.home / "credentials/app/key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("hunter2")
+    machine.converge(credentials=["key"])
+    assert str(secret) in machine.converge(credentials=[], check_mode=True)["files"]
+    assert secret.exists()
+    result = machine.converge(credentials=[])
+    assert result["files"] == [str(secret)]
+    assert result["action"] == "restart"
+    assert not secret.exists()
+    assert not machine.converge(credentials=[])["changed"]
+
+
+def test_a_user_is_made_even_after_a_run_that_was_killed_before_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = machine.home / "made"
+    sysusers = machine.home / "bin/systemd-sysusers"
+    sysusers.write_text(f'#!/bin/sh\necho "$1" >> {made}\n')
+    sysusers.chmod(0o755)
+    there: list[str] = []
+    known = machine.module.owner_of
+    monkeypatch.setattr(
+        machine.module,
+        "owner_of",
+        lambda item: (1, 1) if item.get("owner") in there else known(item),
+    )
+    user: dict[str, Any] = {"user": "hearth-no-such-user", "uid": 900}
+    record = machine.home / "users/hearth-app.conf"
+    record.parent.mkdir()
+    record.write_text('u hearth-no-such-user 900 "Hearth" -\n')  # the killed run came this far
+    record.chmod(0o644)
+    machine.converge(**user)
+    assert made.read_text() == f"{record}\n"
+    there.append("hearth-no-such-user")
+    assert not machine.converge(**user)["changed"]
+    assert made.read_text() == f"{record}\n"
