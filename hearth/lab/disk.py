@@ -35,8 +35,14 @@ def copy(source: Path, target: Path, size_bytes: int) -> None:
 def attach(file: Path, mount: Path, *, options: str = "noatime") -> None:
     """Mount a disk file and let its file system fill it; nothing happens if it is mounted."""
     mount.mkdir(parents=True, exist_ok=True)
-    if mount in mounts_under(mount):
+    if is_attached(Path("/proc/self/mountinfo").read_text(), mount):
         return
+    # Every nspawn begins with a copy of all mounts and hides it. Where nothing is shared (no
+    # systemd outside) the copies in other labs would hold this disk after it was unmounted here;
+    # unmounting is passed on to them from below a shared mount only.
+    if mount not in mounts_under(mount):
+        call(["mount", "--bind", str(mount), str(mount)])
+    call(["mount", "--make-shared", str(mount)])
     # `loop` sets autoclear: the loop device goes with the mount, also after a kill. `nobarrier`:
     # a lab outlives kills, not a power cut, and need not wait for the outer disk at each fsync.
     options = f"loop,nobarrier,discard=async,{options}"
@@ -69,6 +75,13 @@ def _until(good: Callable[[], bool], within_s: float = 5) -> None:
 def mounts_under(folder: Path) -> list[Path]:
     """Mount points at or below a folder, outer ones first."""
     return parse_mounts(Path("/proc/self/mountinfo").read_text(), folder)
+
+
+def is_attached(mountinfo: str, mount: Path) -> bool:
+    """Whether a mountinfo text has the top of a btrfs mounted here, not just some folder of one."""
+    rows = (line.split() for line in mountinfo.splitlines() if line)
+    tops = (row[4] for row in rows if row[3] == "/" and row[row.index("-") + 1] == "btrfs")
+    return str(mount) in tops
 
 
 def parse_mounts(mountinfo: str, folder: Path) -> list[Path]:

@@ -105,6 +105,15 @@ def test_mounts_below_a_folder_are_found_with_their_blanks() -> None:
     ]
 
 
+def test_a_folder_bound_onto_itself_is_not_yet_its_disk() -> None:
+    mount = Path("/var/lib/hearth-lab/a/mount")
+    bound = f"30 22 0:5 /root{mount} {mount} rw shared:9 - btrfs /dev/loop0 rw\n"
+    disk_text = f"31 30 0:6 / {mount} rw,noatime shared:9 - btrfs /dev/loop1 rw\n"
+    assert not disk.is_attached(bound, mount)
+    assert disk.is_attached(bound + disk_text, mount)
+    assert len(disk.parse_mounts(bound + disk_text, mount)) == 2
+
+
 def test_inner_subvolumes_come_after_those_that_hold_them() -> None:
     listing = (
         "ID 256 gen 24 top level 5 path root\n"
