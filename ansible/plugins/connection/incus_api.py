@@ -40,6 +40,7 @@ from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleFileNotFound
 from ansible.plugins.connection import ConnectionBase
+from hearth.instance_exec import ExecError, execute
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException, NotFound
 
@@ -54,6 +55,7 @@ class Connection(ConnectionBase):
     def __init__(self, *args: t.Any, **kwargs: t.Any) -> None:
         """Take Ansible's arguments; nothing is opened before the first command."""
         super().__init__(*args, **kwargs)
+        self._client: t.Any = None
         self._instance: t.Any = None
 
     def _connect(self) -> Connection:
@@ -61,7 +63,8 @@ class Connection(ConnectionBase):
             return self
         name, socket = self.get_option("remote_addr"), self.get_option("socket")
         try:
-            self._instance = Client(endpoint=socket).instances.get(name)
+            self._client = Client(endpoint=socket)
+            self._instance = self._client.instances.get(name)
         except NotFound:
             raise AnsibleConnectionFailure(f"Incus has no instance {name!r}") from None
         except (ClientConnectionFailed, LXDAPIException) as error:
@@ -75,17 +78,19 @@ class Connection(ConnectionBase):
         """Run one shell line as root in the instance; give exit code, output and errors."""
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         try:
-            result = self._instance.execute(
+            result = execute(
+                self._client,
+                self._instance.name,
                 ["/bin/sh", "-c", cmd],
+                stdin=in_data or b"",
                 environment={"HOME": "/root", "LANG": "C.UTF-8"},
-                stdin_payload=in_data or None,
-                decode=False,
+                socket=self.get_option("socket"),
             )
-        except LXDAPIException as error:
+        except (ExecError, LXDAPIException, OSError) as error:
             raise AnsibleConnectionFailure(
                 f"instance {self._instance.name!r} takes no command: {error}"
             ) from error
-        return result.exit_code, _joined(result.stdout), _joined(result.stderr)
+        return result.exit_code, result.stdout, result.stderr
 
     def put_file(self, in_path: str, out_path: str) -> None:
         """Copy a file of the controller into the instance."""
@@ -103,10 +108,3 @@ class Connection(ConnectionBase):
         with contextlib.suppress(AttributeError):
             self._instance = None
         self._connected = False
-
-
-def _joined(output: bytes | str | list[bytes]) -> bytes:
-    """Give bytes whatever form pylxd collected the output in."""
-    if isinstance(output, list):
-        return b"".join(output)
-    return output.encode() if isinstance(output, str) else output

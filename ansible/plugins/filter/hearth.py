@@ -8,8 +8,8 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from hearth.gateway_config import gateway_files, litellm_config
-from hearth.house.files import consumer_secrets, login_config, puller_models
 from hearth.house.facts import Facts
+from hearth.house.files import consumer_secrets, login_config, puller_models
 from hearth.house.images import recipe_of
 from hearth.house.instances import IMAGE_KEY, describe
 from hearth.units import UnitError
