@@ -20,7 +20,9 @@ import pylxd
 import pylxd.exceptions
 import requests
 
-SOCKET = "/var/lib/incus/unix.socket"
+from hearth import instance_exec
+from hearth.instance_exec import SOCKET
+
 _READ_S = 20
 # `timeout` ends the command inside; this is what the answer may take on top of it.
 _GRACE_S = 5
@@ -181,17 +183,16 @@ def _run_here(argv: Sequence[str], seconds: float, stdin: str | bytes | None) ->
 def _run_inside(
     instance: str, argv: Sequence[str], seconds: float, stdin: str | bytes | None
 ) -> Completed:
+    given = stdin.encode() if isinstance(stdin, str) else stdin
     done = _bounded(
         instance,
-        lambda: _instance(instance).execute(
-            list(argv), environment=_ENVIRONMENT, decode=False, stdin_payload=stdin
+        lambda: instance_exec.execute(
+            _client(), instance, argv, stdin=given or b"", environment=_ENVIRONMENT
         ),
         seconds,
     )
     return Completed(
-        int(done.exit_code),
-        done.stdout.decode(errors="replace"),
-        done.stderr.decode(errors="replace"),
+        done.exit_code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
     )
 
 

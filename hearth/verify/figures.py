@@ -1,7 +1,7 @@
 """Figures of a receipt: what was measured, how often, and the middle and the tail of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from hearth.bench.stats import Spread, spread
 
@@ -36,9 +36,23 @@ class Notes:
     """What the tests of one run write down for the receipt."""
 
     figures: list[Figure] = field(default_factory=list)
+    samples: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     accelerator: dict[str, object] = field(default_factory=dict)
 
     def figure(self, name: str, unit: str, values: Sequence[float], note: str = "") -> None:
         """Add one figure."""
         self.figures.append(summarise(name, unit, values, note))
+
+    def sample(self, name: str, unit: str, value: float) -> None:
+        """Add one value to a figure that several tests measure together."""
+        self.samples.setdefault((name, unit), []).append(value)
+
+    def as_event(self) -> dict[str, object]:
+        """Return everything as plain data; figures of several tests come last."""
+        shared = [summarise(name, unit, values) for (name, unit), values in self.samples.items()]
+        return {
+            "figures": [asdict(figure) for figure in (*self.figures, *shared)],
+            "versions": self.versions,
+            "accelerator": self.accelerator,
+        }

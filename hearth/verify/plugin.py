@@ -6,7 +6,6 @@ one line of JSON as soon as it is known, and what the tests noted as the last li
 
 import json
 from collections.abc import Generator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what the tests noted, and close the stream."""
     notes = session.config.stash[_notes]
-    _write(session.config, {"kind": "notes", **asdict(notes)})
+    _write(session.config, {"kind": "notes", **notes.as_event()})
     if _events in session.config.stash:
         session.config.stash[_events].close()
 

@@ -25,7 +25,7 @@ def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
         assert level, f"systemd-analyze says nothing of {unit}"
         exposure = float(level[1])
         assert exposure <= EXPOSURE_CEILING, f"{unit} is open to {exposure} of 10"
-        notes.figure(f"exposure of {unit}", "of 10", [exposure])
+        notes.sample("exposure of the units", "of 10", exposure)
 
 
 def _units(host: object, unit: str) -> list[str]:
@@ -53,7 +53,8 @@ def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None
         address = address.partition("%")[0].strip("[]")
         if not address.startswith(LOOPBACK):
             found.add((address, int(port)))
-    assert found <= known, f"{inside.name} also listens on {found - known}"
+    more = ", ".join(f"{address} port {port}" for address, port in sorted(found - known))
+    assert not more, f"{inside.name} also listens on {more}"
     assert found, f"{inside.name} listens nowhere"
 
 

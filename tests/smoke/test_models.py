@@ -31,9 +31,8 @@ def overview(house: House) -> Overview:
     return status.models(house)
 
 
-@pytest.fixture
-def asked(alias: Alias, overview: Overview) -> dict[str, Any]:
-    """A small question of the kind that this alias is for, once its model is there."""
+def question(alias: Alias, overview: Overview) -> dict[str, Any]:
+    """Return a small question of the kind that an alias is for, once its model is there."""
     state = overview.aliases[alias.name]
     if state.state == PENDING:
         raise Pending(state.percent, state.reason or f"{state.waits_for} is being downloaded")
@@ -57,8 +56,9 @@ def check_who(answer: Answer, model: str, alias: Alias) -> None:
 
 
 def test_alias_answers(
-    alias: Alias, asked: dict[str, Any], gateway: str, edge: Edge, key: str
+    alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
 ) -> None:
+    asked = question(alias, overview)
     if alias.kind == "embed":
         embeds(alias, gateway, edge, key)
         return
@@ -83,13 +83,11 @@ def embeds(alias: Alias, gateway: str, edge: Edge, key: str) -> None:
 
 
 def test_alias_streams(
-    alias: Alias, asked: dict[str, Any], gateway: str, edge: Edge, key: str, notes: Notes
+    speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
 ) -> None:
-    if alias.kind == "embed":
-        raise NotMeasured("numbers are not streamed")
+    send = question(speaker, overview) | {"stream": True}
     began = time.monotonic()
-    send = asked | {"stream": True}
-    with edge.stream(gateway, "/v1/chat/completions", alias.total_s, key, send) as (head, chunks):
+    with edge.stream(gateway, "/v1/chat/completions", speaker.total_s, key, send) as (head, chunks):
         if head.status_code != 200:
             pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
         pieces = list(_pieces(chunks))
@@ -98,8 +96,8 @@ def test_alias_streams(
     assert times, "the stream holds no text"
     named = {model for _, model, _ in pieces}
     assert len(named) == 1, f"the stream names several models: {named}"
-    check_who(answer, named.pop(), alias)
-    notes.figure(f"first token of {alias.name}, over HTTPS", "ms", [(times[0] - began) * 1000])
+    check_who(answer, named.pop(), speaker)
+    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [(times[0] - began) * 1000])
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[float, str, str]]:

@@ -1,5 +1,6 @@
 """The engine returns all output, keeps its deadline, and explains in one line."""
 
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,6 +103,23 @@ def test_a_unit_that_never_ran_is_down_since_ever(incus: Any) -> None:
     incus(Instance(stdout=b"ActiveState=inactive\nSubState=dead\nStateChangeTimestamp=\n"))
     unit = engine.unit_state("ollama", "ollama.service")
     assert (unit.up, unit.since) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("thread", "error", "told"),
+    [
+        ("WebSocketManager", ValueError("I/O operation on closed epoll object"), 0),
+        ("WebSocketManager", OSError(), 1),
+        ("other", ValueError(), 1),
+    ],
+)
+def test_only_the_late_end_of_a_websocket_is_kept_quiet(
+    thread: str, error: Exception, told: int
+) -> None:
+    heard: list[object] = []
+    args = SimpleNamespace(thread=threading.Thread(name=thread), exc_value=error)
+    engine._ended_late(args, heard.append)  # type: ignore[arg-type]
+    assert len(heard) == told
 
 
 def test_the_machine_itself_is_the_nameless_instance() -> None:

@@ -21,3 +21,15 @@ def test_median_and_tail(values: list[float], median: float, p95: float) -> None
 def test_nothing_measured_is_no_figure() -> None:
     with pytest.raises(ValueError, match="nothing was measured"):
         Notes().figure("x", "s", [])
+
+
+def test_values_of_several_tests_become_one_figure() -> None:
+    notes = Notes()
+    for value in (1.4, 1.7, 1.5):
+        notes.sample("exposure of units", "of 10", value)
+    notes.figure("first token", "ms", [20.0])
+    said = notes.as_event()["figures"]
+    assert [(f["name"], f["n"], f["median"]) for f in said] == [  # type: ignore[attr-defined]
+        ("first token", 1, 20.0),
+        ("exposure of units", 3, 1.5),
+    ]
