@@ -1,6 +1,5 @@
 """The engine returns all output, keeps its deadline, and explains in one line."""
 
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ from typing import Any
 import pylxd.exceptions
 import pytest
 
-from hearth import engine
+from hearth import engine, instance_exec
 
 
 class Instance:
@@ -19,10 +18,10 @@ class Instance:
         self.code, self.stdout, self.sleep = code, stdout, sleep
         self.calls: list[tuple[list[str], Any]] = []
 
-    def execute(self, argv: list[str], **more: Any) -> Any:
-        self.calls.append((argv, more["stdin_payload"]))
+    def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:
+        self.calls.append((argv, stdin))
         time.sleep(self.sleep)
-        return SimpleNamespace(exit_code=self.code, stdout=self.stdout, stderr=b"why\n")
+        return instance_exec.Output(self.code, self.stdout, b"why\n")
 
     def state(self) -> Any:
         return SimpleNamespace(status="Running", memory={"usage": 42})
@@ -37,7 +36,13 @@ def incus(monkeypatch: pytest.MonkeyPatch) -> Any:
             return instance
 
         client = SimpleNamespace(instances=SimpleNamespace(get=get))
+
+        def execute(given: Any, name: str, argv: list[str], **more: Any) -> instance_exec.Output:
+            found: Instance = given.instances.get(name)
+            return found.execute(argv, more["stdin"])
+
         monkeypatch.setattr(engine, "_client", lambda: client)
+        monkeypatch.setattr(instance_exec, "execute", execute)
 
     return put
 
@@ -48,7 +53,7 @@ def test_execute_hands_on_input_output_and_exit_code(incus: Any) -> None:
     done = engine.execute("ollama", ["/bin/x", "a b"], timeout=4, stdin="in")
     assert done == engine.Completed(3, "ä\n", "why\n")
     assert instance.calls == [
-        (["/usr/bin/timeout", "--kill-after=2", "4", "/bin/x", "a b"], "in"),
+        (["/usr/bin/timeout", "--kill-after=2", "4", "/bin/x", "a b"], b"in"),
     ]
 
 
@@ -103,23 +108,6 @@ def test_a_unit_that_never_ran_is_down_since_ever(incus: Any) -> None:
     incus(Instance(stdout=b"ActiveState=inactive\nSubState=dead\nStateChangeTimestamp=\n"))
     unit = engine.unit_state("ollama", "ollama.service")
     assert (unit.up, unit.since) == (False, 0)
-
-
-@pytest.mark.parametrize(
-    ("thread", "error", "told"),
-    [
-        ("WebSocketManager", ValueError("I/O operation on closed epoll object"), 0),
-        ("WebSocketManager", OSError(), 1),
-        ("other", ValueError(), 1),
-    ],
-)
-def test_only_the_late_end_of_a_websocket_is_kept_quiet(
-    thread: str, error: Exception, told: int
-) -> None:
-    heard: list[object] = []
-    args = SimpleNamespace(thread=threading.Thread(name=thread), exc_value=error)
-    engine._ended_late(args, heard.append)  # type: ignore[arg-type]
-    assert len(heard) == told
 
 
 def test_the_machine_itself_is_the_nameless_instance() -> None:
