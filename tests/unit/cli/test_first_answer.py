@@ -1,0 +1,143 @@
+"""`hearth up` waits for the smallest model of `fast`, and says why when none will ever answer."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from hearth import status
+from hearth.catalogue import House, derive, load
+from hearth.cli import first_answer, place
+from hearth.cli.first_answer import FirstAnswerError, wait
+from hearth.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
+from hearth.verify.edge import Answer, Edge, EdgeError, sse
+
+INVENTORY = Path(__file__).parents[3] / "inventory"
+SMALLEST = "qwen2.5-coder:1.5b"
+SAID = b'{"model": "m", "choices": [{"message": {"content": " Hello. "}}]}'
+
+
+@pytest.fixture(scope="module")
+def house() -> House:
+    return derive(load(INVENTORY))
+
+
+def state(kind: str, percent: int = 0) -> ModelState:
+    return ModelState(
+        SMALLEST, SMALLEST, "ollama", "chat", kind, percent, percent * 10, 1000, reason="no room"
+    )
+
+
+class Door:
+    """An edge that gives the answers it was made with, one by one."""
+
+    def __init__(self, *answers: Answer | EdgeError) -> None:
+        self.answers: Iterator[Answer | EdgeError] = iter(answers)
+        self.asked: list[Any] = []
+
+    def ask(self, fqdn: str, path: str, **more: Any) -> Answer:
+        self.asked.append((fqdn, path, more["key"], more["send"]["model"]))
+        answer = next(self.answers)
+        if isinstance(answer, EdgeError):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that runs only when somebody sleeps."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(
+        first_answer, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    )
+    return now
+
+
+def run(house: House, door: Door, states: list[ModelState], patch: pytest.MonkeyPatch) -> Any:
+    coming = iter(states)
+    patch.setattr(status, "models", lambda _house: Overview({SMALLEST: next(coming)}, {}))
+    return wait(house, door, "llm.lan", "key", Console(file=io.StringIO()))  # type: ignore[arg-type]
+
+
+def test_the_smallest_model_is_waited_for_and_asked(
+    house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(EdgeError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
+    states = [state(PULLING, 10), state(FAILED, 10), state(PULLING, 90), state(READY, 100)]
+    answer = run(house, door, states, monkeypatch)
+    assert (answer.model, answer.text, answer.seconds) == (SMALLEST, "Hello.", 5.0)
+    assert door.asked == [("llm.lan", "/v1/chat/completions", "key", SMALLEST)] * 3
+
+
+def test_a_model_that_does_not_fit_is_not_waited_for(
+    house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FirstAnswerError, match=f"^{SMALLEST}: no room: see `hearth models`$"):
+        run(house, Door(), [state(TOO_BIG)], monkeypatch)
+
+
+def test_the_last_trouble_is_told_when_time_is_over(
+    house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = Door(*[Answer(500, {}, b"out of memory")] * 400)
+    with pytest.raises(FirstAnswerError, match="says HTTP 500: out of memory: see `hearth logs"):
+        run(house, door, [state(READY, 100)], monkeypatch)
+
+
+def test_a_house_without_a_model_of_its_own_waits_for_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(replace(house, aliases={}), Door(), [], monkeypatch) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "reach", "wrong"),
+    [
+        ({"ID": "debian", "VERSION_ID": "13"}, "local", ""),
+        ({"ID": "debian", "VERSION_ID": "12", "PRETTY_NAME": "Debian 12"}, "local", "Debian 12"),
+        ({"ID": "debian", "VERSION_ID": "12"}, "ssh://a@b", ""),
+        ({"ID": "ubuntu", "VERSION_ID": "13", "PRETTY_NAME": "Ubuntu"}, "local", "runs Ubuntu"),
+    ],
+)
+def test_where_a_house_can_be_built(
+    house: House, monkeypatch: pytest.MonkeyPatch, release: dict[str, str], reach: str, wrong: str
+) -> None:
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    built = replace(house, machine=replace(house.machine, reach=reach))
+    if not wrong:
+        place.check(built)
+        return
+    with pytest.raises(place.PlaceError, match=wrong):
+        place.check(built)
+
+
+def test_a_user_who_is_not_root_is_told(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = {"ID": "debian", "VERSION_ID": "13"}
+    monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(place.PlaceError, match="sudo"):
+        place.check(house)
+
+
+def test_events_of_a_stream_are_read_whatever_the_pieces() -> None:
+    stream = (
+        b': hello\r\n\r\ndata: {"a": 1}\r\n\r\ndata: {"a": 2}\n\ndata: [DONE]\n\ndata: {"a": 3}\n'
+    )
+    for size in (1, 7, 1000):
+        pieces = (stream[at : at + size] for at in range(0, len(stream), size))
+        assert list(sse(pieces)) == [{"a": 1}, {"a": 2}]
+
+
+def test_an_edge_without_its_root_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(EdgeError, match=r"root\.crt: .*: run `hearth up`"):
+        Edge("127.0.0.1", tmp_path / "root.crt").ask("llm.lan", "/", within_s=1)

@@ -1,0 +1,105 @@
+"""`hearth status` says what is up by asking the programs themselves."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from hearth import engine, status
+from hearth.catalogue import House, derive, load
+from hearth.models import Overview
+
+INVENTORY = Path(__file__).parents[3] / "inventory"
+UP = engine.UnitState("active", "running", "success", int(time.time()) - 7200)
+DOWN = engine.UnitState("failed", "failed", "oom-kill", 0)
+
+
+class Program(BaseHTTPRequestHandler):
+    """Answers as a healthy, a wrong, a failing and a dripping program do."""
+
+    def do_GET(self) -> None:
+        if self.path == "/drip":
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(40):
+                self.wfile.write(b".")
+                self.wfile.flush()
+                time.sleep(0.05)
+            return
+        self.send_response(500 if self.path == "/failing" else 200)
+        self.end_headers()
+        self.wfile.write(b"I am well" if self.path == "/healthy" else b"who asks?")
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep still."""
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Program)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def house() -> House:
+    return derive(load(INVENTORY))
+
+
+def row(
+    house: House, url: str, path: str, patch: pytest.MonkeyPatch, unit: engine.UnitState = UP
+) -> status.Row:
+    service = house.services["ollama"]
+    health = replace(service.health, path=path, contains="I am well", within_s=0.3)
+    patch.setattr(engine, "unit_state", lambda *_: unit)
+    patch.setattr(engine, "state", lambda _: engine.State("Running", 3 * 2**20))
+    patch.setattr(status, "models", lambda _: Overview({}, {}))
+    changed = replace(service, url=url, health=health)
+    report = status.look(replace(house, services={"ollama": changed}, parts={}))
+    assert report.good == report.rows[0].up
+    return report.rows[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "up", "text"),
+    [
+        ("/healthy", True, "up"),
+        ("/other", False, "health says something else"),
+        ("/failing", False, "health says HTTP 500"),
+        ("/drip", False, "no answer in 0.3 s"),
+    ],
+)
+def test_only_the_right_answer_is_up(
+    house: House, url: str, path: str, up: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = row(house, url, path, monkeypatch)
+    assert (found.up, found.text) == (up, text)
+    assert (found.since_text, found.memory_text) == ("2 h", "3 MiB")
+
+
+def test_a_unit_that_is_down_says_how_it_ended(
+    house: House, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = row(house, url, "/healthy", monkeypatch, DOWN)
+    assert (found.up, found.text, found.since_text) == (False, "failed (failed, oom-kill)", "")
+
+
+def test_the_accelerator_is_what_the_receipt_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(status, "RECEIPT_FOLDER", tmp_path)
+    assert "not measured yet" in status.accelerator()
+    (tmp_path / "receipt.json").write_text(json.dumps({"accelerator": {"measured": "no gpu"}}))
+    assert status.accelerator() == "measured no gpu"
+    (tmp_path / "receipt.json").write_text("{")
+    assert "not measured yet" in status.accelerator()
