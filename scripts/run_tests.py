@@ -23,6 +23,8 @@ SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment"
 # What the reference inventory renders to; committed, so that a review shows what a change does.
 RENDERED = ["compose", "incus", "caddy", "litellm"]
 RENDER = "ansible/playbooks/render.yml"
+# In tenths of systemd's scale, where 0 is shut and 100 is open.
+EXPOSURE_CEILING = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,10 @@ class Part:
 def gates() -> dict[str, list[list[str]]]:
     """Return each gate's commands; all of them must end with 0."""
     here = sys.executable
-    drift = ["git", "diff", "--exit-code", "--stat", "--", *RENDERED]
+    units = sorted(str(p.relative_to(ROOT)) for d in RENDERED for p in ROOT.glob(f"{d}/*.service"))
+    exposure = ["systemd-analyze", "security", "--offline=true", "--no-pager"]
+    adapt = ["caddy", "adapt", "--adapter", "caddyfile", "--config"]
+    gate = ["caddy", "validate", "--adapter", "caddyfile", "--config"]
     return {
         "ruff check": [[here, "-m", "ruff", "check"]],
         "ruff format": [[here, "-m", "ruff", "format", "--check"]],
@@ -48,7 +53,14 @@ def gates() -> dict[str, list[list[str]]]:
         "shellcheck": [[str(BIN / "shellcheck"), "--external-sources", *SCRIPTS]],
         "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
         "role spec = defaults": [[here, "scripts/check_roles.py"]],
-        "render drift": [[str(BIN / "ansible-playbook"), RENDER], drift],
+        "render drift": [[str(BIN / "ansible-playbook"), RENDER], [here, "scripts/drift.py"]],
+        "units are hardened": [[*exposure, f"--threshold={EXPOSURE_CEILING}", *units]],
+        "firewall loads": [["nft", "--check", "--file", "incus/firewall.nft"]],
+        "resolver reads": [["dnsmasq", "--test", "--conf-file=incus/dnsmasq.conf"]],
+        "Caddy reads": [
+            [*adapt, "caddy/Caddyfile"],
+            [*gate, "incus/ollama-gate.Caddyfile"],
+        ],
     }
 
 
@@ -70,7 +82,10 @@ def run_gates() -> Part:
 
 def _refused(argv: list[str]) -> str | None:
     """Return what a command said when it failed, `None` when it passed."""
-    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "ANSIBLE_NOCOLOR": "1"}
+    environment = os.environ | {
+        "PATH": f"{BIN}:{os.environ['PATH']}:/usr/sbin",
+        "ANSIBLE_NOCOLOR": "1",
+    }
     try:
         done = subprocess.run(  # noqa: S603 - fixed words
             argv,
