@@ -30,6 +30,8 @@ def litellm_config(house: Mapping[str, Any]) -> dict[str, Any]:
             "redact_user_api_key_info": True,
             # For some models LiteLLM would fetch a tokenizer from the internet to count tokens.
             "disable_hf_tokenizer_download": True,
+            # Without this one, or without custom_auth_run_common_checks below, LiteLLM lets every
+            # key use every model, whatever custom_auth said.
             "enable_post_custom_auth_checks": True,
             # Only a net below ours: the front ends every request by its own name's total_s.
             "request_timeout": longest_s + 10,

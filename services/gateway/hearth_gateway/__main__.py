@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         port=chosen.port,
         access_log=False,
         log_level="warning",
+        ws="none",  # an upgrade is one more path that is not there
         server_header=False,
         timeout_graceful_shutdown=5,
     )

@@ -64,6 +64,7 @@ def test_litellm_never_retries_and_checks_the_names_of_a_key() -> None:
     config = litellm_config(house())
     assert config["router_settings"]["num_retries"] == 0
     assert config["general_settings"]["custom_auth_run_common_checks"] is True
+    assert config["litellm_settings"]["enable_post_custom_auth_checks"] is True
     assert config["litellm_settings"]["request_timeout"] > 600
 
 
