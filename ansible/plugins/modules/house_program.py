@@ -19,7 +19,6 @@ options:
 """
 
 import shutil
-import sys
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -52,15 +51,15 @@ def from_archive(module: AnsibleModule) -> Installed:
 def from_requirements(module: AnsibleModule) -> Installed:
     """Install a Python environment for the Python of an image."""
     params = module.params
-    # uv comes with the project's own environment; a machine may have none of its own.
-    beside = Path(sys.executable).with_name("uv")
+    # scripts/up brings uv along; a machine has none of its own.
+    brought = current().root / ".hearth" / "uv" / "bin" / "uv"
     return install_python(
         Path(params["requirements"]),
         Path(params["package"]) if params["package"] else None,
         PROGRAMS,
         params["name"],
         PYTHONS[params["image"]],
-        uv=beside if beside.exists() else shutil.which("uv") or "uv",
+        uv=brought if brought.exists() else shutil.which("uv") or "uv",
         write=not module.check_mode,
     )
 
