@@ -82,7 +82,7 @@ def environment(settings: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def gateway(settings: Path) -> Iterator[Gateway]:
+def gateway(settings: Path, upstream: Upstream) -> Iterator[Gateway]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -100,6 +100,8 @@ def gateway(settings: Path) -> Iterator[Gateway]:
         running = Gateway(f"http://127.0.0.1:{port}", log_file, process)
         try:
             _await_ready(running)
+            # Starting must load no model, however LiteLLM is warmed up.
+            assert upstream.calls == []
             yield running
         finally:
             process.terminate()
