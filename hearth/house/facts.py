@@ -13,6 +13,7 @@ from typing import Any
 
 # Kernel drivers that draw in software: a node of theirs is no accelerator.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
+LOOPBACK = re.compile(r"127\.|::1$")
 
 
 class FactsError(RuntimeError):
@@ -155,7 +156,7 @@ def nameservers(root: Path) -> Iterable[str]:
         found = [
             words[1]
             for words in map(str.split, lines)
-            if len(words) > 1 and words[0] == "nameserver" and not words[1].startswith("127.")
+            if len(words) > 1 and words[0] == "nameserver" and not LOOPBACK.match(words[1])
         ]
         if found:
             return found

@@ -1,0 +1,141 @@
+"""Every obstacle is said at once, each in one line that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.house.facts import Facts, Listener
+from hearth.house.preflight import asked_memory_bytes, choose_accelerator, problems
+from tests.unit.house.samples import CARD, GIB, facts, service
+
+
+@pytest.mark.parametrize(
+    ("wanted", "machine", "chosen"),
+    [
+        ("none", facts(nvidia_card=True, nvidia_tool=True), "none"),
+        ("software", facts(render_nodes=(CARD,)), "software"),
+        ("auto", facts(), "none"),
+        ("auto", facts(render_nodes=(CARD,)), "vulkan"),
+        ("auto", facts(nvidia_card=True, nvidia_tool=True, render_nodes=(CARD,)), "cuda"),
+        ("auto", facts(nvidia_card=True), "none"),
+    ],
+)
+def test_auto_takes_what_is_there(wanted: str, machine: Facts, chosen: str) -> None:
+    assert choose_accelerator(wanted, machine) == chosen
+
+
+def test_a_good_machine_has_no_obstacle() -> None:
+    own = [
+        Listener("udp", "192.0.2.10", 53, "hearth-dnsmasq.service"),
+        Listener("tcp", "0.0.0.0", 443, "hearth-caddy.service"),
+        Listener("tcp", "0.0.0.0", 8096, "jellyfin.service"),
+        Listener("udp", "127.0.0.53", 53, "systemd-resolved.service"),
+        Listener("udp", "10.9.9.1", 53, "incus.service"),
+    ]
+    assert problems({"open_webui": service()}, facts(), own) == []
+
+
+def test_another_debian_is_refused() -> None:
+    assert problems({}, facts(debian="12"), []) == [
+        "this machine runs Debian 12; a house needs Debian 13 "
+        "(a lab machine can be had anywhere: scripts/up --lab)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listener", "line"),
+    [
+        (
+            Listener("tcp", "0.0.0.0", 80, "nginx.service"),
+            "port 80/tcp is held by nginx.service; Hearth needs it for the house: stop that "
+            "program or move it to another port",
+        ),
+        (
+            Listener("udp", "::", 53, ""),
+            "port 53/udp is held by another program; Hearth needs it for the house: stop that "
+            "program or move it to another port",
+        ),
+        (
+            Listener("tcp", "192.0.2.10", 443, "apache2.service"),
+            "port 443/tcp is held by apache2.service; Hearth needs it for the house: stop that "
+            "program or move it to another port",
+        ),
+    ],
+)
+def test_a_port_that_somebody_holds_is_refused(listener: Listener, line: str) -> None:
+    assert problems({}, facts(), [listener]) == [line]
+
+
+def test_a_full_disk_is_refused() -> None:
+    assert problems({}, facts(disk_free_bytes=2 * GIB), []) == [
+        "/var has 2.0 GiB free; images and programs need 6 GiB before the first model: free some"
+    ]
+
+
+def test_more_memory_than_there_is_is_refused() -> None:
+    asked = {
+        "ollama": service(limits={"memory_percent": 75}),
+        "open_webui": service(limits={"memory_bytes": 5 * GIB}),
+    }
+    assert asked_memory_bytes(asked["ollama"], facts()) == 12 * GIB
+    assert problems(asked, facts(), []) == [
+        "the services' memory limits (ollama 12288 MiB, open_webui 5120 MiB) are more than the "
+        "machine's 16384 MiB: lower one in inventory/services.yml"
+    ]
+    asked["open_webui"] = service(limits={"memory_bytes": 4 * GIB})
+    assert problems(asked, facts(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "machine", "line"),
+    [
+        (
+            "cuda",
+            facts(),
+            "ollama asks for gpu: cuda, and /dev/nvidia0 is not there: install the NVIDIA driver "
+            "(package nvidia-driver), or write gpu: auto",
+        ),
+        (
+            "cuda",
+            facts(nvidia_card=True),
+            "ollama asks for gpu: cuda, and nvidia-container-cli is not there: install NVIDIA's "
+            "package nvidia-container-toolkit, or write gpu: auto",
+        ),
+        (
+            "vulkan",
+            facts(),
+            "ollama asks for gpu: vulkan, and this machine has no render node in /dev/dri; what "
+            "Mesa offers without one is llvmpipe, a software device and no GPU: write gpu: auto, "
+            "or gpu: software to use it on purpose",
+        ),
+    ],
+)
+def test_a_gpu_that_was_asked_for_and_is_missing_is_refused(
+    gpu: str, machine: Facts, line: str
+) -> None:
+    assert problems({"ollama": service(gpu=gpu)}, machine, []) == [line]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "more"),
+    [
+        ("cuda", {"nvidia_card": True, "nvidia_tool": True}),
+        ("vulkan", {"render_nodes": (CARD,)}),
+        ("auto", {}),
+        ("software", {}),
+    ],
+)
+def test_a_gpu_that_is_there_or_not_needed_is_no_obstacle(gpu: str, more: dict[str, Any]) -> None:
+    assert problems({"ollama": service(gpu=gpu)}, facts(**more), []) == []
+
+
+def test_all_obstacles_are_said_at_once() -> None:
+    found = problems(
+        {"ollama": service(gpu="vulkan")},
+        facts(debian="not Debian", disk_free_bytes=0),
+        [Listener("tcp", "*", 443, "apache2.service")],
+    )
+    assert len(found) == 4
+    assert all("\n" not in line for line in found)
