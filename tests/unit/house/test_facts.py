@@ -158,7 +158,7 @@ def test_listeners_are_read_as_ss_shows_them(monkeypatch: pytest.MonkeyPatch) ->
     def ss(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, 0, shown[argv[1]], "")
 
-    monkeypatch.setattr(facts.subprocess, "run", ss)
+    monkeypatch.setattr(subprocess, "run", ss)
     monkeypatch.setattr(facts, "_unit_of", lambda pid: f"unit-of-{pid}.service")
     assert facts.listeners() == [
         Listener("tcp", "0.0.0.0", 443, "unit-of-7.service"),

@@ -1,0 +1,107 @@
+"""A small Incus for tests: instances, volumes and images in dictionaries, pylxd's calls around."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from pylxd.exceptions import LXDAPIException, NotFound
+
+from hearth.house.instances import RUNNING_CODE
+
+STOPPED_CODE = 102
+
+
+def api_error(text: str, kind: type[LXDAPIException] = LXDAPIException) -> LXDAPIException:
+    """What pylxd raises when Incus refuses."""
+    return kind(SimpleNamespace(status_code=400, json=lambda: {"error": text}))
+
+
+class FakeInstance:
+    """One instance that remembers what was done with it."""
+
+    def __init__(self, incus: FakeIncus, given: dict[str, Any]) -> None:
+        """Take what the API is given; Incus adds keys of its own."""
+        self._incus = incus
+        self.name = given["name"]
+        self.config = {"volatile.uuid": "1", "image.os": "debian", **given["config"]}
+        self.devices = given["devices"]
+        self.status_code = STOPPED_CODE
+
+    def execute(self, command: list[str]) -> Any:
+        """Answer as a system that came up."""
+        return SimpleNamespace(stdout=f"{self._incus.system_state}\n", command=command)
+
+    def start(self, wait: bool) -> None:
+        """Run."""
+        assert wait
+        self._incus.did.append(f"start {self.name}")
+        self.status_code = RUNNING_CODE
+
+    def stop(self, force: bool, wait: bool) -> None:
+        """Stop; one that is stopped is refused, as by Incus."""
+        assert force
+        assert wait
+        if self.status_code != RUNNING_CODE:
+            raise api_error("The instance is already stopped")
+        self.status_code = STOPPED_CODE
+
+    def delete(self, wait: bool) -> None:
+        """Be gone."""
+        assert wait
+        self._incus.did.append(f"delete {self.name}")
+        del self._incus.made[self.name]
+
+    def save(self, wait: bool) -> None:
+        """Take the new config and devices."""
+        assert wait
+        if self._incus.refusal:
+            raise api_error(self._incus.refusal)
+        self._incus.did.append(f"save {self.name}")
+
+
+class FakeIncus:
+    """pylxd's Client as far as Hearth uses it."""
+
+    def __init__(self) -> None:
+        """A server without anything."""
+        self.made: dict[str, FakeInstance] = {}
+        self.pools: dict[str, dict[str, Any]] = {}
+        self.did: list[str] = []
+        self.refusal = ""
+        self.system_state = "running"
+        self.instances = SimpleNamespace(get=self._get, create=self._create)
+        self.storage_pools = SimpleNamespace(
+            exists=self.pools.__contains__, create=self._create_pool, get=self._pool
+        )
+
+    def _get(self, name: str) -> FakeInstance:
+        if name not in self.made:
+            raise api_error("Instance not found", NotFound)
+        return self.made[name]
+
+    def _create(self, given: dict[str, Any], wait: bool) -> FakeInstance:
+        assert wait
+        if self.refusal:
+            raise api_error(self.refusal)
+        self.did.append(f"create {given['name']}")
+        self.made[given["name"]] = FakeInstance(self, given)
+        return self.made[given["name"]]
+
+    def _create_pool(self, given: dict[str, Any]) -> None:
+        self.did.append(f"create pool {given['name']}")
+        self.pools[given["name"]] = {}
+
+    def _pool(self, name: str) -> Any:
+        if name not in self.pools:
+            raise api_error("Storage pool not found", NotFound)
+        volumes = self.pools[name]
+
+        def create(given: dict[str, Any], wait: bool) -> None:
+            assert wait
+            self.did.append(f"create volume {given['name']}")
+            volumes[given["name"]] = SimpleNamespace(name=given["name"], type=given["type"])
+
+        return SimpleNamespace(
+            volumes=SimpleNamespace(all=lambda: list(volumes.values()), create=create)
+        )

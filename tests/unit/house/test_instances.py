@@ -1,0 +1,222 @@
+"""Instances become what their records say, keep their data, and are nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pylxd import Client
+
+from hearth.house import instances
+from hearth.house.images import Recipe
+from hearth.house.instances import IMAGE_KEY, OWNER_KEY, Instance, InstanceError, describe
+from tests.unit.house.fake_incus import FakeIncus
+from tests.unit.house.samples import CARD, facts, service
+
+RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
+VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "files", "from": None}
+
+
+@pytest.fixture
+def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIncus:
+    monkeypatch.setattr(instances, "PROGRAMS", str(tmp_path / "programs"))
+    monkeypatch.setattr(instances, "READY_LIMIT_S", 0)
+    fake = FakeIncus()
+    instances.ensure_pool(cast(Client, fake), write=True)
+    fake.did.clear()
+    return fake
+
+
+def wanted(accelerator: str = "none", **more: Any) -> Instance:
+    machine = facts(render_nodes=(CARD,))
+    return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)
+
+
+def ensure(incus: FakeIncus, item: Instance, write: bool = True) -> list[str]:
+    return instances.ensure(cast(Client, incus), item, write)
+
+
+def test_a_record_becomes_config_and_devices() -> None:
+    item = wanted(limits={"memory": "60%", "cpus": 2, "tasks": 512})
+    assert item.name == "open-webui"
+    assert item.config == {
+        OWNER_KEY: "1",
+        IMAGE_KEY: RECIPE.alias,
+        "boot.autostart": "true",
+        "boot.autostart.priority": "97",
+        "security.idmap.isolated": "true",
+        "limits.memory": "60%",
+        "limits.cpu": "2",
+        "limits.processes": "512",
+    }
+    assert item.devices["eth0"] == {
+        "type": "nic",
+        "nictype": "routed",
+        "ipv4.address": "10.140.30.14",
+        "host_name": "to-open-webui",
+    }
+    assert item.devices["data0"] == {
+        "type": "disk",
+        "path": "/var/lib/open-webui",
+        "source": "open-webui-data",
+        "pool": "hearth",
+    }
+    assert item.volumes == ("open-webui-data",)
+    assert item.devices["programs"]["readonly"] == "true"
+
+
+def test_a_folder_of_the_machine_is_mounted_and_is_no_volume() -> None:
+    folder = {**VOLUME, "from": "/srv/models"}
+    item = describe(service(volumes=[folder]), RECIPE, facts(), "none")
+    assert item.volumes == ()
+    assert item.devices["data0"] == {
+        "type": "disk",
+        "path": "/var/lib/open-webui",
+        "source": "/srv/models",
+        "shift": "true",
+    }
+
+
+def test_an_instance_is_not_privileged_and_nests_nothing() -> None:
+    for accelerator in ("none", "cuda", "vulkan", "software"):
+        config = wanted(accelerator).config
+        assert not [key for key in config if key in ("security.privileged", "security.nesting")]
+
+
+@pytest.mark.parametrize("accelerator", ["none", "software"])
+def test_without_a_card_no_device_is_passed(accelerator: str) -> None:
+    item = wanted(accelerator)
+    assert set(item.devices) == {"root", "eth0", "programs", "data0"}
+    assert "nvidia.runtime" not in item.config
+
+
+def test_vulkan_passes_the_render_node_and_waits_for_no_card() -> None:
+    assert wanted("vulkan").devices["render0"] == {
+        "type": "unix-char",
+        "source": "/dev/dri/renderD128",
+        "required": "false",
+        "gid": "900",
+        "mode": "0660",
+    }
+
+
+def test_cuda_passes_the_card_and_its_libraries() -> None:
+    item = wanted("cuda")
+    assert item.devices["gpu"] == {"type": "gpu", "gputype": "physical"}
+    assert item.config["nvidia.runtime"] == "true"
+
+
+def test_the_first_run_makes_everything_and_the_second_nothing(incus: FakeIncus) -> None:
+    assert ensure(incus, wanted()) == [
+        "volume open-webui-data",
+        f"create open-webui from {RECIPE.alias}",
+        "start open-webui",
+    ]
+    assert incus.did == ["create volume open-webui-data", "create open-webui", "start open-webui"]
+    incus.did.clear()
+    assert ensure(incus, wanted()) == []
+    assert incus.did == []
+
+
+def test_check_mode_says_the_same_and_does_nothing(incus: FakeIncus) -> None:
+    assert ensure(incus, wanted(), write=False) == [
+        "volume open-webui-data",
+        f"create open-webui from {RECIPE.alias}",
+    ]
+    ensure(incus, wanted())
+    incus.did.clear()
+    other = wanted(limits={"cpus": 4})
+    assert ensure(incus, other, write=False) == ["open-webui: limits.cpu"]
+    assert incus.did == []
+
+
+def test_another_recipe_makes_a_new_system_and_keeps_the_data(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    incus.did.clear()
+    newer = Recipe("debian/13", ("python3", "curl"), "10.140.30.1", "")
+    item = describe(service(volumes=[VOLUME]), newer, facts(), "none")
+    assert ensure(incus, item) == [f"rebuild open-webui from {newer.alias}", "start open-webui"]
+    assert incus.did == ["delete open-webui", "create open-webui", "start open-webui"]
+    assert list(incus.pools["hearth"]) == ["open-webui-data"]
+
+
+def test_changes_are_named_and_what_incus_added_stays(incus: FakeIncus) -> None:
+    ensure(incus, wanted(limits={"tasks": 99}))
+    incus.did.clear()
+    assert ensure(incus, wanted("vulkan", limits={"cpus": 4})) == [
+        "open-webui: limits.cpu",
+        "open-webui: limits.processes",
+        "open-webui: device render0",
+    ]
+    found = incus.made["open-webui"]
+    assert found.config["volatile.uuid"] == "1"
+    assert "limits.processes" not in found.config
+    assert incus.did == ["save open-webui"]
+
+
+def test_a_stopped_instance_is_started(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    incus.made["open-webui"].stop(force=True, wait=True)
+    assert ensure(incus, wanted()) == ["start open-webui"]
+
+
+def test_somebody_elses_instance_is_refused_and_left_alone(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    incus.made["open-webui"].config.pop(OWNER_KEY)
+    incus.did.clear()
+    with pytest.raises(InstanceError) as caught:
+        ensure(incus, wanted())
+    assert str(caught.value) == (
+        "Incus already has an instance open-webui that Hearth did not make; rename it "
+        "(incus rename open-webui NEW) or rename the service"
+    )
+    assert incus.did == []
+
+
+def test_what_incus_refuses_is_said_in_its_words(incus: FakeIncus) -> None:
+    incus.refusal = "Failed to detect requested GPU device"
+    with pytest.raises(InstanceError) as caught:
+        ensure(incus, wanted("cuda"))
+    assert str(caught.value) == (
+        "instance open-webui was not created: Failed to detect requested GPU device"
+    )
+    incus.refusal = ""
+    ensure(incus, wanted())
+    incus.refusal = "Invalid limit"
+    with pytest.raises(InstanceError) as caught:
+        ensure(incus, wanted(limits={"cpus": 4}))
+    assert str(caught.value) == "instance open-webui was not changed: Invalid limit"
+
+
+def test_an_instance_that_does_not_come_up_is_said(incus: FakeIncus) -> None:
+    incus.system_state = "starting"
+    with pytest.raises(InstanceError) as caught:
+        ensure(incus, wanted())
+    assert str(caught.value) == (
+        "instance open-webui did not come up in 0 s: "
+        "look with `incus console open-webui --show-log`"
+    )
+
+
+def test_removing_keeps_the_volume_and_takes_a_stopped_one(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    found = incus.made["open-webui"]
+    found.stop(force=True, wait=True)
+    instances.remove(found)
+    assert incus.made == {}
+    assert list(incus.pools["hearth"]) == ["open-webui-data"]
+    assert instances.find(cast(Client, incus), "open-webui") is None
+    assert not instances.is_running(cast(Client, incus), "open-webui")
+
+
+def test_the_pool_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(instances, "PROGRAMS", str(tmp_path / "programs"))
+    fake = FakeIncus()
+    client = cast(Client, fake)
+    assert instances.ensure_pool(client, write=False) == ["storage pool hearth"]
+    assert not (tmp_path / "programs").exists()
+    assert instances.ensure_volumes(client, wanted(), write=False) == ["volume open-webui-data"]
+    assert instances.ensure_pool(client, write=True) == ["storage pool hearth"]
+    assert instances.ensure_pool(client, write=True) == []
+    assert fake.did == ["create pool hearth"]
