@@ -40,9 +40,10 @@ from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleFileNotFound
 from ansible.plugins.connection import ConnectionBase
-from hearth.instance_exec import ExecError, execute
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException, NotFound
+
+from hearth.instance_exec import ExecError, execute
 
 
 class Connection(ConnectionBase):

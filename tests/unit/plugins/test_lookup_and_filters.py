@@ -1,0 +1,82 @@
+"""Secrets are read once however many are asked for; filters turn our errors into Ansible's."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError, AnsibleFilterError
+
+from hearth.secrets import SecretsError
+from tests.unit.plugins.by_path import plugin
+
+
+class FakeVault:
+    """A vault that counts how often it is decrypted."""
+
+    def __init__(self, held: dict[str, str] | SecretsError) -> None:
+        self.held, self.reads = held, 0
+
+    def values(self) -> dict[str, str]:
+        self.reads += 1
+        if isinstance(self.held, SecretsError):
+            raise self.held
+        return self.held
+
+
+def lookup(monkeypatch: pytest.MonkeyPatch, vault: FakeVault) -> Any:
+    module = plugin("lookup", "house_secret")
+    monkeypatch.setattr(module, "current", lambda: SimpleNamespace(vault=vault))
+    made = module.LookupModule()
+    made.set_options = lambda **_: None
+    return made
+
+
+def test_secrets_come_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    vault = FakeVault({"a": "1", "b": "2", "c": "3"})
+    assert lookup(monkeypatch, vault).run(["c", "a"]) == ["3", "1"]
+    assert vault.reads == 1
+
+
+def test_a_secret_that_is_not_set_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AnsibleError) as caught:
+        lookup(monkeypatch, FakeVault({"a": "hunter2"})).run(["a", "openrouter_api_key"])
+    text = "secret openrouter_api_key is not set: `hearth secret set openrouter_api_key`"
+    assert text in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_vault_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AnsibleError) as caught:
+        lookup(monkeypatch, FakeVault(SecretsError("the vault: wrong password"))).run(["a"])
+    assert "the vault: wrong password" in str(caught.value)
+
+
+@pytest.fixture
+def filters() -> ModuleType:
+    return plugin("filter", "hearth")
+
+
+def test_every_filter_can_be_called(filters: ModuleType) -> None:
+    offered = filters.FilterModule().filters()
+    assert {"systemd_unit", "health_at", "litellm_config", "consumer_secrets"} <= set(offered)
+    assert all(callable(function) for function in offered.values())
+
+
+def test_wrong_start_data_are_ansibles_error(filters: ModuleType) -> None:
+    with pytest.raises(AnsibleFilterError) as caught:
+        filters.systemd_unit({"command": [], "user": "x", "summary": "x"}, "kokoro")
+    assert "kokoro: command must begin with the full path of a program" in str(caught.value)
+
+
+def test_without_start_data_there_is_no_unit(filters: ModuleType) -> None:
+    assert filters.systemd_unit({}, "systemd-sysctl") == ""
+
+
+def test_health_is_asked_at_the_services_address_or_at_another(filters: ModuleType) -> None:
+    health = {"path": "/health", "contains": "ok", "within_s": 2, "ready_s": 20}
+    service = {"address": "10.140.30.12", "port": 4000, "health": health}
+    asked = {"contains": "ok", "within_s": 2, "ready_s": 20}
+    assert filters.health_at(service) == {"url": "http://10.140.30.12:4000/health", **asked}
+    assert filters.health_at(service, "127.0.0.1")["url"] == "http://127.0.0.1:4000/health"
