@@ -4,8 +4,10 @@
 a command in one thread that a closing socket can kill. Here each stream has a reader of its own.
 """
 
+import contextlib
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,8 @@ SOCKET = "/var/lib/incus/unix.socket"
 # Incus reads a message whole; this is well below what it takes.
 CHUNK_BYTES = 64 * 1024
 OPEN_LIMIT_S = 10
+# How Incus names input, output and errors of a command.
+STREAMS = ("0", "1", "2")
 
 
 class ExecError(RuntimeError):
@@ -62,35 +66,40 @@ def execute(
         }
     )
     operation = asked.json()["metadata"]
-    streams = {
-        name: unix_connect(
-            socket,
-            f"ws://incus/1.0/operations/{operation['id']}/websocket?secret={secret}",
-            open_timeout=OPEN_LIMIT_S,
-            max_size=None,
-            compression=None,
-            ping_interval=None,
-        )
-        for name, secret in operation["metadata"]["fds"].items()
-        if name in ("0", "1", "2")
-    }
     collected: dict[str, bytes] = {}
-    readers = [
-        threading.Thread(target=_collect, args=(streams[name], name, collected), daemon=True)
-        for name in ("1", "2")
-    ]
-    for reader in readers:
-        reader.start()
-    _send(streams["0"], stdin)
-    ended = client.api.operations[operation["id"]].wait.get().json()["metadata"]
-    for reader in readers:
-        reader.join()
-    for stream in streams.values():
-        stream.close()
+    with contextlib.ExitStack() as opened:
+        streams = {
+            name: opened.enter_context(_stream(socket, operation["id"], secret))
+            for name, secret in operation["metadata"]["fds"].items()
+            if name in STREAMS
+        }
+        readers = [
+            threading.Thread(target=_collect, args=(streams[name], name, collected), daemon=True)
+            for name in STREAMS[1:]
+        ]
+        for reader in readers:
+            reader.start()
+        _send(streams[STREAMS[0]], stdin)
+        ended = client.api.operations[operation["id"]].wait.get().json()["metadata"]
+        for reader in readers:
+            reader.join()
     code = (ended.get("metadata") or {}).get("return")
-    if code is None or len(collected) != len(readers):
-        raise ExecError(f"{instance}: {ended.get('err') or 'the output of a command broke off'}")
-    return Output(int(code), collected["1"], collected["2"])
+    if code is None:
+        raise ExecError(f"{instance}: {ended.get('err') or 'a command ended without an exit code'}")
+    if broken := [name for name in STREAMS[1:] if name not in collected]:
+        raise ExecError(f"{instance}: stream {broken[0]} of a command broke off")
+    return Output(int(code), *(collected[name] for name in STREAMS[1:]))
+
+
+def _stream(socket: str, operation: str, secret: str) -> AbstractContextManager[ClientConnection]:
+    return unix_connect(
+        socket,
+        f"ws://incus/1.0/operations/{operation}/websocket?secret={secret}",
+        open_timeout=OPEN_LIMIT_S,
+        max_size=None,
+        compression=None,
+        ping_interval=None,
+    )
 
 
 def _collect(stream: ClientConnection, name: str, into: dict[str, bytes]) -> None:

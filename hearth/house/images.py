@@ -30,7 +30,7 @@ BASE_PACKAGES = (
 )
 BUILD_LIMIT_S = 900
 # Raised when the recipe below changes in a way that its fields do not show.
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 
 
 class ImageError(RuntimeError):
@@ -111,7 +111,8 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
 
 
 def _command(recipe: Recipe, root: Path) -> list[str]:
-    # networkd stays out: a routed NIC gets its address and route from Incus itself.
+    # networkd stays out: a routed NIC gets its address and route from Incus itself. Debian's own
+    # Caddy stays out, too: the gate is a unit of ours.
     # Where the machine trusts a certificate of its own (an office's proxy), its instances do too.
     hooks = [
         # What the machine's apt was told is of use while the image is built and not after.
@@ -120,7 +121,7 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
         'mkdir -p "$1/opt/hearth"',
         "for unit in systemd-networkd.service systemd-networkd.socket systemd-resolved.service "
-        "apt-daily.timer apt-daily-upgrade.timer; do "
+        "apt-daily.timer apt-daily-upgrade.timer caddy.service; do "
         'ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
         "if ls /usr/local/share/ca-certificates/*.crt >/dev/null 2>&1; then "
         'cp /usr/local/share/ca-certificates/*.crt "$1/usr/local/share/ca-certificates/"; '
