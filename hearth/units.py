@@ -19,6 +19,7 @@ HARDENING: Mapping[str, str] = {
     "ProcSubset": "pid",
     "PrivateTmp": "yes",
     "PrivateDevices": "yes",
+    "PrivateMounts": "yes",
     "ProtectClock": "yes",
     "ProtectControlGroups": "yes",
     "ProtectHostname": "yes",
@@ -57,6 +58,7 @@ class Run:
     devices: Sequence[str] = ()
     groups: Sequence[str] = ()
     capabilities: Sequence[str] = ()
+    peers: Sequence[str] = ()  # addresses it exchanges packets with; none: the firewall decides
     exceptions: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict
     )  # rule: value, because
@@ -162,6 +164,8 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
     if run.devices:
         rules["PrivateDevices"] = "no"
         rules["DevicePolicy"] = "closed"
+    if run.peers:
+        rules |= {"IPAddressDeny": "any", "IPAddressAllow": " ".join(run.peers)}
     reasons: list[tuple[str, str]] = []
     for rule, exception in run.exceptions.items():
         if rule not in rules or set(exception) != {"value", "because"}:

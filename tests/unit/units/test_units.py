@@ -93,6 +93,12 @@ def test_devices_are_named_one_by_one_and_all_others_closed() -> None:
     assert {"PrivateDevices=no", "DevicePolicy=closed", "DeviceAllow=char-drm rw"} <= set(lines)
 
 
+def test_a_program_with_named_peers_reaches_nobody_else() -> None:
+    lines = systemd_unit("alone", minimal(peers=["localhost", "192.0.2.7"])).splitlines()
+    assert {"IPAddressDeny=any", "IPAddressAllow=localhost 192.0.2.7"} <= set(lines)
+    assert not any(line.startswith("IPAddress") for line in systemd_unit("x", minimal()).split())
+
+
 def test_a_capability_is_in_both_sets_or_the_program_would_not_have_it() -> None:
     lines = systemd_unit("port", minimal(capabilities=["CAP_NET_BIND_SERVICE"])).splitlines()
     assert "CapabilityBoundingSet=CAP_NET_BIND_SERVICE" in lines
