@@ -30,6 +30,7 @@ options:
 
 import grp
 import hashlib
+import http.client
 import json
 import os
 import pwd
@@ -50,6 +51,7 @@ CREDENTIALS = Path("/etc/hearth/credentials")
 UNITS = Path("/etc/systemd/system")
 USERS = Path("/etc/sysusers.d")
 COMMAND_LIMIT_S = 120
+ANSWER_BYTES = 65536
 
 
 class Trouble(Exception):
@@ -240,12 +242,22 @@ def healthy(health: dict[str, Any]) -> str:
         # The address comes from the catalogue, and a proxy of the machine has no part in it.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(health["url"], timeout=health["within_s"]) as answer:
-            text = answer.read(65536).decode(errors="replace")
+            text = read_within(answer, health["within_s"]).decode(errors="replace")
     except urllib.error.HTTPError as error:
         return f"HTTP {error.code}"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return str(getattr(error, "reason", error))
     return "" if health["contains"] in text else f"an answer without {health['contains']!r}"
+
+
+def read_within(answer: Any, within_s: float) -> bytes:
+    """Read the begin of an answer; a timeout bounds each read alone, and a drip would never end."""
+    end, text = time.monotonic() + within_s, b""
+    while (piece := answer.read1(8192)) and len(text) < ANSWER_BYTES:
+        text += piece
+        if time.monotonic() > end:
+            raise OSError(f"no whole answer in {within_s:g} s")
+    return text
 
 
 def answered(name: str, server: str) -> str:

@@ -1,0 +1,150 @@
+"""Healthy is what answers as the record says, in its time; a port that is open proves nothing."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins.by_path import plugin
+
+KNOWN = b"\x04home\x03lan\0"
+
+
+class Answers(BaseHTTPRequestHandler):
+    """One path per kind of answer."""
+
+    def do_GET(self) -> None:
+        if self.path == "/garbage":
+            self.wfile.write(b"SSH-2.0-OpenSSH_10.0\r\n")
+            return
+        code = 503 if self.path == "/loading" else 200
+        self.send_response(code)
+        self.end_headers()
+        if self.path == "/drip":
+            self._drip()
+        elif code == 200:
+            self.wfile.write(b'{"status": "healthy"}')
+
+    def _drip(self) -> None:
+        try:
+            for _ in range(100):
+                self.wfile.write(b".")
+                self.wfile.flush()
+                time.sleep(0.05)
+        except OSError:
+            return
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    made.daemon_threads = True
+    thread = threading.Thread(target=made.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{made.server_port}"
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def module() -> ModuleType:
+    return plugin("modules", "service_converge")
+
+
+def asked(url: str, contains: str = '"healthy"') -> dict[str, Any]:
+    return {"url": url, "contains": contains, "within_s": 0.3, "ready_s": 1}
+
+
+def test_the_expected_content_is_healthy(module: ModuleType, server: str) -> None:
+    assert module.healthy(asked(f"{server}/health")) == ""
+
+
+def test_another_content_is_not(module: ModuleType, server: str) -> None:
+    seen = module.healthy(asked(f"{server}/health", '"ready"'))
+    assert seen == "an answer without '\"ready\"'"
+
+
+def test_an_error_is_not(module: ModuleType, server: str) -> None:
+    assert module.healthy(asked(f"{server}/loading")) == "HTTP 503"
+
+
+def test_another_protocol_is_not(module: ModuleType, server: str) -> None:
+    assert "SSH-2.0" in module.healthy(asked(f"{server}/garbage"))
+
+
+def test_an_answer_that_drips_for_ever_is_not(module: ModuleType, server: str) -> None:
+    began = time.monotonic()
+    assert module.healthy(asked(f"{server}/drip")) == "no whole answer in 0.3 s"
+    assert time.monotonic() - began < 3
+
+
+def test_nobody_there_is_not(module: ModuleType) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
+
+
+def test_a_proxy_of_the_machine_has_no_part_in_it(
+    module: ModuleType, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert module.healthy(asked(f"{server}/health")) == ""
+
+
+@pytest.mark.parametrize(("command", "seen"), [("/bin/true", ""), ("/bin/false", "exit code 1")])
+def test_a_command_says_it_by_its_exit_code(module: ModuleType, command: str, seen: str) -> None:
+    assert module.healthy({"command": [command], "ready_s": 1}) == seen
+
+
+@contextmanager
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A resolver that knows one name; the module's port 53 leads to it."""
+    wire = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    wire.bind(("127.0.0.1", 0))
+    address = wire.getsockname()
+
+    def answer() -> None:
+        question, caller = wire.recvfrom(512)
+        found = KNOWN in question
+        head = question[:2] + b"\x81\x80\0\1\0" + (b"\1" if found else b"\0") + b"\0\0\0\0"
+        wire.sendto(head + question[12:], caller)
+
+    real = socket.socket.sendto
+    monkeypatch.setattr(
+        socket,
+        "socket",
+        type(
+            "Led",
+            (socket.socket,),
+            {"sendto": lambda self, data, to: real(self, data, address if to[1] == 53 else to)},
+        ),
+    )
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    yield
+    thread.join(5)
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"), [("home.lan", ""), ("hume.lan", "no address for hume.lan")]
+)
+def test_a_resolver_is_healthy_when_it_knows_the_houses_name(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, name: str, seen: str
+) -> None:
+    with resolver(monkeypatch):
+        health = {"dns_name": name, "dns_server": "127.0.0.1", "ready_s": 1}
+        assert module.healthy(health) == seen
