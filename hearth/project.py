@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hearth.catalogue import Catalogue, House, derive, load
+from hearth.house.facts import graphics
+from hearth.house.preflight import lacks_gpu
 from hearth.secrets import Vault
 
 # What a house keeps on its machine, for people and for the pages.
@@ -45,9 +47,14 @@ class Project:
         return load(self.inventory)
 
     def house(self) -> House:
-        """Return everything that follows from the inventory and from which secrets exist."""
-        names = frozenset(self.vault.names()) if (self.inventory / "secrets.yml").exists() else None
-        return derive(self.catalogue(), names or frozenset())
+        """Return everything that follows from the inventory, the secrets and this machine's GPU."""
+        catalogue, seen = self.catalogue(), graphics()
+        absent = {
+            name
+            for name, record in catalogue.services.items()
+            if record.enabled == "auto" and lacks_gpu(record.gpu, seen)
+        }
+        return derive(catalogue, self.vault.names(), frozenset(absent))
 
 
 @functools.lru_cache(maxsize=1)

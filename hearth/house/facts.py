@@ -30,6 +30,15 @@ class RenderNode:
 
 
 @dataclass(frozen=True, slots=True)
+class Graphics:
+    """What this machine can compute on besides its processor."""
+
+    render_nodes: tuple[RenderNode, ...]
+    nvidia_card: bool
+    nvidia_tool: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the machine is; addresses as text, sizes in bytes."""
 
@@ -39,6 +48,7 @@ class Facts:
     cpus: int
     memory_bytes: int
     disk_free_bytes: int
+    built: bool
     lan_interface: str
     lan_address: str
     upstream_dns: tuple[str, ...]
@@ -62,6 +72,7 @@ class Facts:
 def read_facts(root: Path = Path("/")) -> Facts:
     """Read the facts of this machine; `root` is another one's file system in tests."""
     interface, address = lan()
+    seen = graphics(root)
     return Facts(
         debian=debian_version(root),
         kernel=platform.release(),
@@ -69,13 +80,23 @@ def read_facts(root: Path = Path("/")) -> Facts:
         cpus=os.cpu_count() or 1,
         memory_bytes=memory_bytes(root),
         disk_free_bytes=shutil.disk_usage(root / "var").free,
+        built=(root / "var/lib/hearth/programs").is_dir(),
         lan_interface=interface,
         lan_address=address,
         upstream_dns=tuple(nameservers(root)),
+        render_nodes=seen.render_nodes,
+        nvidia_card=seen.nvidia_card,
+        nvidia_tool=seen.nvidia_tool,
+        python=".".join(platform.python_version_tuple()[:2]),
+    )
+
+
+def graphics(root: Path = Path("/")) -> Graphics:
+    """Look for cards, and for the tool that hands NVIDIA's into instances."""
+    return Graphics(
         render_nodes=tuple(render_nodes(root)),
         nvidia_card=(root / "dev/nvidia0").exists(),
         nvidia_tool=shutil.which("nvidia-container-cli") is not None,
-        python=".".join(platform.python_version_tuple()[:2]),
     )
 
 

@@ -3,23 +3,43 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hearth.house.facts import Facts, Listener
+from hearth.house.facts import Facts, Graphics, Listener
 
 # Hearth's own programs of an earlier run may hold the ports.
 OUR_UNITS = "hearth-"
 EVERYWHERE = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104  what is looked for, not what is bound
 NEEDED_DISK_BYTES = 6 * 1024**3
-ACCELERATORS = ("cuda", "vulkan")
-MEBIBYTE = 1024**2
 
 
-def choose_accelerator(wanted: str, facts: Facts) -> str:
+def choose_accelerator(wanted: str, seen: Graphics | Facts) -> str:
     """Turn the record's `gpu` into what this machine can do: cuda, vulkan, software or none."""
     if wanted != "auto":
         return wanted
-    if facts.nvidia_card and facts.nvidia_tool:
+    if seen.nvidia_card and seen.nvidia_tool:
         return "cuda"
-    return "vulkan" if facts.render_nodes else "none"
+    return "vulkan" if seen.render_nodes else "none"
+
+
+def lacks_gpu(wanted: str, seen: Graphics) -> bool:
+    """Whether a service that is on only with its GPU (`enabled: auto`) has to stay off here."""
+    missing = {
+        "cuda": not (seen.nvidia_card and seen.nvidia_tool),
+        "vulkan": not seen.render_nodes,
+        "auto": choose_accelerator("auto", seen) == "none",
+    }
+    return missing.get(wanted, False)
+
+
+def notes(services: Mapping[str, Mapping[str, Any]], facts: Facts) -> list[str]:
+    """What `auto` leaves unused, and why: no error, but nobody should have to guess it."""
+    if not facts.nvidia_card or facts.nvidia_tool:
+        return []
+    return [
+        f"{name}: there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
+        f"gpu: auto takes {choose_accelerator('auto', facts)}"
+        for name, service in services.items()
+        if service["gpu"] == "auto"
+    ]
 
 
 def problems(
@@ -35,7 +55,12 @@ def problems(
             "(a lab machine can be had anywhere: scripts/up --lab)"
         )
     found += _port_problems(listeners, facts.lan_address)
-    found += _size_problems(services, facts)
+    # Later on the same space may be full of models, and that is no obstacle.
+    if not facts.built and facts.disk_free_bytes < NEEDED_DISK_BYTES:
+        found.append(
+            f"/var has {facts.disk_free_bytes / 1024**3:.1f} GiB free; images and programs need "
+            f"{NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
+        )
     for name, service in services.items():
         found += _gpu_problems(name, str(service["gpu"]), facts)
     return found
@@ -51,30 +76,6 @@ def _port_problems(listeners: Sequence[Listener], lan_address: str) -> list[str]
         and item.address in EVERYWHERE | {lan_address}
         and not item.holder.startswith(OUR_UNITS)
     ]
-
-
-def _size_problems(services: Mapping[str, Mapping[str, Any]], facts: Facts) -> list[str]:
-    found = []
-    if facts.disk_free_bytes < NEEDED_DISK_BYTES:
-        found.append(
-            f"/var has {facts.disk_free_bytes / 1024**3:.1f} GiB free; images and programs need "
-            f"{NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
-        )
-    asked = {name: asked_memory_bytes(service, facts) for name, service in services.items()}
-    if sum(asked.values()) > facts.memory_bytes:
-        parts = ", ".join(f"{name} {value // MEBIBYTE} MiB" for name, value in asked.items())
-        found.append(
-            f"the services' memory limits ({parts}) are more than the machine's "
-            f"{facts.memory_bytes // MEBIBYTE} MiB: lower one in inventory/services.yml"
-        )
-    return found
-
-
-def asked_memory_bytes(service: Mapping[str, Any], facts: Facts) -> int:
-    """The memory limit of one service in bytes; a share is of this machine's memory."""
-    limits = service["limits"]
-    share = facts.memory_bytes * (limits["memory_percent"] or 0) // 100
-    return int(limits["memory_bytes"] or share)
 
 
 def _gpu_problems(name: str, wanted: str, facts: Facts) -> list[str]:

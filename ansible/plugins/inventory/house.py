@@ -23,8 +23,8 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from hearth.catalogue import CatalogueError, derive, load
-from hearth.project import current
+from hearth.catalogue import CatalogueError
+from hearth.project import Project
 from hearth.secrets import SecretsError
 
 
@@ -43,8 +43,7 @@ class InventoryModule(BaseInventoryPlugin):
         """Read the catalogue and add its hosts."""
         super().parse(inventory, loader, path, cache)
         try:
-            catalogue = load(Path(path).parent)
-            house = derive(catalogue, frozenset(current().vault.names())).as_vars()
+            house = Project(Path(path).resolve().parent.parent).house().as_vars()
         except (CatalogueError, SecretsError) as error:
             raise AnsibleParserError(str(error)) from error
         self._add(house)

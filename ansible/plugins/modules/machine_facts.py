@@ -16,8 +16,10 @@ options:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from hearth.catalogue import memory_shortage
 from hearth.house.facts import FactsError, listeners, read_facts, with_record
-from hearth.house.preflight import choose_accelerator, problems
+from hearth.house.preflight import choose_accelerator, notes, problems
+from hearth.project import current
 
 
 def main() -> None:
@@ -35,6 +37,10 @@ def main() -> None:
     except FactsError as error:
         module.fail_json(msg=str(error))
     found = problems(services, facts, listeners())
+    shortage = memory_shortage(current().house().services.values(), facts.memory_bytes)
+    found += [shortage] if shortage else []
+    for note in notes(services, facts):
+        module.warn(note)
     if found:
         module.fail_json(msg="\n".join(found))
     chosen = {name: choose_accelerator(item["gpu"], facts) for name, item in services.items()}

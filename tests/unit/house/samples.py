@@ -15,6 +15,7 @@ def facts(**more: Any) -> Facts:
         "cpu": "A processor",
         "cpus": 8,
         "memory_bytes": 16 * GIB,
+        "built": False,
         "disk_free_bytes": 100 * GIB,
         "lan_interface": "lan0",
         "lan_address": "192.0.2.10",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.house.facts import Facts, Listener
-from hearth.house.preflight import asked_memory_bytes, choose_accelerator, problems
+from hearth.house.facts import Facts, Graphics, Listener
+from hearth.house.preflight import choose_accelerator, lacks_gpu, notes, problems
 from tests.unit.house.samples import CARD, GIB, facts, service
 
 
@@ -74,18 +74,32 @@ def test_a_full_disk_is_refused() -> None:
     ]
 
 
-def test_more_memory_than_there_is_is_refused() -> None:
-    asked = {
-        "ollama": service(limits={"memory_percent": 75}),
-        "open_webui": service(limits={"memory_bytes": 5 * GIB}),
-    }
-    assert asked_memory_bytes(asked["ollama"], facts()) == 12 * GIB
-    assert problems(asked, facts(), []) == [
-        "the services' memory limits (ollama 12288 MiB, open_webui 5120 MiB) are more than the "
-        "machine's 16384 MiB: lower one in inventory/services.yml"
+def test_a_disk_full_of_models_is_no_obstacle_later() -> None:
+    assert problems({}, facts(disk_free_bytes=2 * GIB, built=True), []) == []
+
+
+def test_a_card_that_cannot_be_used_is_said() -> None:
+    services = {"ollama": service(gpu="auto"), "kokoro": service(gpu="none")}
+    assert notes(services, facts(nvidia_card=True, render_nodes=(CARD,))) == [
+        "ollama: there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
+        "gpu: auto takes vulkan"
     ]
-    asked["open_webui"] = service(limits={"memory_bytes": 4 * GIB})
-    assert problems(asked, facts(), []) == []
+    assert notes(services, facts()) == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "seen", "absent"),
+    [
+        ("auto", Graphics((), False, False), True),
+        ("auto", Graphics((CARD,), False, False), False),
+        ("vulkan", Graphics((), True, True), True),
+        ("cuda", Graphics((CARD,), True, False), True),
+        ("cuda", Graphics((), True, True), False),
+        ("none", Graphics((), False, False), False),
+    ],
+)
+def test_a_service_that_waits_for_its_gpu_stays_off(gpu: str, seen: Graphics, absent: bool) -> None:
+    assert lacks_gpu(gpu, seen) is absent
 
 
 @pytest.mark.parametrize(
