@@ -13,6 +13,8 @@ from typing import Any
 
 # Kernel drivers that draw in software: a node of theirs is no accelerator.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
+# NVIDIA's own driver brings its own Vulkan, which is not in an instance; CUDA is its way in.
+NOT_MESA_DRIVERS = frozenset({"nvidia"})
 LOOPBACK = re.compile(r"127\.|::1$")
 
 
@@ -185,11 +187,11 @@ def nameservers(root: Path) -> Iterable[str]:
 
 
 def render_nodes(root: Path) -> Iterable[RenderNode]:
-    """Every render node that belongs to real graphics hardware, in order."""
+    """Every render node that Mesa's Vulkan can compute on, in order."""
     for link in sorted((root / "sys/class/drm").glob("renderD*")):
         driver = (link / "device/driver").resolve().name
         node = root / "dev/dri" / link.name
-        if node.exists() and driver not in SOFTWARE_DRIVERS:
+        if node.exists() and driver not in SOFTWARE_DRIVERS | NOT_MESA_DRIVERS:
             yield RenderNode(f"/dev/dri/{link.name}", driver, node.stat().st_gid)
 
 

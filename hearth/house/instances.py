@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from typing import Any
 from pylxd import Client
 from pylxd.exceptions import LXDAPIException, NotFound
 
+from hearth import instance_exec
 from hearth.house.facts import Facts
 from hearth.house.images import Recipe
+from hearth.instance_exec import ExecError, Output
 
 POOL = "hearth"
 PROGRAMS = "/var/lib/hearth/programs"
@@ -21,6 +23,17 @@ OWNER_KEY = "user.hearth"
 IMAGE_KEY = "user.hearth.image"
 RUNNING_CODE = 103
 READY_LIMIT_S = 60
+NESTING_KEY = "security.nesting"
+# What every unit of Hearth needs of systemd inside an instance: a secret, and a shut file system.
+PROBE = (
+    *("systemd-run", "--quiet", "--wait", "--pipe", "--property=LoadCredential=probe:/etc/hosts"),
+    *("--property=DynamicUser=yes", "--property=ProtectSystem=strict"),
+    *(
+        "/bin/sh",
+        "-c",
+        'test -r "$CREDENTIALS_DIRECTORY/probe" || { echo no credential >&2; exit 1; }',
+    ),
+)
 
 
 class InstanceError(RuntimeError):
@@ -178,8 +191,28 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
         done.append(f"start {wanted.name}")
         if write:
             found.start(wait=True)
-            wait_ready(found)
+            wait_ready(client, found)
+            done += _ensure_credentials(client, found)
     return done
+
+
+def _ensure_credentials(client: Client, found: Any) -> list[str]:
+    """Let systemd hand secrets to units inside, which some machines' AppArmor forbids at first."""
+    if _inside(client, found, PROBE).exit_code == 0:
+        return []
+    # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
+    found.config = {**found.config, NESTING_KEY: "true"}
+    found.save(wait=True)
+    found.restart(wait=True)
+    wait_ready(client, found)
+    probed = _inside(client, found, PROBE)
+    if probed.exit_code:
+        words = probed.stderr.decode(errors="replace").strip().splitlines() or ["nothing said"]
+        raise InstanceError(
+            f"instance {found.name} cannot give a hardened unit its secrets ({words[-1]}); look "
+            "for AppArmor's refusal in `journalctl -k`"
+        )
+    return [f"{found.name}: {NESTING_KEY}, since this machine's AppArmor forbids credentials"]
 
 
 def _create(client: Client, wanted: Instance) -> Any:
@@ -200,11 +233,11 @@ def _create(client: Client, wanted: Instance) -> Any:
 
 
 def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
-    # Incus adds keys of its own (`volatile.*`, `image.*`); all others are the catalogue's.
+    # Incus adds keys of its own, and the machine may need nesting; all others are the catalogue's.
     kept = {
         key: value
         for key, value in found.config.items()
-        if key.startswith(("volatile.", "image.")) and key not in wanted.config
+        if key.startswith(("volatile.", "image.", NESTING_KEY)) and key not in wanted.config
     }
     config = {**kept, **wanted.config}
     devices = {key: dict(value) for key, value in wanted.devices.items()}
@@ -234,13 +267,13 @@ def remove(found: Any) -> None:
     found.delete(wait=True)
 
 
-def wait_ready(found: Any) -> None:
+def wait_ready(client: Client, found: Any) -> None:
     """Return when the instance's systemd has come up (or says that something in it failed)."""
     end = time.monotonic() + READY_LIMIT_S
     while True:
-        with contextlib.suppress(LXDAPIException):
-            state = found.execute(["systemctl", "is-system-running"]).stdout.strip()
-            if state in ("running", "degraded"):
+        with contextlib.suppress(LXDAPIException, ExecError, OSError):
+            state = _inside(client, found, ["systemctl", "is-system-running"]).stdout.strip()
+            if state in (b"running", b"degraded"):
                 return
         if time.monotonic() > end:
             raise InstanceError(
@@ -248,3 +281,7 @@ def wait_ready(found: Any) -> None:
                 f"look with `incus console {found.name} --show-log`"
             )
         time.sleep(0.2)
+
+
+def _inside(client: Client, found: Any, argv: Sequence[str]) -> Output:
+    return instance_exec.execute(client, found.name, argv)

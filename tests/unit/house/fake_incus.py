@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from pylxd.exceptions import LXDAPIException, NotFound
 
-from hearth.house.instances import RUNNING_CODE
+from hearth.house.instances import NESTING_KEY, RUNNING_CODE
+from hearth.instance_exec import Output
 
 STOPPED_CODE = 102
 
@@ -28,9 +30,18 @@ class FakeInstance:
         self.devices = given["devices"]
         self.status_code = STOPPED_CODE
 
-    def execute(self, command: list[str]) -> Any:
-        """Answer as a system that came up."""
-        return SimpleNamespace(stdout=f"{self._incus.system_state}\n", command=command)
+    def execute(self, command: Sequence[str]) -> Output:
+        """Answer as a system that came up, and whose AppArmor may forbid credentials."""
+        if command[0] == "systemctl":
+            return Output(0, f"{self._incus.system_state}\n".encode(), b"")
+        forbids = self._incus.forbids_credentials
+        allowed = forbids == "never" or (forbids == "flat" and NESTING_KEY in self.config)
+        return Output(0, b"", b"") if allowed else Output(1, b"", b"no credential\n")
+
+    def restart(self, wait: bool) -> None:
+        """Stop and run."""
+        assert wait
+        self._incus.did.append(f"restart {self.name}")
 
     def start(self, wait: bool) -> None:
         """Run."""
@@ -70,6 +81,7 @@ class FakeIncus:
         self.did: list[str] = []
         self.refusal = ""
         self.system_state = "running"
+        self.forbids_credentials = "never"
         self.instances = SimpleNamespace(get=self._get, create=self._create)
         self.storage_pools = SimpleNamespace(
             exists=self.pools.__contains__, create=self._create_pool, get=self._pool
@@ -105,3 +117,8 @@ class FakeIncus:
         return SimpleNamespace(
             volumes=SimpleNamespace(all=lambda: list(volumes.values()), create=create)
         )
+
+
+def execute(client: FakeIncus, name: str, argv: Sequence[str]) -> Output:
+    """What stands in for `instance_exec.execute`."""
+    return client.made[name].execute(argv)

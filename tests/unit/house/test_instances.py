@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 from pylxd import Client
 
+from hearth import instance_exec
 from hearth.house import instances
 from hearth.house.images import Recipe
 from hearth.house.instances import IMAGE_KEY, OWNER_KEY, Instance, InstanceError, describe
-from tests.unit.house.fake_incus import FakeIncus
+from tests.unit.house.fake_incus import FakeIncus, execute
 from tests.unit.house.samples import CARD, facts, service
 
 RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
@@ -22,6 +23,7 @@ VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "fil
 def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIncus:
     monkeypatch.setattr(instances, "PROGRAMS", str(tmp_path / "programs"))
     monkeypatch.setattr(instances, "READY_LIMIT_S", 0)
+    monkeypatch.setattr(instance_exec, "execute", execute)
     fake = FakeIncus()
     instances.ensure_pool(cast(Client, fake), write=True)
     fake.did.clear()
@@ -196,6 +198,25 @@ def test_an_instance_that_does_not_come_up_is_said(incus: FakeIncus) -> None:
     assert str(caught.value) == (
         "instance open-webui did not come up in 0 s: "
         "look with `incus console open-webui --show-log`"
+    )
+
+
+def test_a_machine_whose_apparmor_forbids_credentials_gets_nesting_once(incus: FakeIncus) -> None:
+    incus.forbids_credentials = "flat"
+    assert ensure(incus, wanted())[-1] == (
+        "open-webui: security.nesting, since this machine's AppArmor forbids credentials"
+    )
+    assert ensure(incus, wanted()) == []
+    assert incus.made["open-webui"].config["security.nesting"] == "true"
+
+
+def test_a_machine_that_forbids_them_all_the_same_is_refused(incus: FakeIncus) -> None:
+    incus.forbids_credentials = "always"
+    with pytest.raises(InstanceError) as caught:
+        ensure(incus, wanted())
+    assert str(caught.value) == (
+        "instance open-webui cannot give a hardened unit its secrets (no credential); look for "
+        "AppArmor's refusal in `journalctl -k`"
     )
 
 
