@@ -36,12 +36,8 @@ def serve(project: Project, machine: lab.Machine) -> None:
         _spawn(machine)
 
 
-def stop(machine: lab.Machine) -> None:
-    """End the far side of a machine."""
-    process.end(_record(machine))
-
-
 def _record(machine: lab.Machine) -> Path:
+    # What is recorded here ends with the machine.
     return machine.folder / "run" / "farside"
 
 

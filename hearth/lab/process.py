@@ -132,6 +132,12 @@ def end(record: Path, *, gently: signal.Signals = signal.SIGTERM, within_s: floa
     forget(record)
 
 
+def end_all(folder: Path) -> None:
+    """End every process that is recorded in a folder, and forget them."""
+    for path in sorted(folder.glob("*.argv")):
+        end(path.with_suffix(""))
+
+
 def wait_gone(identity: Identity, within_s: float) -> bool:
     """Wait until the process has ended; False when it still runs after `within_s`."""
     deadline = time.monotonic() + within_s

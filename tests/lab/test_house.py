@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from hearth import lab
-from hearth.cli import farside
 
 pytestmark = pytest.mark.lab
 
@@ -67,10 +66,9 @@ def run() -> Iterator[Run]:
 
 
 def _remove() -> None:
-    """Remove the machine, whole or half, with its far side; the package caches stay."""
+    """Remove the machine, whole or half; the package caches stay."""
     for machine in lab.load_all():
         if machine.name == NAME:
-            farside.stop(machine)
             lab.destroy(NAME, keep_packages=True, keep_cache=True)
 
 

@@ -55,6 +55,15 @@ def test_what_was_begun_is_known_and_ended(record: Path, tmp_path: Path) -> None
     assert not Path(f"/proc/{identity.pid}").exists()
 
 
+def test_all_that_was_begun_for_a_machine_ends_together(tmp_path: Path) -> None:
+    begun = [
+        process.spawn(tmp_path / "run" / name, SLEEP, log=tmp_path / "log") for name in ("a", "b.c")
+    ]
+    process.end_all(tmp_path / "run")
+    assert not any(process.alive(identity) for identity in begun)
+    assert not list((tmp_path / "run").iterdir())
+
+
 def test_a_program_that_ends_at_once_is_said(record: Path, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="false did not start; see"):
         process.spawn(record, ["false"], log=tmp_path / "log")
