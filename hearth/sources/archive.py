@@ -13,6 +13,7 @@ from typing import IO
 
 from hearth.sources.errors import SourceError
 from hearth.sources.programs import Installed, install
+from hearth.sources.untar import untar
 
 TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.xz": "xz", ".tar.bz2": "bz2"}
 ZSTD = (".tar.zst", ".tzst")
@@ -56,25 +57,19 @@ def sha256_of(path: Path) -> str:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a known kind of archive into the empty `folder`; modes, but no owners, are kept."""
+    """Unpack a known kind of archive into the empty `folder`; what may run still may, owners go."""
     kind = archive.name.lower()
     if kind.endswith(".zip"):
         _unzip(archive, folder)
     elif kind.endswith(ZSTD):
         with _zstd(archive) as stream:
-            _untar(stream, "", folder)
+            untar(stream, "", folder)
     elif suffix := next((end for end in TARS if kind.endswith(end)), None):
         with archive.open("rb") as stream:
-            _untar(stream, TARS[suffix], folder)
+            untar(stream, TARS[suffix], folder)
     else:
         known = ", ".join([*TARS, *ZSTD, ".zip"])
         raise SourceError(f"{archive}: not a known kind of archive: it must be one of {known}")
-
-
-def _untar(stream: IO[bytes], packing: str, folder: Path) -> None:
-    # The data filter refuses devices and paths and links that lead out, drops owners and setuid.
-    with tarfile.open(fileobj=stream, mode=f"r|{packing}") as tar:  # type: ignore[call-overload]
-        tar.extractall(folder, filter="data")
 
 
 @contextlib.contextmanager

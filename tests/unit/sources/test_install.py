@@ -173,14 +173,39 @@ def test_a_moved_link_is_switched_back(tmp_path: Path) -> None:
 
 EVIL: dict[str, list[Entry]] = {
     "parent": [entry("../evil", b"x")],
+    "parent inside": [entry("a/../../evil", b"x")],
+    "absolute": [entry("/evil", b"x")],
+    "absolute folder": [entry("/tmp/hearth-evil", kind=tarfile.DIRTYPE)],
     "absolute link": [entry("a", kind=tarfile.SYMTYPE, linkname="/etc/passwd")],
     "link out": [entry("a", kind=tarfile.SYMTYPE, linkname="../..")],
     "through a link": [
         entry("a", kind=tarfile.SYMTYPE, linkname=".."),
         entry("a/evil", b"x"),
     ],
+    # Counted by words alone, `here/..` stays inside; followed, it leads out.
+    "link by way of a link": [
+        entry("here", kind=tarfile.SYMTYPE, linkname="."),
+        entry("out", kind=tarfile.SYMTYPE, linkname="here/.."),
+    ],
+    "link through a link inside": [
+        entry("d", kind=tarfile.DIRTYPE),
+        entry("a", kind=tarfile.SYMTYPE, linkname="d"),
+        entry("a/evil", b"x"),
+    ],
+    "link that is a hard link": [
+        entry("a", kind=tarfile.SYMTYPE, linkname="good"),
+        entry("b", kind=tarfile.LNKTYPE, linkname="a"),
+    ],
+    "folder that becomes a link": [
+        entry("a", kind=tarfile.DIRTYPE),
+        entry("a", kind=tarfile.SYMTYPE, linkname="good"),
+    ],
     "hard link out": [entry("a", kind=tarfile.LNKTYPE, linkname="../../secret")],
+    "absolute hard link": [entry("a", kind=tarfile.LNKTYPE, linkname="/etc/passwd")],
+    "hard link to nothing": [entry("a", kind=tarfile.LNKTYPE, linkname="nothing")],
     "device": [entry("null", kind=tarfile.CHRTYPE, devmajor=1, devminor=3)],
+    "block device": [entry("disk", kind=tarfile.BLKTYPE, devmajor=7, devminor=0)],
+    "unknown": [entry("what", kind=b"Z")],
     "fifo": [entry("fifo", kind=tarfile.FIFOTYPE)],
 }
 
@@ -192,7 +217,7 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path, case: str, kind: str)
     (tmp_path / "p" / "secret").write_text("mine")
     archive = tmp_path / f"evil.{kind}"
     digest = tar(archive, entry("good", b"x"), *EVIL[case])
-    with pytest.raises(SourceError, match="refused or damaged") as caught:
+    with pytest.raises(SourceError, match="is refused or damaged") as caught:
         install_archive(archive, tmp_path / "p", "tool", digest)
     assert "\n" not in str(caught.value)
     left = sorted(str(p.relative_to(tmp_path / "p")) for p in (tmp_path / "p").rglob("*"))
@@ -203,6 +228,24 @@ def test_setuid_does_not_survive(tmp_path: Path) -> None:
     digest = tar(tmp_path / "a.tar", entry("su", b"x", mode=0o6777))
     install_archive(tmp_path / "a.tar", tmp_path, "tool", digest)
     assert stat.S_IMODE((tmp_path / "tool/current/su").stat().st_mode) == 0o755
+
+
+def test_links_inside_and_names_that_come_twice_are_served(tmp_path: Path) -> None:
+    digest = tar(
+        tmp_path / "a.tar",
+        entry("./", kind=tarfile.DIRTYPE),
+        entry("./lib/tool-1.2", b"first", mode=0o755),
+        entry("lib/tool-1.2", b"second", mode=0o755),
+        entry("bin/tool", kind=tarfile.SYMTYPE, linkname="../lib/tool"),
+        entry("lib/tool", kind=tarfile.SYMTYPE, linkname="./tool-1.2"),
+        entry("lib/copy", kind=tarfile.LNKTYPE, linkname="./lib/tool-1.2"),
+        entry("lib/copy", kind=tarfile.LNKTYPE, linkname="lib/copy"),
+        entry("lib", kind=tarfile.DIRTYPE),
+    )
+    install_archive(tmp_path / "a.tar", tmp_path, "tool", digest)
+    current = tmp_path / "tool/current"
+    assert (current / "bin/tool").read_text() == "second"
+    assert (current / "lib/copy").samefile(current / "lib/tool-1.2")
 
 
 def zipped(path: Path, name: str, mode: int = 0o100755) -> str:
