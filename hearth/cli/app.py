@@ -1,19 +1,34 @@
 """All commands of `hearth`, each with an example."""
 
+import sys
+
 import typer
 
-from hearth.cli import house, keep, prove, up
+from hearth.cli import afar, house, keep, prove, up
 from hearth.lab.cli import app as lab
+from hearth.project import current
 
 app = typer.Typer(
     name="hearth",
-    help="A private AI house on one Debian machine.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 fine, 1 a finding, 2 wrong use.",
 )
+
+
+@app.callback()
+def follow_the_house(context: typer.Context) -> None:
+    """A private AI house on one Debian machine."""
+    if context.invoked_subcommand not in afar.COMMANDS or {"-h", "--help", "--lab"} & {*sys.argv}:
+        return
+    project = current()
+    reach = project.house().machine.reach
+    if reach != "local":
+        raise typer.Exit(afar.run(project, reach, sys.argv[1:]))
+
+
 app.command()(house.check)
 app.command()(up.up)
 app.command()(prove.verify)

@@ -46,6 +46,11 @@ class InventoryModule(BaseInventoryPlugin):
             house = Project(Path(path).resolve().parent.parent).house().as_vars()
         except (CatalogueError, SecretsError) as error:
             raise AnsibleParserError(str(error)) from error
+        if house["machine"]["reach"] != "local":
+            raise AnsibleParserError(
+                f"the house lives at {house['machine']['reach']}: `hearth up` brings the project "
+                "there and runs it there; or run ansible-playbook on that machine"
+            )
         self._add(house)
 
     def _add(self, house: dict[str, Any]) -> None:

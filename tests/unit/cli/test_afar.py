@@ -1,0 +1,55 @@
+"""A house on another machine: what is run there, and what is brought there."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import yaml
+
+from hearth.cli.afar import Target, local_settings, target
+
+
+def test_the_ways_to_a_machine() -> None:
+    assert target("ssh://ann@house.example:2222") == Target("ann", "house.example", 2222)
+    assert target("ssh://192.0.2.10") == Target("root", "192.0.2.10", 22)
+
+
+def test_who_is_not_root_there_asks_sudo_and_no_word_is_split() -> None:
+    argv = Target("ann", "h", 22).argv("hearth logs 'a b'; id")
+    assert argv[:-1] == ["ssh", "-T", "-p", "22", "ann@h", "--"]
+    assert argv[-1] == """sudo -- /bin/bash -c 'hearth logs '"'"'a b'"'"'; id'"""
+    assert Target("root", "h", 22).argv("id", terminal=True)[1] == "-t"
+    assert Target("root", "h", 22).argv("id")[-1] == "id"
+
+
+def unpacked(data: bytes) -> dict[str, object]:
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        found = {}
+        for entry in archive.getmembers():
+            file = archive.extractfile(entry)
+            assert file is not None
+            assert entry.mode == 0o600
+            found[entry.name] = yaml.safe_load(file.read())
+        return found
+
+
+def test_the_house_is_at_home_there_and_keeps_its_own_digests(tmp_path: Path) -> None:
+    (tmp_path / "machines.yml").write_text(
+        "machines: {house: {reach: ssh://a@b, domain: home.arpa}}\n"
+    )
+    (tmp_path / "sources.lock.yml").write_text("mirrors: {'https://a/': /srv/a/}\n")
+    recorded = "sources: {'ollama@0.35.0': {sha256: abc}}\nmirrors: {'https://b/': /srv/b/}\n"
+    assert unpacked(local_settings(tmp_path, recorded)) == {
+        "local/machines.yml": {"machines": {"house": {"domain": "home.arpa"}}},
+        "local/sources.lock.yml": {
+            "sources": {"ollama@0.35.0": {"sha256": "abc"}},
+            "mirrors": {"https://b/": "/srv/b/", "https://a/": "/srv/a/"},
+        },
+    }
+
+
+def test_without_settings_only_the_digests_come_back(tmp_path: Path) -> None:
+    assert unpacked(local_settings(tmp_path, "")) == {}
+    assert unpacked(local_settings(tmp_path, "models: {a: 'sha256:1'}\n")) == {
+        "local/sources.lock.yml": {"models": {"a": "sha256:1"}}
+    }
