@@ -2,6 +2,7 @@
 
 import functools
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,12 @@ class Project:
         folder = self.root / ".hearth" / "logs"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    @property
+    def uv(self) -> Path:
+        """The uv that scripts/environment brought along; else the one that is installed here."""
+        brought = self.root / ".hearth" / "uv" / "bin" / "uv"
+        return brought if brought.exists() else Path(shutil.which("uv") or "uv")
 
     @property
     def vault(self) -> Vault:

@@ -69,14 +69,16 @@ def program(cache: Path) -> Path:
     if installed is not None:
         return Path(installed)
     if not unpacked.exists():
-        unpacked.parent.parent.parent.mkdir(parents=True, exist_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             # apt's own user may not enter the scratch folder: fetch as the one who asks.
             fetch = ["apt-get", "-o", "APT::Sandbox::User=root", "download", PROGRAM]
             run_step(fetch, dict(os.environ), Path(scratch))
             (package,) = Path(scratch).glob("*.deb")
-            unpack = ["dpkg-deb", "--extract", str(package), str(cache / PROGRAM)]
-            run_step(unpack, dict(os.environ))
+            complete = Path(scratch) / "complete"
+            run_step(["dpkg-deb", "--extract", str(package), str(complete)], dict(os.environ))
+            # A run that was killed leaves no half of it under the name that counts.
+            complete.rename(cache / PROGRAM)
     return unpacked
 
 

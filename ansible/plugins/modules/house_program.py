@@ -18,7 +18,6 @@ options:
   image: {description: Image whose Python runs the program., type: str}
 """
 
-import shutil
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -51,15 +50,13 @@ def from_archive(module: AnsibleModule) -> Installed:
 def from_requirements(module: AnsibleModule) -> Installed:
     """Install a Python environment for the Python of an image."""
     params = module.params
-    # scripts/up brings uv along; a machine has none of its own.
-    brought = current().root / ".hearth" / "uv" / "bin" / "uv"
     return install_python(
         Path(params["requirements"]),
         Path(params["package"]) if params["package"] else None,
         PROGRAMS,
         params["name"],
         PYTHONS[params["image"]],
-        uv=brought if brought.exists() else shutil.which("uv") or "uv",
+        uv=current().uv,
         write=not module.check_mode,
     )
 

@@ -6,7 +6,6 @@ The wheel is made here, so that no package index is asked.
 import base64
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from hearth.project import current
 from hearth.sources import SourceError, install_python, is_installed, python_digest
 
-UV = shutil.which("uv")
-pytestmark = pytest.mark.skipif(UV is None, reason="uv is not here")
+UV = current().uv
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +63,7 @@ def install(place: Path, version: str = "3.13", write: bool = True) -> str:
         place / "p",
         "tool",
         version,
-        uv=str(UV),
+        uv=UV,
         write=write,
     ).did
 
@@ -139,7 +138,7 @@ def test_a_name_twice_is_refused(place: Path) -> None:
     (place / "services/tiny").mkdir()
     with pytest.raises(SourceError, match="is called tiny"):
         install_python(
-            place / "tool.txt", place / "services/tiny", place / "p", "tool", "3.13", uv=str(UV)
+            place / "tool.txt", place / "services/tiny", place / "p", "tool", "3.13", uv=UV
         )
 
 
@@ -153,9 +152,9 @@ def test_a_wrong_version_is_one_line(place: Path, version: str, words: str) -> N
 
 def test_missing_files_are_one_line(place: Path) -> None:
     with pytest.raises(SourceError, match=r"tool2\.txt: No such file"):
-        install_python(place / "tool2.txt", None, place / "p", "tool", "3.13", uv=str(UV))
+        install_python(place / "tool2.txt", None, place / "p", "tool", "3.13", uv=UV)
     with pytest.raises(SourceError, match="is missing: put it back"):
-        install_python(place / "tool.txt", place / "no", place / "p", "tool", "3.13", uv=str(UV))
+        install_python(place / "tool.txt", place / "no", place / "p", "tool", "3.13", uv=UV)
     with pytest.raises(SourceError, match="uv-is-not-here is not there"):
         install_python(place / "tool.txt", None, place / "p", "t", "3.13", uv="uv-is-not-here")
 

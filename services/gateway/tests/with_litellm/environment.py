@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hearth.project import current
+
 PROJECT = Path(__file__).resolve().parents[4]
 LOCK = PROJECT / "requirements" / "litellm.txt"
 
@@ -32,7 +34,7 @@ def _build(folder: Path, python: str) -> None:
     # A build that was killed leaves its own folder behind, never a half one under the real name.
     fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
     command = [
-        "uv",
+        str(current().uv),
         "pip",
         "install",
         "--quiet",
