@@ -93,14 +93,9 @@ def _install_wheels(
         *(str(uv), "pip", "install", "--quiet", "--no-progress", "--target", str(folder)),
         *("--python-version", python_version, "--python-platform", _target_platform()),
         # A hard link into uv's cache would change with whatever changes here.
-        *(
-            "--link-mode",
-            "copy",
-            "--require-hashes",
-            "--only-binary",
-            ":all:",
-            "--no-python-downloads",
-        ),
+        *("--link-mode", "copy", "--require-hashes", "--only-binary", ":all:"),
+        # What the machine trusts (an office's proxy, say) holds here, too.
+        *("--no-python-downloads", "--system-certs"),
         *("-r", str(requirements)),
     ]
     try:
