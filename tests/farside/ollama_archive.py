@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -47,7 +48,16 @@ PARTS: tuple[tuple[str, str], ...] = (
 )
 # Raised when what is packed changes for another reason than the values above.
 RECIPE = 1
-NEEDED_PROGRAMS = {"go": "golang-go", "gcc": "gcc", "mmdebstrap": "mmdebstrap"}
+COMPILER = ("golang-go", "g++", "ca-certificates")
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+# How the Go module proxy is reached from here.
+PASSED_ON = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "GOPROXY", "GOSUMDB")
+MMDEBSTRAP = (
+    # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+    *("unshare", "--mount", "mmdebstrap"),
+    # A mirror's snapshot may be older than its Release file allows.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+)
 CHANGELOG = "changelog.Debian.gz"
 BUILD_S = 900
 FILE_NAME = "ollama-linux-amd64.tar.zst"
@@ -71,9 +81,8 @@ def build(cache: Path) -> Path:
     target = archive_path(cache)
     if target.exists():
         return target
-    for tool, package in NEEDED_PROGRAMS.items():
-        if shutil.which(tool) is None:
-            raise FarsideError(f"{tool} is missing for Ollama: apt-get install {package}")
+    if shutil.which("mmdebstrap") is None:
+        raise FarsideError("mmdebstrap is missing for Ollama: apt-get install mmdebstrap")
     target.parent.mkdir(parents=True, exist_ok=True)
     # On the cache's own file system: /tmp may be small, and the rename at the end must be one.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
@@ -89,12 +98,31 @@ def build(cache: Path) -> Path:
 
 
 def build_program(scratch: Path) -> Path:
-    """Build Ollama's Go program with its true version and return its path."""
+    """Build Ollama's Go program with its true version and return its path.
+
+    In a throw-away Debian: this machine's own Go may be missing or too old (Debian 12 has 1.19),
+    and neither is a reason to install or change one.
+    """
     flags = f"-s -w -X github.com/ollama/ollama/version.Version={VERSION}"
     module = f"github.com/ollama/ollama@v{VERSION}"
-    # `auto` fetches the Go release that the module asks for, where Debian's is older.
-    environment = os.environ | {"GOBIN": str(scratch), "GOTOOLCHAIN": "auto", "CGO_ENABLED": "1"}
-    run_step(["go", "install", "-trimpath", "-ldflags", flags, module], environment)
+    # `auto` fetches the Go release that the module asks for, should Debian's be older.
+    settings = {"HOME": "/build", "PATH": "/usr/bin:/bin", "GOBIN": "/build", "GOTOOLCHAIN": "auto"}
+    settings |= {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    words = [f"{name}={value}" for name, value in settings.items()]
+    build = ["env", "-i", *words, "go", "install", "-trimpath", "-ldflags", flags, module]
+    run_step(
+        [
+            *(*MMDEBSTRAP, "--variant=apt", "--format=null"),
+            f"--include={','.join(COMPILER)}",
+            # What this machine trusts, a proxy's own authority for one.
+            f"--customize-hook=copy-in {CERTIFICATES} {CERTIFICATES.parent}",
+            f'--customize-hook=mkdir "$1/build" && chroot "$1" {shlex.join(build)}',
+            f"--customize-hook=download /build/ollama {shlex.quote(str(scratch / 'ollama'))}",
+            *(SUITE, "-"),
+        ],
+        dict(os.environ),
+    )
+    (scratch / "ollama").chmod(0o755)
     return scratch / "ollama"
 
 
@@ -102,16 +130,8 @@ def extract_packages(folder: Path) -> Path:
     """Extract the packages and all they depend on into `folder`; nothing is installed here."""
     run_step(
         [
-            # As root it makes all mounts private; in a namespace of its own that hurts nobody.
-            "unshare",
-            "--mount",
-            "mmdebstrap",
-            "--variant=extract",
-            # A mirror's snapshot may be older than its Release file allows.
-            '--aptopt=Acquire::Check-Valid-Until "false"',
-            f"--include={','.join(PACKAGES)}",
-            SUITE,
-            str(folder),
+            *(*MMDEBSTRAP, "--variant=extract", f"--include={','.join(PACKAGES)}"),
+            *(SUITE, str(folder)),
         ],
         dict(os.environ),
     )

@@ -58,11 +58,11 @@ def test_a_missing_part_is_named(packages: Path) -> None:
         ollama_archive.library_members(packages)
 
 
-def test_a_missing_tool_is_named_with_its_package(
+def test_a_missing_program_is_named_with_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FarsideError, match="apt-get install golang-go"):
+    with pytest.raises(FarsideError, match="apt-get install mmdebstrap"):
         ollama_archive.build(tmp_path)
 
 
