@@ -5,7 +5,7 @@ therefore never writes a unit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 # What a program on one socket with one folder needs; everything else is an exception with a reason.
@@ -72,6 +72,16 @@ class Run:
     before: Sequence[str] = ()
 
 
+def _read(name: str, data: Mapping[str, Any]) -> Run:
+    # Python would refuse them, too, but its words differ from version to version.
+    known = {item.name: item.default is item.default_factory is MISSING for item in fields(Run)}
+    if unknown := sorted(data.keys() - known.keys()):
+        raise UnitError(f"{name}: {unknown[0]} is no start datum; known are {', '.join(known)}")
+    if lacking := [word for word, needed in known.items() if needed and word not in data]:
+        raise UnitError(f"{name}: {', '.join(lacking)} is missing in the start data")
+    return Run(**data)
+
+
 def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
     """Write the unit file of one program.
 
@@ -82,10 +92,7 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
     Raises:
         UnitError: An unknown field, an exception from a rule that is not there, an empty command.
     """
-    try:
-        run = Run(**data)
-    except TypeError as error:
-        raise UnitError(f"{name}: start data: {error}") from None
+    run = _read(name, data)
     if not run.command or not run.command[0].startswith("/"):
         raise UnitError(f"{name}: command must begin with the full path of a program")
     sections = {

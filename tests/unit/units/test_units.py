@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import subprocess
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from hearth.units import HARDENING, UnitError, quoted, systemd_unit
+from hearth.units import HARDENING, Run, UnitError, quoted, systemd_unit
 from tests.role_data import ACCELERATORS, reference_house, run_units
 
 # Of 10, on systemd's own scale. One capability, devices or netlink cost a few tenths each.
 CEILING = 2.0
+FIELDS = [field.name for field in dataclasses.fields(Run)]
 
 SAMPLE: dict[str, Any] = {
     "summary": "Answers 100 % of the time",
@@ -113,7 +115,7 @@ def test_a_program_that_ends_is_not_started_for_ever() -> None:
     [
         (
             {"comand": ["/bin/true"]},
-            "x: start data: Run.__init__() got an unexpected keyword argument 'comand'",
+            f"x: comand is no start datum; known are {', '.join(FIELDS)}",
         ),
         ({"command": []}, "x: command must begin with the full path of a program"),
         ({"command": ["true"]}, "x: command must begin with the full path of a program"),
@@ -148,6 +150,12 @@ def test_wrong_start_data_are_refused(more: dict[str, Any], message: str) -> Non
     with pytest.raises(UnitError) as caught:
         systemd_unit("x", minimal(**more))
     assert str(caught.value) == message
+
+
+def test_lacking_start_data_are_named() -> None:
+    with pytest.raises(UnitError) as caught:
+        systemd_unit("x", {"command": ["/bin/true"]})
+    assert str(caught.value) == "x: summary, user is missing in the start data"
 
 
 @pytest.mark.parametrize(
