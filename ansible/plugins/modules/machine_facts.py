@@ -16,7 +16,7 @@ options:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from hearth.catalogue import memory_shortage
+from hearth.catalogue import derive, memory_shortage
 from hearth.house.facts import FactsError, listeners, read_facts, with_record
 from hearth.house.preflight import choose_accelerator, notes, problems
 from hearth.project import current
@@ -37,7 +37,9 @@ def main() -> None:
     except FactsError as error:
         module.fail_json(msg=str(error))
     found = problems(services, facts, listeners())
-    shortage = memory_shortage(current().house().services.values(), facts.memory_bytes)
+    # Without the vault: it is Ansible's own, and a module carries another, smaller Ansible.
+    known = derive(current().catalogue()).services
+    shortage = memory_shortage((known[name] for name in services), facts.memory_bytes)
     found += [shortage] if shortage else []
     for note in notes(services, facts):
         module.warn(note)
