@@ -1,0 +1,118 @@
+"""The documents say what the catalogue and the commands say, and what they show can be run."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hearth import readme
+from hearth.catalogue import load
+from hearth.catalogue.read import FILES
+from hearth.readme import Block, ReadmeError, blocks
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SETTINGS = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+FILE_OF = {name: name for name in FILES} | {"sources": "sources.lock", "mirrors": "sources.lock"}
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def test_generated_parts_are_up_to_date() -> None:
+    stale = [path.name for path in readme.stale()]
+    assert not stale, "run `python -m hearth.readme`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_block_says_whether_it_runs(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        assert block.lab or len(block.reason) > 10, f"{page.name}:{block.line}: which reason?"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_something(page: Path) -> None:
+    gone = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
+    assert not gone
+
+
+def test_readme_shows_commands_that_the_lab_runs() -> None:
+    assert sum(block.lab for block in blocks((ROOT / "README.md").read_text())) >= 3
+
+
+def test_blocks_are_read_with_their_line_and_marker() -> None:
+    text = (
+        "<!-- run: lab -->\n```sh\none\ntwo\n```\n\n```yaml\nno: command\n```\n"
+        "- item\n\n  <!-- run: no, it takes all night -->\n  ```sh\n  three\n  ```\n"
+    )
+    assert blocks(text) == [
+        Block(2, True, "", "one\ntwo"),
+        Block(13, False, "it takes all night", "three"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("words\n```sh\nls\n```\n", "line 2: nobody knows whether this can be run"),
+        ("```sh\nls\n```\n", "line 1: nobody knows whether this can be run"),
+        ("<!-- run: no -->\n```sh\nls\n```\n", "line 2: nobody knows"),
+        ("<!-- run: maybe -->\n```sh\nls\n```\n", "line 2: nobody knows"),
+        ("<!-- run: lab -->\n```sh\nls\n", "line 2: this block is never closed"),
+    ],
+)
+def test_a_block_that_says_nothing_is_refused(text: str, wanted: str) -> None:
+    with pytest.raises(ReadmeError, match=re.escape(wanted)):
+        blocks(text)
+
+
+def test_a_table_without_its_markers_is_refused() -> None:
+    house = readme.shipped_house()
+    with pytest.raises(ReadmeError, match="services: generated"):
+        readme.rewrite("no table here", house)
+
+
+def test_tables_hold_every_service_and_alias(tmp_path: Path) -> None:
+    house = readme.shipped_house()
+    services, models = readme.service_table(house), readme.model_table(house)
+    assert all(f"**{name}**" in services for name in (*house.services, *house.parts))
+    assert all(f"`{name}`" in models for name in house.aliases)
+    # The cloud's models are shown in their places, not left out for want of a key.
+    assert "nemotron-120b (cloud), gpt-oss-120b (cloud), qwen3.5 |" in models
+
+
+def test_own_settings_do_not_reach_the_readme(tmp_path: Path) -> None:
+    for path in (ROOT / "inventory").glob("*.yml"):
+        if path.name != "secrets.yml":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "services.yml").write_text("services: {ollama: {summary: Mine.}}\n")
+    assert readme.shipped_house(tmp_path).services["ollama"].summary != "Mine."
+
+
+def settings() -> list[tuple[str, str]]:
+    """Every piece of inventory that a page shows: where it stands, and its text."""
+    shown = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in SETTINGS.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            where = f"{page.relative_to(ROOT)}:{line}"
+            if isinstance(yaml.safe_load(match[1]), dict):
+                shown.append((where, match[1]))
+    return shown
+
+
+@pytest.mark.parametrize(("where", "text"), settings(), ids=[where for where, _ in settings()])
+def test_settings_that_a_page_shows_are_good(where: str, text: str, tmp_path: Path) -> None:
+    local = tmp_path / "local"
+    local.mkdir()
+    for name in FILES:
+        (tmp_path / f"{name}.yml").write_bytes((ROOT / "inventory" / f"{name}.yml").read_bytes())
+    for section in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
+        file = FILE_OF[section.partition(":")[0]]
+        (local / f"{file}.yml").write_text(section)
+    load(tmp_path)
+
+
+def test_pages_show_settings() -> None:
+    assert len(settings()) >= 10
