@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     rules_services.secrets,
     rules_services.only_one,
     rules_services.sources,
+    rules_services.versions,
     rules_net.ranges,
     rules_net.addresses,
     rules_net.ports,

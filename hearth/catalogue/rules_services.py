@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.version import InvalidVersion, Version
+
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.words import MODEL_NAME, PERCENT, SNAKE, Problem, hyphens, suggest
@@ -180,6 +182,22 @@ def only_one(catalogue: Catalogue) -> Iterator[Problem]:
                 text = f"{name}.{field} is also {first}'s ({where}); keep it at one of them"
                 yield catalogue.problem(("services", name, field), text)
             first = first or name
+
+
+def versions(catalogue: Catalogue) -> Iterator[Problem]:
+    """No program is older than what its role was written for."""
+    for name, record in catalogue.sources.items():
+        if record.oldest is None:
+            continue
+        try:
+            if Version(record.version) >= Version(record.oldest):
+                continue
+            text = f"{name}.version {record.version} is older than {record.oldest}, the oldest that"
+            text += f" will do; write {record.oldest} or later, with its url"
+        except InvalidVersion:
+            text = f"{name}.version {record.version} cannot be compared with {record.oldest}; "
+            text += "write numbers with dots, or oldest: null"
+        yield catalogue.problem(("sources", name, "version"), text)
 
 
 def sources(catalogue: Catalogue) -> Iterator[Problem]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from packaging.version import InvalidVersion, Version
+
 from hearth.catalogue import words
 
 
@@ -127,6 +129,15 @@ def sha256(text: str) -> str:
     """Accept a sha256 or `first-sight`."""
     if text != "first-sight" and not re.fullmatch(r"[0-9a-f]{64}", text):
         raise ValueError(f"{text!r} is no sha256; write 64 hex digits or first-sight")
+    return text
+
+
+def version(text: str) -> str:
+    """Accept a version that can be compared."""
+    try:
+        Version(text)
+    except InvalidVersion:
+        raise ValueError(f"{text!r} is no version; write numbers with dots, e.g. 1.2.3") from None
     return text
 
 
