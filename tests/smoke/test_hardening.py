@@ -64,7 +64,7 @@ def test_the_houses_parts_listen_only_where_the_catalogue_says(
     parts = {part.unit: part for part in house.parts.values()}
     allowed = {
         "dnsmasq": {(a, 53) for a in (lan_address, house.machine.resolver_address)},
-        # Everywhere, since a LAN address may change; the firewall closes all interfaces but the LAN's.
+        # Everywhere, since a LAN address may change; the firewall leaves only the LAN's open.
         "caddy": {("*", 80), ("*", 443)},
     }
     for one in facts.listeners():
