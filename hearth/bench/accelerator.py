@@ -18,10 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hearth.bench import BenchError
+from hearth.bench.device import Device
 from hearth.bench.ways import JsonCall
 from hearth.models import key_of
 
 GPU_PROVEN, NO_GPU, NOT_MEASURED = "gpu proven", "no gpu", "not measured"
+SOFTWARE = "software"
 RATIO = 1.5
 # Below this the request's own overhead is a good part of what is timed.
 FLOOR_S = 0.1
@@ -67,6 +69,7 @@ class Proof:
     n: int = 0
     size_bytes: int = 0
     card_bytes: int = 0
+    devices: tuple[str, ...] = ()
 
     @property
     def card_percent(self) -> int | None:
@@ -129,6 +132,15 @@ def judge(
         verdict, reason = NOT_MEASURED, "the machine is too busy: the CPU alone differs that much"
     said = [reason, _share(measured, verdict)]
     return replace(measured, verdict=verdict, reason="; ".join(filter(None, said)))
+
+
+def on(proof: Proof, devices: Sequence[Device]) -> Proof:
+    """Return the proof with the devices that Ollama named; software is no card at any speed."""
+    named = replace(proof, devices=tuple(device.text for device in devices))
+    software = [device.text for device in devices if device.software]
+    if not software or len(software) < len(devices):
+        return named
+    return replace(named, verdict=SOFTWARE, reason=", ".join(software))
 
 
 def _verdict(deployed: Reads, cpu: Reads, low: float, high: float) -> tuple[str, str]:

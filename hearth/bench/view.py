@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.accelerator import GPU_PROVEN, NO_GPU, NOT_MEASURED, Proof
+from hearth.bench.accelerator import GPU_PROVEN, NO_GPU, NOT_MEASURED, SOFTWARE, Proof
 from hearth.bench.llm import LlmReport, WayFigures
 from hearth.bench.stats import Difference, Spread
 
-_STYLES = {GPU_PROVEN: "green", NO_GPU: "yellow"}
+_STYLES = {GPU_PROVEN: "green", NO_GPU: "yellow", SOFTWARE: "yellow"}
 
 
 def llm_table(report: LlmReport) -> RenderableType:

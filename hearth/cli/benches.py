@@ -5,13 +5,13 @@ import asyncio
 import httpx
 import typer
 
-from hearth.bench.accelerator import Proof, prove
+from hearth.bench.accelerator import Proof, on, prove
 from hearth.bench.llm import LlmReport, Progress, bench_llm
 from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House
 from hearth.cli.say import err, show, write_json
 from hearth.project import VERIFIER, current
-from hearth.verify.ways import both, local_model, server_api
+from hearth.verify.ways import both, devices_of, local_model, server_api
 
 
 def llm(pairs: int, model: str, as_json: bool) -> None:
@@ -43,4 +43,5 @@ async def _measure(
     async with httpx.AsyncClient(trust_env=False) as client:
         direct, gateway = both(client, house, model, key)
         report = await bench_llm(model.name, direct, gateway, pairs=pairs, progress=progress)
-        return report, await prove(server_api(client, house, model), model.id)
+        proof = await prove(server_api(client, house, model), model.id)
+        return report, on(proof, devices_of(house, model))

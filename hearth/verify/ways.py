@@ -2,8 +2,12 @@
 
 import httpx
 
+from hearth import engine
+from hearth.bench.device import FOUND, Device, devices
 from hearth.bench.ways import JsonCall, Measure, Way, by_url, json_by_url
 from hearth.catalogue.house import House, Model, Service
+
+_JOURNAL_S = 20
 
 
 class WaysError(Exception):
@@ -44,3 +48,20 @@ def both(
 def server_api(client: httpx.AsyncClient, house: House, model: Model) -> JsonCall:
     """Return what calls the API of the server that runs a model."""
     return json_by_url(client, house.services[model.service or ""].url)
+
+
+def devices_of(house: House, model: Model) -> list[Device]:
+    """Return what the server of a model said it computes on when it started; none for another's.
+
+    Raises:
+        EngineError: its instance cannot be looked into.
+    """
+    service = house.services[model.service or ""]
+    if not service.address:
+        return []
+    ask = ["/usr/bin/systemctl", "show", service.unit, "--property=InvocationID", "--value"]
+    run = engine.execute(service.instance, ask, timeout=_JOURNAL_S).stdout.strip()
+    # Each start has its own number: an older one may have found other devices.
+    read = ["/usr/bin/journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run}"]
+    said = engine.execute(service.instance, [*read, f"--grep={FOUND}"], timeout=_JOURNAL_S)
+    return devices(said.stdout.splitlines())

@@ -6,13 +6,13 @@ import httpx
 import pytest
 
 from hearth import status
-from hearth.bench.accelerator import NO_GPU, Proof, prove
+from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
 from hearth.bench.llm import LlmReport, WayFigures, bench_llm
 from hearth.bench.view import added_text
 from hearth.catalogue.house import House, Model
 from hearth.verify.figures import Notes, of_spread
 from hearth.verify.outcomes import NotMeasured, Pending
-from hearth.verify.ways import both, local_model, server_api
+from hearth.verify.ways import both, devices_of, local_model, server_api
 
 pytestmark = pytest.mark.home
 
@@ -65,15 +65,18 @@ def test_accelerator_is_what_was_asked_for(house: House, model: Model, notes: No
         async with httpx.AsyncClient(trust_env=False) as client:
             return await prove(server_api(client, house, model), model.id, total_s=WITHIN_S)
 
-    proof = asyncio.run(measure())
+    proof = on(asyncio.run(measure()), devices_of(house, model))
     notes.accelerator.update(
         measured=proof.verdict,
+        device=", ".join(proof.devices) or "not named",
         model=proof.model,
         reason=proof.reason,
         ratio=round(proof.ratio, 2) if proof.ratio else "not measured",
     )
     wanted = house.services[model.service or ""].gpu
     if wanted in REAL_GPUS:
-        assert proof.verdict != NO_GPU, f"{wanted} was asked for: {proof.reason}"
-    if proof.ratio is None or proof.verdict not in ("gpu proven", NO_GPU):
+        assert proof.verdict not in (NO_GPU, SOFTWARE), f"{wanted} was asked for: {proof.reason}"
+    # What nobody asked for by its name must not be taken for a card.
+    assert (proof.verdict == SOFTWARE) == (wanted == SOFTWARE), f"gpu is {wanted}: {proof.devices}"
+    if proof.verdict == NOT_MEASURED:
         raise NotMeasured(proof.reason)
