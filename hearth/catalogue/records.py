@@ -44,6 +44,10 @@ class Catalogue:
             if len(key) == 2 and key[0] == section and isinstance(key[1], str)
         ]
 
+    def taken(self, what: str, first: Key, instead: str) -> str:
+        """Say whose a value is already, where that was written, and what to do instead."""
+        return f"{what} is also {first[1]}'s ({self.at(*first)}); {instead}"
+
     def problem(self, key: Key, text: str) -> Problem:
         """Make a problem at the place of a value."""
         place = self.at(*key)

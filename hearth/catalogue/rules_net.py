@@ -73,18 +73,13 @@ def addresses(catalogue: Catalogue) -> Iterator[Problem]:
             text = f"{name}.address {address} is the edge of {network}; choose another, e.g. {free}"
             yield catalogue.problem(key, text)
         elif record.address in owners:
-            yield catalogue.problem(key, _also(catalogue, key, owners[record.address], free))
+            first = ("services", owners[record.address], "address")
+            text = f"{name}.address {record.address}"
+            text = catalogue.taken(text, first, f"choose another, e.g. {free}")
+            yield catalogue.problem(key, text)
         elif record.runtime == "podman":
             yield from _own_block(catalogue, name, address)
         owners.setdefault(record.address, name)
-
-
-def _also(catalogue: Catalogue, key: Key, other: str, instead: str) -> str:
-    """Say who has the same address or port, and what to write instead."""
-    field = key[2]
-    value = getattr(catalogue.services[str(key[1])], str(field))
-    where = catalogue.at("services", other, field)
-    return f"{key[1]}.{field} {value} is also {other}'s ({where}); choose another, e.g. {instead}"
 
 
 def _own_block(catalogue: Catalogue, name: str, address: IPv4Address) -> Iterator[Problem]:
@@ -123,12 +118,9 @@ def ports(catalogue: Catalogue) -> Iterator[Problem]:
                     continue
                 first = owners.setdefault((address, port), (*key, field))
                 if first[:2] != key:
-                    yield catalogue.problem((*key, field), _port_clash(catalogue, key, port, first))
-
-
-def _port_clash(catalogue: Catalogue, key: Key, port: int, first: Key) -> str:
-    where = catalogue.at(*first)
-    return f"{key[1]}.port {port} is also {first[1]}'s ({where}); choose another, e.g. {port + 1}"
+                    instead = f"choose another, e.g. {port + 1}"
+                    text = catalogue.taken(f"{name}.port {port}", first, instead)
+                    yield catalogue.problem((*key, field), text)
 
 
 def published_names(catalogue: Catalogue) -> Iterator[Problem]:
@@ -143,11 +135,8 @@ def published_names(catalogue: Catalogue) -> Iterator[Problem]:
                     text = f"{name}.publish {label} is no DNS label; write e.g. {better}"
                     yield catalogue.problem(key, text)
                 if label in owners:
-                    first = owners[label]
-                    text = (
-                        f"{name}.publish {label} is also {first[1]}'s ({catalogue.at(*first)}); "
-                        f"choose another, e.g. {label}2"
-                    )
+                    instead = f"choose another, e.g. {label}2"
+                    text = catalogue.taken(f"{name}.publish {label}", owners[label], instead)
                     yield catalogue.problem(key, text)
                 owners.setdefault(label, key)
                 if section == "parts" and record.port is None and not site.files:
@@ -170,10 +159,7 @@ def published_ports(catalogue: Catalogue) -> Iterator[Problem]:
                 text = f"{name}.publish_tcp {port} is {_HOUSE_PORTS[port]}; choose another port"
                 yield catalogue.problem(key, text)
             elif port in owners:
-                first = owners[port]
-                text = (
-                    f"{name}.publish_tcp {port} is also {first[1]}'s ({catalogue.at(*first)}); "
-                    f"choose another, e.g. {port + 1}"
-                )
+                instead = f"choose another, e.g. {port + 1}"
+                text = catalogue.taken(f"{name}.publish_tcp {port}", owners[port], instead)
                 yield catalogue.problem(key, text)
             owners.setdefault(port, key)

@@ -161,11 +161,8 @@ def secrets(catalogue: Catalogue) -> Iterator[Problem]:
                     text = f"{owner}.secrets {secret} belongs to the house's authority; rename it"
                     yield catalogue.problem(key, text)
                 if secret in owners:
-                    first = owners[secret]
-                    text = (
-                        f"{owner}.secrets {secret} is also {first[1]}'s ({catalogue.at(*first)}); "
-                        f"choose another name, e.g. {owner}_{secret}"
-                    )
+                    instead = f"choose another name, e.g. {owner}_{secret}"
+                    text = catalogue.taken(f"{owner}.secrets {secret}", owners[secret], instead)
                     yield catalogue.problem(key, text)
                 owners.setdefault(secret, key)
 
@@ -178,8 +175,8 @@ def only_one(catalogue: Catalogue) -> Iterator[Problem]:
             if not getattr(record, field) or not record.present:
                 continue
             if first:
-                where = catalogue.at("services", first, field)
-                text = f"{name}.{field} is also {first}'s ({where}); keep it at one of them"
+                key = ("services", first, field)
+                text = catalogue.taken(f"{name}.{field}", key, "keep it at one of them")
                 yield catalogue.problem(("services", name, field), text)
             first = first or name
 

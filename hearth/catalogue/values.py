@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 
 from packaging.version import InvalidVersion, Version
 
@@ -67,11 +68,34 @@ def domain(text: str) -> str:
     return text
 
 
-def reach(text: str) -> str:
-    """Accept `local` or an ssh URL."""
-    if text != "local" and not re.fullmatch(r"ssh://([\w.-]+@)?[\w.-]+(:\d+)?", text):
-        raise ValueError(f"{text!r} is no way to a machine; write local or ssh://user@host")
-    return text
+def _formed(pattern: str, complaint: str) -> Callable[[str], str]:
+    """Make a check for one form of text; `complaint` goes on behind the refused one."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{text!r} {complaint}")
+        return text
+
+    return check
+
+
+reach = _formed(
+    r"local|ssh://([\w.-]+@)?[\w.-]+(:\d+)?",
+    "is no way to a machine; write local or ssh://user@host",
+)
+image = _formed(r"[a-z]+/[a-z0-9.]+", "is not an image; write system/release, e.g. debian/13")
+package = _formed(r"[a-z0-9][a-z0-9+.-]+", "is not a Debian package; write its name only")
+source = _formed(
+    r"https://[^\s/]+/\S+|/\S+", "is no source; write https://… or the path of a local file"
+)
+# The beginning of a URL or of a folder.
+prefix = _formed(
+    r"(https?://[^\s/]+|)/(\S*/)?", "is no prefix; write https://…/ or /folder/, ending in /"
+)
+sha256 = _formed(r"first-sight|[0-9a-f]{64}", "is no sha256; write 64 hex digits or first-sight")
+manifest = _formed(
+    r"first-sight|sha256:[0-9a-f]{64}", "is no digest; write sha256:HEX or first-sight"
+)
 
 
 def size(text: str) -> str:
@@ -90,46 +114,11 @@ def memory_limit(text: str) -> str:
     return text
 
 
-def image(text: str) -> str:
-    """Accept a base image's name."""
-    if not re.fullmatch(r"[a-z]+/[a-z0-9.]+", text):
-        raise ValueError(f"{text!r} is not an image; write system/release, e.g. debian/13")
-    return text
-
-
-def package(text: str) -> str:
-    """Accept a Debian package's name."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", text):
-        raise ValueError(f"{text!r} is not a Debian package; write its name only")
-    return text
-
-
 def http_url(text: str) -> str:
     """Accept the URL of a server."""
     if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s?#]*)?", text):
         raise ValueError(f"{text!r} is not a URL; write e.g. http://192.168.1.20:11434")
     return text.rstrip("/")
-
-
-def source(text: str) -> str:
-    """Accept where a download comes from: https or a local file."""
-    if not re.fullmatch(r"https://[^\s/]+/\S+|/\S+", text):
-        raise ValueError(f"{text!r} is no source; write https://… or the path of a local file")
-    return text
-
-
-def prefix(text: str) -> str:
-    """Accept the beginning of a URL or a folder, ending in `/`."""
-    if not re.fullmatch(r"(https?://[^\s/]+|)/(\S*/)?", text):
-        raise ValueError(f"{text!r} is no prefix; write https://…/ or /folder/, ending in /")
-    return text
-
-
-def sha256(text: str) -> str:
-    """Accept a sha256 or `first-sight`."""
-    if text != "first-sight" and not re.fullmatch(r"[0-9a-f]{64}", text):
-        raise ValueError(f"{text!r} is no sha256; write 64 hex digits or first-sight")
-    return text
 
 
 def version(text: str) -> str:
@@ -138,13 +127,6 @@ def version(text: str) -> str:
         Version(text)
     except InvalidVersion:
         raise ValueError(f"{text!r} is no version; write numbers with dots, e.g. 1.2.3") from None
-    return text
-
-
-def manifest(text: str) -> str:
-    """Accept a registry manifest's digest or `first-sight`."""
-    if text != "first-sight" and not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
-        raise ValueError(f"{text!r} is no digest; write sha256:HEX or first-sight")
     return text
 
 
