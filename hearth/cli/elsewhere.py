@@ -21,23 +21,23 @@ class ElsewhereError(Exception):
     """One line for a person: what of the way into the lab failed."""
 
 
-def build(project: Project, name: str) -> int:
+def build(project: Project, name: str, words: tuple[str, ...] = ()) -> int:
     """Make the lab machine where it is missing, run `scripts/up` inside, and say how to reach it.
 
-    Returns the exit code of the `scripts/up` inside.
+    `words` are passed on to it, such as --check. Returns the exit code of the `scripts/up` inside.
     """
     steps.listen(_say)
     machine = _machine(name)
     farside.serve(project, machine)
     _clone(project, name)
-    argv = [f"{CLONE}/scripts/up"]
+    argv = [f"{CLONE}/scripts/up", *words]
     # On a terminal it shows its progress as it would there; otherwise line by line.
     if sys.stdout.isatty():
         code = lab.interactive(name, argv)
     else:
         sys.stdout.flush()
         code = lab.run(name, argv, timeout=_UP_S, stream_to=sys.stdout.buffer).returncode
-    if code == 0:
+    if code == 0 and not words:
         _bring_out(project, machine)
     return code
 

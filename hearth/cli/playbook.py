@@ -27,14 +27,18 @@ class PlaybookError(Exception):
 
 @dataclass(slots=True)
 class Steps:
-    """What the playbook said so far, as the display needs it."""
+    """What the playbook said so far, as the display needs it; all it said is in the log."""
 
     console: Console
     status: Status
+    log: Path
+    preview: bool = False
     task: str = ""
     began: float = field(default_factory=time.monotonic)
     changed: list[str] = field(default_factory=list)
+    did: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    planned: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     totals: dict[str, dict[str, int]] = field(default_factory=dict)
 
@@ -47,9 +51,11 @@ class Steps:
             self.task, self.began = event["name"], time.monotonic()
             self.status.update(f"[dim]{self.task}[/dim]")
         elif kind == "ok":
+            self.planned += event["planned"]
             self.done.append(event["host"])
             if event["changed"]:
                 self.changed.append(event["host"])
+                self.did += [f"{event['host']}: {line}" for line in event["did"]]
         elif kind == "failed":
             self.failures.append(event)
         elif kind == "stats":
@@ -61,7 +67,9 @@ class Steps:
         if self.task and (self.changed or (self.done and took >= _WORTH_S)):
             what = f"  [yellow]{', '.join(self.changed)}[/yellow]" if self.changed else ""
             self.console.print(f"[dim]{took:6.1f} s[/dim]  {self.task}{what}")
-        self.task, self.changed, self.done = "", [], []
+            for line in self.did if self.preview else ():
+                self.console.print(f"          would {line}", markup=False)
+        self.task, self.changed, self.did, self.done = "", [], [], []
 
     def total(self, what: str) -> int:
         """Return a total over all hosts, such as `changed`."""
@@ -76,7 +84,7 @@ def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps
     """
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     with console.status("[dim]Ansible starts[/dim]") as status:
-        steps = Steps(console, status)
+        steps = Steps(console, status, log, preview="--check" in more)
         code = 0
         for event in _events(project, log, more):
             code = event["code"] if event["kind"] == "end" else code

@@ -31,12 +31,26 @@ def up(
     if lab or place.needs_lab():
         if not lab:
             err.print("systemd is not pid 1 here, so no house can live on this machine itself.")
-        raise typer.Exit(elsewhere.build(project, lab_name))
+        raise typer.Exit(elsewhere.build(project, lab_name, ("--check",) if preview else ()))
     place.check()
     if preview:
-        playbook.run(project, err, ("--check", "--diff"))
+        _foretell(project)
         return
     raise typer.Exit(0 if build(project) else 1)
+
+
+def _foretell(project: Project) -> None:
+    """Show what a run would do, change nothing, and say what cannot be known yet."""
+    steps = playbook.run(project, err, ("--check", "--diff"))
+    for service in project.house().services.values():
+        if service.instance in steps.planned:
+            tasks = sum(
+                path.read_text(encoding="utf-8").count("\n- name:")
+                for path in (project.root / "roles" / service.role / "tasks").glob("*.yml")
+                if path.name != "main.yml"
+            )
+            show(f"{service.instance} is not there yet: {tasks} tasks in it cannot be previewed")
+    show(f"{steps.total('changed')} tasks would change something; differences: {steps.log}")
 
 
 def build(project: Project) -> bool:

@@ -330,8 +330,8 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     params, write = module.params, not module.check_mode
     desired = Desired(params)
     name = desired.name
-    changed = make_user(desired, params["user"]) if write else []
-    changed += [item["path"] for item in desired.folders if make_folder(item, write)]
+    user = make_user(desired, params["user"]) if write else []
+    folders = [item["path"] for item in desired.folders if make_folder(item, write)]
     files = [file for file in desired.files if differs(file)]
     diffs = [diff_of(file) for file in files] if module._diff else []
     before, stale = still_true(files, params), stale_credentials(name, params)
@@ -343,14 +343,18 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
             write_file(file)
         for path in stale:
             path.unlink()
-    changed += [file["path"] for file in files] + [str(path) for path in stale]
+    wrote = user + [file["path"] for file in files]
+    gone = [str(path) for path in stale]
     action = next_action(desired, params, before)
     if params["credentials_change"]:
         action = "restart"
     if write and action:
         act(name, action, params)
         record(name, wanted_record(desired, params))
-    return {"changed": bool(changed or action), "action": action, "files": changed, "diff": diffs}
+    did = [f"make {path}" for path in folders] + [f"write {path}" for path in wrote]
+    did += [f"remove {path}" for path in gone] + ([f"{action} {name}"] if action else [])
+    touched = folders + wrote + gone
+    return {"changed": bool(did), "action": action, "files": touched, "did": did, "diff": diffs}
 
 
 def wanted_record(desired: Desired, params: dict[str, Any]) -> str:

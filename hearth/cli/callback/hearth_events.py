@@ -18,7 +18,7 @@ name: hearth_events
 type: notification
 short_description: Events for the display of `hearth up`
 description: Writes tasks, results and totals to the file descriptor in HEARTH_EVENTS_FD. Says what
-  was changed and what failed, never the arguments or results of a task.
+  was changed and what failed, never the arguments or the content of a task.
 author: Hearth
 requirements: []
 """
@@ -56,7 +56,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Say whether a task changed a host."""
-        self._tell("ok", host=result.host.get_name(), changed=bool(result.result.get("changed")))
+        told = result.result
+        # What our own modules say that they did: paths and names, never contents.
+        did = told.get("did") or told.get("done") or ()
+        self._tell(
+            "ok",
+            host=result.host.get_name(),
+            changed=bool(told.get("changed")),
+            did=[did] if isinstance(did, str) else list(did),
+            planned=told.get("planned") or [],
+        )
 
     def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
         """Say that a host was left out."""

@@ -25,6 +25,19 @@ GOOD = """
       ansible.builtin.command: "true"
       when: false
 """
+MODULE = """
+from ansible.module_utils.basic import AnsibleModule
+module = AnsibleModule({}, supports_check_mode=True)
+module.exit_json(changed=True, did=["write /etc/a"], planned=["ollama"])
+"""
+MINE = """
+- name: Try
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Do it
+      mine:
+"""
 BAD = """
 - name: Try
   hosts: all
@@ -64,6 +77,18 @@ def test_what_changed_is_shown_with_its_time(project: Project) -> None:
     assert line.split()[1:] == ["s", "Change", "something", "house"]
     assert "Be left out" not in said
     assert (steps.total("ok"), steps.total("changed"), steps.total("failures")) == (2, 1, 0)
+
+
+def test_a_preview_shows_what_our_modules_would_do(project: Project) -> None:
+    (project.root / "library").mkdir()
+    (project.root / "library/mine.py").write_text(MODULE)
+    (project.root / "ansible.cfg").write_text("[defaults]\ninventory = hosts\nlibrary = library\n")
+    (project.root / "site.yml").write_text(MINE)
+    for more, seen in (((), False), (("--check",), True)):
+        stream = io.StringIO()
+        steps = run(project, Console(file=stream, width=120, highlight=False), more)
+        assert ("would house: write /etc/a" in stream.getvalue()) is seen
+        assert steps.planned == ["ollama"]
 
 
 def test_a_failure_is_one_line_and_the_log(project: Project) -> None:

@@ -114,7 +114,8 @@ def test_the_first_run_writes_and_starts_and_the_second_does_nothing(machine: Ma
     assert machine.config.read_text() == "port = 1\n"
     assert stat.S_IMODE(machine.config.stat().st_mode) == 0o644
     before = machine.tree()
-    assert machine.converge() == {"changed": False, "action": "", "files": [], "diff": []}
+    nothing = {"changed": False, "action": "", "files": [], "did": [], "diff": []}
+    assert machine.converge() == nothing
     assert machine.asked() == []
     assert machine.tree() == before
 
@@ -332,6 +333,7 @@ def test_folders_are_made_and_mended(machine: Machine) -> None:
         "changed": True,
         "action": "",
         "files": [str(folder)],
+        "did": [f"make {folder}"],
         "diff": [],
     }
     assert stat.S_IMODE(folder.stat().st_mode) == 0o750
@@ -353,6 +355,7 @@ def test_check_mode_foretells_what_the_run_then_does(machine: Machine) -> None:
     machine.config.write_text("port = 6666\n")
     foretold = machine.converge(check_mode=True, reloads=True)
     assert foretold["action"] == "reload"
+    assert foretold["did"] == [f"write {machine.config}", "reload app"]
     assert machine.config.read_text() == "port = 6666\n"
     assert machine.converge(reloads=True) == foretold
 
