@@ -36,6 +36,9 @@ class LookupModule(LookupBase):
         except SecretsError as error:
             raise AnsibleError(str(error)) from error
         missing = [name for name in terms if name not in values]
-        if missing:
+        if missing and (variables or {}).get("ansible_check_mode"):
+            # A preview makes no secrets, and writes none either.
+            values = dict.fromkeys(missing, "not made yet") | values
+        elif missing:
             raise AnsibleError(f"secret {missing[0]} is not set: `hearth secret set {missing[0]}`")
         return [values[name] for name in terms]

@@ -184,6 +184,9 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
     for name in sorted([*(params["watch"] or []), *secrets]):
         whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
     for command in params["observe"] or []:
+        # Before the first run the program that shows it may still be missing (check mode).
+        if shutil.which(str(command[0])) is None:
+            continue
         whole.update(run([str(word) for word in command], check=False).stdout.encode())
     return whole.hexdigest()
 

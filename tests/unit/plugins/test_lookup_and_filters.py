@@ -47,6 +47,13 @@ def test_a_secret_that_is_not_set_names_the_command(monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in str(caught.value)
 
 
+def test_a_preview_goes_on_before_the_secrets_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = lookup(monkeypatch, FakeVault({"a": "1"}))
+    assert look.run(["b", "a"], {"ansible_check_mode": True}) == ["not made yet", "1"]
+    with pytest.raises(AnsibleError, match="secret b is not set"):
+        look.run(["b", "a"], {"ansible_check_mode": False})
+
+
 def test_a_vault_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnsibleError) as caught:
         lookup(monkeypatch, FakeVault(SecretsError("the vault: wrong password"))).run(["a"])
