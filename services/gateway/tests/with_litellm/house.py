@@ -19,7 +19,7 @@ def house(url: str) -> dict[str, Any]:
     models["vectors"] = {**_model("vectors", url), "kind": "embed"}
     aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
     aliases |= {"forever": _alias("endless"), "embed": _alias("vectors")}
-    for fault in FAULTS:
+    for fault in (*FAULTS, "mute-rests"):
         for mode in MODES:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
             name = f"{fault}-{mode}"

@@ -51,12 +51,13 @@ def test_the_next_member_answers(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_member_that_was_slow_rests(owner: httpx.Client, upstream: Upstream, mode: str) -> None:
-    chat(owner, f"after-mute-{mode}", mode)
-    before = len(upstream.asked(f"mute-{mode}"))
+    slow = f"mute-rests-{mode}"
+    assert chat(owner, f"after-{slow}", mode).member == "good"
+    assert len(upstream.asked(slow)) == 1
     start = time.monotonic()
-    assert chat(owner, f"after-mute-{mode}", mode).member == "good"
+    assert chat(owner, f"after-{slow}", mode).member == "good"
     assert time.monotonic() - start < 0.9
-    assert len(upstream.asked(f"mute-{mode}")) == before
+    assert len(upstream.asked(slow)) == 1
 
 
 @pytest.mark.parametrize("fault", ["cut", "crash"])
