@@ -36,6 +36,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "unit(instance, unit): whose journal explains a failure")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what this house has nothing of: no forbidden pair, no instance, no site."""
+    empty = [item for item in items if any(_is_empty(mark) for mark in item.iter_markers("skip"))]
+    config.hook.pytest_deselected(items=empty)
+    items[:] = [item for item in items if item not in empty]
+
+
+def _is_empty(mark: pytest.Mark) -> bool:
+    return str(mark.kwargs.get("reason", "")).startswith("got empty parameter set")
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Say how many verdicts will follow."""
     _write(session.config, {"kind": "start", "tests": len(session.items)})
@@ -66,6 +77,9 @@ def pytest_runtest_makereport(
         report.outcome = PENDING if isinstance(error, Pending) else NOT_MEASURED
         report.longrepr = str(error)
         report.hearth_percent = getattr(error, "percent", None)
+    if report.outcome == "skipped":
+        # A skip hides; what was not looked at stands in the receipt.
+        report.outcome, report.longrepr = NOT_MEASURED, str(error)
     journal = _journal(item) if report.outcome == "failed" else []
     if journal:
         report.sections.append(("Journal of the service", "\n".join(journal)))
