@@ -12,6 +12,7 @@ from hearth.lab.steps import step
 from hearth.project import Project
 
 PORT = 443
+_CONTROL_PORTS = 24400
 _NAMES_S = 60
 _PREPARE_S = 1800
 _ANSWER_S = 30
@@ -34,6 +35,16 @@ def serve(project: Project, machine: lab.Machine) -> None:
         lab.set_names(machine.name, dict.fromkeys(names, machine.outer_address))
         lab.trust(machine.name, "hearth-farside", _authority(project).read_text())
         _spawn(machine)
+
+
+def stop(machine: lab.Machine) -> None:
+    """End the far side of a machine, and with it all faults."""
+    process.end(_record(machine))
+
+
+def control(machine: lab.Machine) -> str:
+    """Return where tests make a machine's far side misbehave, on this machine's loopback."""
+    return f"http://127.0.0.1:{_CONTROL_PORTS + machine.net}"
 
 
 def _record(machine: lab.Machine) -> Path:
@@ -80,6 +91,7 @@ def _spawn(machine: lab.Machine) -> None:
     process.end(record)
     root = Path(__file__).resolve().parents[2]
     argv = [sys.executable, "-m", "tests.farside", "serve", "--address", machine.outer_address]
+    argv += ["--control-port", control(machine).rpartition(":")[2]]
     process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
     deadline = time.monotonic() + _ANSWER_S
     while not _answers(where):

@@ -1,0 +1,33 @@
+"""One house for all tests of this folder, which run in the order of their files.
+
+HEARTH_LAB_KEEP=1 leaves the machine, and finds it again, for who works on one of the tests.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.house import House, remove
+
+_KEEP = "HEARTH_LAB_KEEP"
+
+
+@pytest.fixture(scope="session")
+def house() -> Iterator[House]:
+    """The house; what a run before left is removed first, and nothing is left at last."""
+    if os.geteuid() != 0:
+        pytest.exit("the lab needs root: say `sudo scripts/test`", returncode=1)
+    keep = bool(os.environ.get(_KEEP))
+    if not keep:
+        remove()
+    shared = House()
+    yield shared
+    if not keep:
+        remove()
+    print("\nThe lab, part by part")
+    for part, minutes in shared.minutes.items():
+        print(f"{minutes:6.1f} min of {shared.shares[part]:g}  {part}")
+    print("Figures")
+    for name, value in shared.figures.items():
+        print(f"{value:8.1f}  {name}", flush=True)

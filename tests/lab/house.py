@@ -1,0 +1,188 @@
+"""The one house that all lab tests share: how to reach it, what it cost, what was measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hearth import lab
+
+ROOT = Path(__file__).parents[2]
+NAME, GUEST = "test-house", "test-guest"
+CLONE = "/root/hearth"
+ANSIBLE_S = 600
+GREEN_S = 180
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a request over HTTPS came back with."""
+
+    status: int
+    head: str
+    text: str
+
+    @property
+    def json(self) -> Any:
+        """The answer's JSON."""
+        return json.loads(self.text)
+
+
+@dataclass(slots=True)
+class House:
+    """The lab machine with the house in it, and the ledger of what its tests cost."""
+
+    folder: Path = ROOT / ".hearth" / "lab" / NAME
+    minutes: dict[str, float] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def inside(
+        self, *argv: str, timeout: float = 300, check: bool = False
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the machine and return its output."""
+        return lab.run(NAME, argv, timeout=timeout, check=check)
+
+    def shell(self, script: str, timeout: float = 300) -> str:
+        """Run a script in the machine, which must succeed, and return what it said."""
+        argv = ["/bin/bash", "-c", f"set -euo pipefail\n{script}"]
+        done = lab.run(NAME, argv, timeout=timeout)
+        assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def hearth(self, *words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run `hearth` in the machine."""
+        return self.inside(f"{CLONE}/scripts/hearth", *words, timeout=timeout)
+
+    def up(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `hearth up` in the machine, as `scripts/up` does when all is installed."""
+        return self.hearth("up", *words, timeout=ANSIBLE_S)
+
+    def site(self) -> dict[str, int]:
+        """Run site.yml by itself; return how many tasks changed each host."""
+        script = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml"
+        done = self.inside("/bin/bash", "-c", script, timeout=ANSIBLE_S)
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        recap = done.stdout.rpartition("PLAY RECAP")[2].splitlines()[1:]
+        rows = (line.replace(":", " ").split() for line in recap if "changed=" in line)
+        counted = {row[0]: row for row in rows}
+        assert counted, done.stdout[-3000:]
+        return {
+            host: int(next(word for word in row if word.startswith("changed="))[8:])
+            for host, row in counted.items()
+        }
+
+    def wait_green(self) -> None:
+        """Return when `hearth status` says that all is up; a person would look the same way."""
+        deadline = time.monotonic() + GREEN_S
+        while (done := self.hearth("status", "--json")).returncode != 0:
+            assert time.monotonic() < deadline, done.stdout + done.stderr
+            time.sleep(0.5)
+
+    def back_to(self, tag: str) -> None:
+        """Put the machine back to a saved state, with the house up."""
+        lab.restore(NAME, tag)
+        self.wait_green()
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace words in a file of the machine's overlay, as a user edits it."""
+        path = f"{CLONE}/inventory/local/{name}"
+        text = self.inside("/bin/cat", path, check=True).stdout
+        assert old in text, text
+        put = ["/usr/bin/install", "-m", "644", "/dev/stdin", path]
+        lab.run(NAME, put, stdin=text.replace(old, new, 1), check=True)
+
+    def receipt(self) -> dict[str, Any]:
+        """Return the last receipt."""
+        text = self.inside("/bin/cat", "/var/lib/hearth/receipt/receipt.json", check=True).stdout
+        return dict(json.loads(text))
+
+    def key(self) -> str:
+        """Return a consumer's key, as its owner would get it."""
+        done = self.hearth("secret", "show", "consumer_household", "--plain")
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def state(self) -> dict[str, str]:
+        """Return what a preview may not change: a digest of each tree, and of the packages."""
+        # What systemd, its journal and its timers keep moving by themselves is left out.
+        look = (
+            'cd "$0"; find . -xdev \\( -path ./systemd -o -path ./private \\) -prune -o '
+            "-type f -exec sha256sum {} + -o -printf '%y %m %U:%G %p %l\\n' | sort | sha256sum"
+        )
+        trees = {
+            tree: self.inside("/bin/sh", "-c", look, tree, check=True).stdout.split()[0]
+            for tree in ("/etc", "/var/lib")
+        }
+        return trees | {"packages": self.inside("dpkg-query", "-W", check=True).stdout}
+
+    def processes(self) -> dict[str, str]:
+        """Return the main process of each unit of the house: a restart shows in its number."""
+        script = (
+            "for u in dnsmasq login caddy; do printf '%s ' $u; "
+            "systemctl show -p MainPID --value hearth-$u.service; done; "
+            "for u in ollama ollama-gate ollama-models litellm; do printf '%s ' $u; "
+            "incus exec ${u%%-*} -- systemctl show -p MainPID --value $u.service </dev/null; done"
+        )
+        return dict(line.split() for line in self.shell(script).splitlines())
+
+    @contextmanager
+    def spending(self, part: str, share: float) -> Iterator[None]:
+        """Note the minutes of a part, and say when they are over its share."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.shares[part] = share
+            self.minutes[part] = (time.monotonic() - began) / 60
+            over = f", over its share of {share:g}" if self.minutes[part] > share else ""
+            print(f"\n{part}: {self.minutes[part]:.1f} min{over}", flush=True)
+
+
+def ask(
+    machine: str | None,
+    root: str | None,
+    model: str,
+    key: str | None,
+    *more: str,
+    address: str = "https://llm.lan/v1/chat/completions",
+) -> Answer:
+    """Ask as a device on the LAN would, from a lab machine or (`None`) from here.
+
+    The key goes in by standard input, so that it stands in no list of processes.
+    """
+    argv = ["curl", "--silent", "--show-error", "--max-time", "120", "--include", *more]
+    argv += ["--cacert", root] if root else []
+    argv += ["--header", "@-"] if key else []
+    body = {"model": model, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}
+    argv += ["--json", json.dumps(body | {"max_tokens": 16}), address]
+    given = f"Authorization: Bearer {key}" if key else ""
+    if machine is None:
+        done = subprocess.run(
+            argv, input=given, capture_output=True, text=True, check=False, timeout=150
+        )
+    else:
+        done = lab.run(machine, argv, stdin=given, timeout=150)
+    if done.returncode:
+        return Answer(0, f"curl: exit {done.returncode}", done.stderr)
+    head, _, text = done.stdout.replace("\r\n", "\n").partition("\n\n")
+    return Answer(int(head.split()[1]), head.lower(), text)
+
+
+def changed(counts: Mapping[str, int]) -> int:
+    """Return how many tasks changed anything."""
+    return sum(counts.values())
+
+
+def remove() -> None:
+    """Remove the machines, whole or half; the package caches stay."""
+    known = {machine.name for machine in lab.load_all()}
+    for name in (GUEST, NAME):
+        if name in known:
+            lab.destroy(name, keep_packages=True, keep_cache=True)

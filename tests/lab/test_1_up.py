@@ -1,0 +1,118 @@
+"""From a bare machine to a receipt, while a big model is still on its way."""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth import lab
+from hearth.cli import farside
+from hearth.project import Project
+from tests.farside import registry
+from tests.farside.__main__ import DEFAULT_CACHE
+from tests.lab.house import NAME, ROOT, House, ask
+
+pytestmark = pytest.mark.lab
+
+UP = [str(ROOT / "scripts/up"), "--lab", "--lab-name", NAME]
+UP_S = 2400
+BARE = "bare"
+# The alias whose first model is the biggest of the lab, and how slowly that one comes.
+SLOW_ALIAS, SLOW_MODEL, SLOW_BYTES_PER_S = "coder", "qwen2.5-coder:7b", 400_000
+ALL_HERE_S = 180
+
+
+def up(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run `scripts/up --lab` from here, as a user would, and show what it says."""
+    done = subprocess.run(
+        [*UP, *words], cwd="/", stdout=subprocess.PIPE, text=True, check=False, timeout=UP_S
+    )
+    sys.stdout.write(done.stdout)
+    return done
+
+
+def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
+    with house.spending("a bare machine, and its preview", 1.0):
+        lab.create(NAME)
+        lab.save(NAME, BARE)
+        # The first one installs what programs of Hearth need, as every `scripts/up` does.
+        assert up("--check").returncode == 0
+        before = house.state()
+        began = time.monotonic()
+        done = house.up("--check")
+        house.figures["preview of a bare machine, s"] = time.monotonic() - began
+        assert done.returncode == 0, done.stdout + done.stderr
+        after = house.state()
+        assert [tree for tree in before if before[tree] != after[tree]] == []
+        said = done.stdout + done.stderr
+        for instance in ("ollama", "litellm"):
+            assert said.count(f"would house: create {instance} from ") == 1, said
+            assert "tasks in it cannot be previewed" in said, said
+        lab.restore(NAME, BARE)
+
+
+def test_up_ends_with_a_receipt_while_models_are_coming(house: House) -> None:
+    with house.spending("up, to the receipt", 6.0):
+        machine = lab.load(NAME)
+        farside.serve(Project(ROOT), machine)
+        _slow_down(machine)
+        began = time.monotonic()
+        done = up()
+        house.figures["scripts/up on a bare machine, s"] = time.monotonic() - began
+    if done.returncode != 0:
+        pytest.exit("scripts/up failed, so there is no house to test", returncode=1)
+    assert "curl --cacert" in done.stdout
+    receipt = json.loads((house.folder / "receipt" / "receipt.json").read_text())
+    assert receipt["good"], receipt["summary"]
+    assert receipt["figures"]
+    pending = {v["about"]: v["percent"] for v in receipt["verdicts"] if v["outcome"] == "pending"}
+    assert 0 < pending[SLOW_ALIAS] < 100, pending
+    assert f"pending, {pending[SLOW_ALIAS]} %" in done.stdout
+
+
+def _slow_down(machine: lab.Machine) -> None:
+    """Let the far side hand out the biggest file of its registry at a crawl."""
+    blobs = registry.storage_path(DEFAULT_CACHE).glob("docker/registry/v2/blobs/sha256/*/*/data")
+    biggest = max(blobs, key=lambda path: path.stat().st_size)
+    fault = {"kind": "slow", "contains": biggest.parent.name, "bytes_per_s": SLOW_BYTES_PER_S}
+    httpx.post(f"{farside.control(machine)}/faults", json=fault, timeout=5).raise_for_status()
+
+
+def test_the_download_goes_on_behind_it_and_arrives(house: House) -> None:
+    with house.spending("the rest of the models", 1.0):
+        first = _models(house)[SLOW_MODEL]
+        assert first["state"] == "pulling", first
+        assert 0 < first["completed_bytes"] < first["total_bytes"], first
+        shown = house.hearth("models").stdout
+        assert SLOW_MODEL in shown
+        assert "%" in shown
+        machine = lab.load(NAME)
+        # A far side that ends and comes again at full speed: the download has to be resumed.
+        farside.stop(machine)
+        farside.serve(Project(ROOT), machine)
+        deadline = time.monotonic() + ALL_HERE_S
+        while any(model["state"] != "ready" for model in _models(house).values()):
+            assert time.monotonic() < deadline, _models(house)
+            time.sleep(1)
+
+
+def _models(house: House) -> dict[str, dict[str, Any]]:
+    said = json.loads(house.hearth("models", "--json").stdout)
+    return {name: model for name, model in said["models"].items() if model["provider"] == "ollama"}
+
+
+def test_a_device_gets_an_answer_from_ollama(house: House) -> None:
+    near = ["--resolve", f"llm.lan:443:{lab.address(NAME)}"]
+    root = str(house.folder / "root.crt")
+    with house.spending("an answer", 0.3):
+        answer = ask(None, root, "fast", house.key(), *near)
+        assert answer.status == 200, answer
+        assert answer.json["choices"][0]["message"]["content"].strip()
+        assert f"x-hearth-model: {answer.json['model'].lower()}" in answer.head
+        assert ask(None, root, "fast", None, *near).status == 401
+        assert ask(None, root, "fast", "sk-wrong", *near).status == 401
+        assert ask(None, None, "fast", None, *near).head == "curl: exit 60"
