@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Dialect = Literal["openai", "ollama"]
+# The least time between first and last token that a speed is read off.
+SHORTEST_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,8 @@ class Reading:
             error = "an answer without a single token"
         tokens = self.tokens if self.tokens is not None else self.pieces
         speed = None
-        # Several tokens in one piece arrive at one moment, and no speed can be read off them.
-        if self.first_s is not None and self.last_s > self.first_s:
+        # Tokens that arrive in one gulp say how fast they were read, not how fast they were made.
+        if self.first_s is not None and self.last_s - self.first_s >= SHORTEST_S:
             speed = (tokens - 1) / (self.last_s - self.first_s)
         first_ms = None if self.first_s is None else self.first_s * 1000
         return Sample(way, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)
