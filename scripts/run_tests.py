@@ -126,8 +126,8 @@ def ledger(parts: list[Part]) -> bool:
     print("\nLedger of minutes")
     for part in parts:
         minutes = part.seconds / 60
-        over = f"  over its share of {part.share_min:g}" if minutes > part.share_min else ""
-        print(f"{minutes:6.1f} min  {part.name}{over}")
+        over = ", over its share" if minutes > part.share_min else ""
+        print(f"{minutes:6.1f} min of {part.share_min:g}  {part.name}{over}")
     passed, failed = sum(part.passed for part in parts), sum(part.failed for part in parts)
     print(f"{sum(part.seconds for part in parts) / 60:6.1f} min  in all\n")
     print(f"{passed} passed, {failed} failed")

@@ -26,8 +26,8 @@ def house() -> Iterator[House]:
     if not keep:
         remove()
     print("\nThe lab, part by part")
-    for part, minutes in shared.minutes.items():
-        print(f"{minutes:6.1f} min of {shared.shares[part]:g}  {part}")
+    for part in shared.minutes:
+        print(shared.cost(part))
     print("Figures")
     for name, value in shared.figures.items():
         print(f"{value:8.1f}  {name}", flush=True)

@@ -141,8 +141,13 @@ class House:
         finally:
             self.shares[part] = share
             self.minutes[part] = (time.monotonic() - began) / 60
-            over = f", over its share of {share:g}" if self.minutes[part] > share else ""
-            print(f"\n{part}: {self.minutes[part]:.1f} min{over}", flush=True)
+            print(f"\n{self.cost(part)}", flush=True)
+
+    def cost(self, part: str) -> str:
+        """Return a line of the ledger."""
+        minutes, share = self.minutes[part], self.shares[part]
+        over = ", over its share" if minutes > share else ""
+        return f"{minutes:6.1f} min of {share:g}  {part}{over}"
 
 
 def ask(
