@@ -8,8 +8,8 @@ from rich.text import Text
 
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
-from hearth.verify.page import number
-from hearth.verify.receipt import Receipt, Verdict, write
+from hearth.verify.page import number, write
+from hearth.verify.receipt import Receipt, Verdict
 from hearth.verify.run import run
 
 bench = typer.Typer(help="Measure.", no_args_is_help=True)

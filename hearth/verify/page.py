@@ -1,18 +1,35 @@
-"""The receipt as one page that needs nothing but itself."""
+"""The receipt as files: JSON for programs, and one page that needs nothing but itself."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jinja2
 
-if TYPE_CHECKING:
-    from hearth.verify.receipt import Receipt
+from hearth.files import write_atomic
+from hearth.verify.receipt import Receipt, VerifyError
 
 _TEMPLATE = Path(__file__).with_name("receipt.html.j2")
 
 
-def render(receipt: "Receipt") -> str:
+def write(receipt: Receipt, folder: Path) -> None:
+    """Write `receipt.json` and `index.html`, each whole or not at all.
+
+    Raises:
+        VerifyError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        text = json.dumps(receipt.as_json(), indent=2, ensure_ascii=False)
+        write_atomic(folder / "receipt.json", text.encode() + b"\n")
+        write_atomic(folder / "index.html", render(receipt).encode())
+    except OSError as error:
+        raise VerifyError(
+            f"cannot write the receipt: {error}: run this as root on the house"
+        ) from error
+
+
+def render(receipt: Receipt) -> str:
     """Return the page of a receipt: plain HTML, no script, nothing from outside."""
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined

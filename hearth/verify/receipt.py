@@ -1,17 +1,13 @@
 """The receipt: what was promised, what was measured, and on which machine."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from hearth.files import write_atomic
 from hearth.verify.facts import Machine
 from hearth.verify.figures import Figure
-from hearth.verify.page import render
 
 OUTCOMES = ("failed", "pending", "not measured", "passed")
 
@@ -78,20 +74,3 @@ class Receipt:
 def now() -> str:
     """The time as a receipt writes it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def write(receipt: Receipt, folder: Path) -> None:
-    """Write `receipt.json` and `index.html`, each whole or not at all.
-
-    Raises:
-        VerifyError: the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        text = json.dumps(receipt.as_json(), indent=2, ensure_ascii=False)
-        write_atomic(folder / "receipt.json", text.encode() + b"\n")
-        write_atomic(folder / "index.html", render(receipt).encode())
-    except OSError as error:
-        raise VerifyError(
-            f"cannot write the receipt: {error}: run this as root on the house"
-        ) from error

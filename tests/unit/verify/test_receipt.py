@@ -10,8 +10,8 @@ import pytest
 
 from hearth.verify.facts import Machine, gpus, machine
 from hearth.verify.figures import summarise
-from hearth.verify.page import number
-from hearth.verify.receipt import Receipt, Verdict, VerifyError, write
+from hearth.verify.page import number, write
+from hearth.verify.receipt import Receipt, Verdict, VerifyError
 
 RECEIPT = Receipt(
     house="house",
