@@ -16,7 +16,10 @@ options:
   unit: {description: Text of the unit file; empty for a unit that Debian brings., type: str}
   user: {description: System user to make., type: str}
   uid: {description: Number of that user; -1 for any., type: int}
-  folders: {description: "Folders: path, owner, group, mode.", type: list, elements: dict}
+  folders:
+    description: "Folders: path, owner, group, mode; whole, to take all that lies in it over."
+    type: list
+    elements: dict
   files: {description: "Files: path, content, owner, group, mode, check.", type: list}
   credentials: {description: "Names of secrets that service_credentials wrote before.", type: list}
   credentials_change: {description: Whether it would write other ones (check mode)., type: bool}
@@ -135,6 +138,10 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
         same = False
     if not same and write:
         path.mkdir(parents=True, exist_ok=True)
+        if item.get("whole"):
+            # Before the folder itself: a run killed in the middle is then seen and done again.
+            owner, group = owner_of(item)
+            run(["chown", "--recursive", "--no-dereference", f"{owner}:{group}", f"{path}/."])
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             os.fchown(handle, *owner_of(item))

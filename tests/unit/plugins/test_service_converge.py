@@ -339,6 +339,22 @@ def test_folders_are_made_and_mended(machine: Machine) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o750
 
 
+def test_a_folder_that_was_somebody_elses_is_taken_over_whole(machine: Machine) -> None:
+    folder = machine.home / "srv/models"
+    (folder / "blobs").mkdir(parents=True)
+    blob, outside = folder / "blobs" / "sha256-1", machine.home / "outside"
+    for path in (blob, outside):
+        path.touch()
+        os.chown(path, 65534, 65534)
+    (folder / "link").symlink_to(outside)
+    os.chown(folder, 65534, 65534)
+    folders = [{"path": str(folder), "owner": "root", "whole": True}]
+    machine.converge(folders=folders)
+    assert blob.stat().st_uid == 0
+    assert outside.stat().st_uid == 65534
+    assert not machine.converge(folders=folders)["changed"]
+
+
 def test_check_mode_says_what_would_happen_and_writes_nothing(machine: Machine) -> None:
     folders = [{"path": str(machine.home / "var"), "owner": "root"}]
     before = machine.tree()
