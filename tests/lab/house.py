@@ -18,6 +18,8 @@ NAME, GUEST = "test-house", "test-guest"
 CLONE = "/root/hearth"
 ANSIBLE_S = 600
 GREEN_S = 180
+# Of a house that runs; Incus and Ollama write elsewhere all the time.
+TREES = ("/etc", "/var/lib/hearth")
 
 
 @dataclass(slots=True)
@@ -109,18 +111,18 @@ class House:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def state(self) -> dict[str, str]:
-        """Return what a preview may not change: a digest of each tree, and of the packages."""
+    def state(self, *trees: str) -> dict[str, str]:
+        """Return what a preview may not change: a digest of each tree, and the packages."""
         # What systemd, its journal and its timers keep moving by themselves is left out.
         look = (
             'cd "$0"; find . -xdev \\( -path ./systemd -o -path ./private \\) -prune -o '
             "-type f -exec sha256sum {} + -o -printf '%y %m %U:%G %p %l\\n' | sort | sha256sum"
         )
-        trees = {
+        digests = {
             tree: self.inside("/bin/sh", "-c", look, tree, check=True).stdout.split()[0]
-            for tree in ("/etc", "/var/lib")
+            for tree in trees
         }
-        return trees | {"packages": self.inside("dpkg-query", "-W", check=True).stdout}
+        return digests | {"packages": self.inside("dpkg-query", "-W", check=True).stdout}
 
     def processes(self) -> dict[str, str]:
         """Return the main process of each unit of the house: a restart shows in its number."""

@@ -1,11 +1,12 @@
 """The house as it stands: run again, previewed, edited behind its back, and read about."""
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from hearth import lab, readme
-from tests.lab.house import CLONE, NAME, ROOT, House, changed
+from tests.lab.house import CLONE, NAME, ROOT, TREES, House, changed
 
 pytestmark = pytest.mark.lab
 
@@ -26,23 +27,27 @@ def test_a_second_run_changes_nothing(house: House) -> None:
         house.wait_green()
 
 
+@pytest.fixture
+def edited(house: House) -> Iterator[None]:
+    """One value of the overlay is another, for as long as a test takes."""
+    path = f"{CLONE}/inventory/local/aliases.yml"
+    text = "aliases: {fast: {total_s: 77}}\n"
+    lab.run(NAME, ["/usr/bin/install", "-m", "644", "/dev/stdin", path], stdin=text, check=True)
+    yield
+    house.inside("rm", path, check=True)
+
+
+@pytest.mark.usefixtures("edited")
 def test_a_preview_shows_the_files_and_restarts_of_one_edit_and_makes_none(house: House) -> None:
     with house.spending("a preview of one edit", 1.0):
-        _write(house, "aliases.yml", "aliases: {fast: {total_s: 77}}\n")
-        before, pids = house.state(), house.processes()
+        before, pids = house.state(*TREES), house.processes()
         done = house.up("--check")
         assert done.returncode == 0, done.stdout + done.stderr
-        after = house.state()
+        after = house.state(*TREES)
         assert [tree for tree in before if before[tree] != after[tree]] == []
         assert house.processes() == pids
         would = [line.strip() for line in done.stderr.splitlines() if "would " in line]
         assert would == [f"would litellm: write {ALIASES}", "would litellm: restart litellm"]
-        house.inside("rm", f"{CLONE}/inventory/local/aliases.yml", check=True)
-
-
-def _write(house: House, name: str, text: str) -> None:
-    path = f"{CLONE}/inventory/local/{name}"
-    lab.run(NAME, ["/usr/bin/install", "-m", "644", "/dev/stdin", path], stdin=text, check=True)
 
 
 def test_what_was_changed_by_hand_is_repaired_and_nothing_else_restarts(house: House) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lab.house import House
+from tests.lab.house import TREES, House
 from tests.lab.test_2_again import HOUSE
 
 pytestmark = pytest.mark.lab
@@ -27,14 +27,14 @@ def test_auto_took_the_processor(house: House) -> None:
 
 def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
     with house.spending("vulkan is refused", 0.5):
-        before, pids = house.state(), house.processes()
+        before, pids = house.state(*TREES), house.processes()
         house.edit("services.yml", IMAGE, f"{IMAGE}    gpu: vulkan\n")
         done = house.up()
         assert done.returncode == 1
         said = " ".join(done.stderr.split())
         assert "ollama asks for gpu: vulkan" in said, said
         assert "llvmpipe, a software device and no GPU" in said
-        after = house.state()
+        after = house.state(*TREES)
         assert [tree for tree in before if before[tree] != after[tree]] == []
         assert house.processes() == pids
 
