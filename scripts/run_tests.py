@@ -52,7 +52,6 @@ def gates() -> dict[str, list[list[str]]]:
         "yamllint": [[here, "-m", "yamllint", "--strict", "."]],
         "shellcheck": [[str(BIN / "shellcheck"), "--external-sources", *SCRIPTS]],
         "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
-        "role spec = defaults": [[here, "scripts/check_roles.py"]],
         "render drift": [[str(BIN / "ansible-playbook"), RENDER], [here, "scripts/drift.py"]],
         "units are hardened": [[*exposure, f"--threshold={EXPOSURE_CEILING}", *units]],
         "firewall loads": [["nft", "--check", "--file", "incus/firewall.nft"]],
