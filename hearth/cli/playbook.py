@@ -52,6 +52,9 @@ class Steps:
             self.status.update(f"[dim]{self.task}[/dim]")
         elif kind == "ok":
             self.planned += event["planned"]
+            for warning in event["warnings"]:
+                self.console.print("[yellow]note:[/yellow]", end=" ")
+                self.console.print(warning, markup=False)
             self.done.append(event["host"])
             if event["changed"]:
                 self.changed.append(event["host"])

@@ -22,6 +22,8 @@ description: Writes tasks, results and totals to the file descriptor in HEARTH_E
 author: Hearth
 requirements: []
 """
+# A program's last words have fewer.
+_LINES = 30
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -59,12 +61,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         told = result.result
         # What our own modules say that they did: paths and names, never contents.
         did = told.get("did") or told.get("done") or ()
+        warnings = told.get("warnings") or ()
         self._tell(
             "ok",
             host=result.host.get_name(),
             changed=bool(told.get("changed")),
             did=[did] if isinstance(did, str) else list(did),
             planned=told.get("planned") or [],
+            warnings=[str(warning) for warning in warnings],
         )
 
     def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
@@ -72,7 +76,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._tell("skipped", host=result.host.get_name())
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        """Say what failed and why, in one line."""
+        """Say what failed and why."""
         if not ignore_errors:
             self._fail(result)
 
@@ -106,5 +110,8 @@ def _message(told: dict[str, Any]) -> str:
         lines = [line for line in str(told.get(key) or "").splitlines() if line.strip()]
         if lines and not (key == "msg" and lines[0].startswith("MODULE FAILURE")):
             # A traceback's reason stands in its last line.
-            return lines[-1] if key.endswith("stderr") else lines[0]
+            if key.endswith("stderr"):
+                return lines[-1]
+            # All problems at once, or the last words of a program: what our own modules say.
+            return "\n".join(lines[:_LINES]) if key == "msg" else lines[0]
     return "it gave no reason"

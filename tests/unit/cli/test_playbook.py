@@ -28,7 +28,12 @@ GOOD = """
 MODULE = """
 from ansible.module_utils.basic import AnsibleModule
 module = AnsibleModule({}, supports_check_mode=True)
+module.warn("there is a card, but not its tool")
 module.exit_json(changed=True, did=["write /etc/a"], planned=["ollama"])
+"""
+PROBLEMS = """
+from ansible.module_utils.basic import AnsibleModule
+AnsibleModule({}).fail_json(msg="port 53 is held by named\\nport 80 is held by nginx [1]")
 """
 MINE = """
 - name: Try
@@ -89,6 +94,7 @@ def test_a_preview_shows_what_our_modules_would_do(project: Project) -> None:
         steps = run(project, Console(file=stream, width=120, highlight=False), more)
         assert ("would house: write /etc/a" in stream.getvalue()) is seen
         assert steps.planned == ["ollama"]
+        assert stream.getvalue().count("note: there is a card, but not its tool") == 1
 
 
 def test_a_failure_is_one_line_and_the_log(project: Project) -> None:
@@ -98,6 +104,17 @@ def test_a_failure_is_one_line_and_the_log(project: Project) -> None:
     path = Path(log.removeprefix("the full log: "))
     assert path.parent == project.root / ".hearth" / "logs"
     assert "TASK [Claim the port]" in path.read_text()
+
+
+def test_all_that_a_module_of_ours_says_is_shown(project: Project) -> None:
+    (project.root / "library").mkdir()
+    (project.root / "library/mine.py").write_text(PROBLEMS)
+    (project.root / "ansible.cfg").write_text("[defaults]\ninventory = hosts\nlibrary = library\n")
+    _, failure = failure_of(project, MINE)
+    first, second, log = failure.splitlines()
+    assert first == "house: Do it: port 53 is held by named"
+    assert second == "port 80 is held by nginx [1]"
+    assert log.startswith("the full log: ")
 
 
 def test_what_a_task_hides_stays_hidden(project: Project) -> None:
