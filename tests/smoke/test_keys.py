@@ -8,6 +8,7 @@ import pytest
 
 from hearth import engine
 from hearth.catalogue.house import Consumer, House, Service, Site
+from hearth.project import Project
 from hearth.secrets import Vault
 from hearth.verify import inside as look
 from hearth.verify.edge import Edge
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.home
 WITHIN_S = 15
 # What LiteLLM offers besides models; none of it is for the LAN.
 INNER_PATHS = ["/ui", "/ui/", "/health", "/key/generate", "/key/info", "/config/yaml", "/metrics"]
+LOG_LINES = 20_000
 # Reads every command line and environment of a system, our own program's left out.
 LOOK_AT_PROCESSES = """
 import glob, os, sys
@@ -130,11 +132,22 @@ def test_no_secret_is_in_a_command_line_or_environment(
         assert not found, f"{instance or 'the machine'} shows {', '.join(found)}"
 
 
+def test_no_secret_is_in_a_log(
+    inside: Service, vault: Vault, house: House, project: Project
+) -> None:
+    argv = ["/usr/bin/journalctl", "--no-pager", "--boot", "--output=cat", f"--lines={LOG_LINES}"]
+    for instance in (inside.instance, None):
+        found = _found(vault, house, engine.execute(instance, argv, timeout=30).stdout)
+        assert not found, f"the journal of {instance or 'the machine'} holds {', '.join(found)}"
+    for path in project.logs.glob("*.log"):
+        found = _found(vault, house, path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{path} holds {', '.join(found)}"
+
+
 def _found(vault: Vault, house: House, text: str) -> list[str]:
     """Return the names, never the values, of the secrets that stand in a text."""
-    return [
-        name for name, value in vault.values().items() if name in house.secrets and value in text
-    ]
+    secret = {*house.secrets, "house_root_key", "house_intermediate_key"}
+    return [name for name, value in vault.values().items() if name in secret and value in text]
 
 
 def test_files_of_secrets_are_closed(inside: Service) -> None:
