@@ -82,9 +82,11 @@ def _journals(receipt: Receipt) -> list[Text]:
     lines: list[Text] = []
     seen: set[str] = set()
     for verdict in receipt.verdicts:
-        if verdict.journal and verdict.about not in seen:
-            seen.add(verdict.about)
-            lines.append(Text(f"\nJournal of {verdict.about or verdict.promise}", style="dim"))
+        # A promise about nobody in particular has a journal of its own.
+        whose = verdict.about or verdict.promise
+        if verdict.journal and whose not in seen:
+            seen.add(whose)
+            lines.append(Text(f"\nJournal of {whose}", style="dim"))
             lines += [Text(line) for line in verdict.journal]
     return lines
 

@@ -1,11 +1,11 @@
 """What the smoke tests share: the house as the catalogue derives it, and the ways to look at it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from hearth.catalogue.house import House, Part, Service
+from hearth.catalogue.house import Alias, House, Part, Service, Site
 from hearth.project import VERIFIER, Project, current
 from hearth.secrets import Vault
 from hearth.verify.edge import Edge, front_door
@@ -49,6 +49,33 @@ def _id(row: Any) -> str:
     if hasattr(row, "host"):
         return f"{row.source} to {row.host}"
     return str(getattr(row, "fqdn", row.name))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Name the units whose journals explain a failure, where a row is none itself."""
+    callspec = getattr(item, "callspec", None)
+    asked = [behind(row) for row in callspec.params.values()] if callspec else []
+    if {"gateway", "model"} & set(getattr(item, "fixturenames", ())):
+        asked.append(answering(HOUSE.aliases.values()))
+    for owner in {owner.name: owner for owners in asked for owner in owners}.values():
+        item.add_marker(pytest.mark.unit(getattr(owner, "instance", None), owner.unit))
+
+
+def behind(row: Any) -> list[Service | Part]:
+    """Return who answers for a site or an alias."""
+    if isinstance(row, Alias):
+        return answering([row])
+    if isinstance(row, Site):
+        known: dict[str, Service | Part] = {s.name: s for s in instances(HOUSE)} | dict(HOUSE.parts)
+        names = ["login", row.service] if row.auth in ("key", "house") else [row.service]
+        return [known[name] for name in names if name in known]
+    return []
+
+
+def answering(aliases: Iterable[Alias]) -> list[Service | Part]:
+    """Return who carries requests to models, and who runs those of the aliases."""
+    runs = {HOUSE.models[name].service for alias in aliases for name in alias.members}
+    return [s for s in instances(HOUSE) if s.routes_models or s.name in runs]
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,7 @@ def test_health_says_what_it_must(service: Service, notes: Notes) -> None:
     notes.figure(f"health of {service.name}", "ms", [took * 1000])
 
 
+@pytest.mark.unit(None, "hearth-login.service")
 def test_login_answers(house: House) -> None:
     login = house.parts.get("login")
     if login is None:

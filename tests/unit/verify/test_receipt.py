@@ -1,5 +1,6 @@
 """A receipt says everything, is written whole, and its page needs nothing from outside."""
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -7,7 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from hearth.cli.prove import view
 from hearth.verify.facts import Machine, gpus, machine
 from hearth.verify.figures import summarise
 from hearth.verify.page import number, write
@@ -38,6 +41,20 @@ def test_pending_is_no_failure_and_no_success() -> None:
     assert RECEIPT.verdicts[1].word == "pending, 40 %"
     assert not replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED]).good
     assert not replace(RECEIPT, verdicts=[]).good, "nothing tested proves nothing"
+
+
+def test_a_terminal_shows_each_journal_once_also_of_promises_about_nobody() -> None:
+    failed = [
+        Verdict("names are answered", "", "failed", "no", 1.0, None, ["dnsmasq ended"]),
+        Verdict("nobody believes it", "", "failed", "no", 1.0, None, ["caddy ended"]),
+        Verdict("unit runs", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
+        Verdict("health says it", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
+    ]
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view(replace(RECEIPT, verdicts=failed)))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    for line in ("dnsmasq ended", "caddy ended", "out of memory"):
+        assert said.count(line) == 1, said
 
 
 def test_what_is_written_can_be_read_by_programs(tmp_path: Path) -> None:
