@@ -10,7 +10,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hearth.catalogue.house import House
 from hearth.project import Project
+from hearth.sources import Source
+from hearth.sources.lock import known
 from hearth.verify import facts
 from hearth.verify.figures import Figure
 from hearth.verify.receipt import Receipt, Verdict, VerifyError, now
@@ -55,7 +58,22 @@ def run(
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         figures=[Figure(**figure) for figure in notes.get("figures", [])],
         verdicts=verdicts,
+        remarks=first_sights(project.inventory, house),
     )
+
+
+def first_sights(inventory: Path, house: House) -> list[str]:
+    """Say which downloads are recognised by what this house itself saw first, one line each."""
+    found = []
+    for name, shipped in house.sources.items():
+        source = Source(name, shipped.version, shipped.url, shipped.sha256, shipped.size)
+        digest = known(inventory, source).sha256
+        if shipped.sha256 is None and digest:
+            found.append(
+                f"{name} {shipped.version}: first-sight: no digest is shipped, so this house "
+                f"recorded the one that it saw first: {digest}"
+            )
+    return found
 
 
 def version(project: Project) -> str:
