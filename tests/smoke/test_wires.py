@@ -140,3 +140,10 @@ def test_only_root_and_the_front_door_reach_instances(inside: Service, house: Ho
     assert inside.port
     tried = look.connections(None, [(inside.address, inside.port)], user=NOBODY)
     none(wrong(tried, {"rejected"}))
+
+
+def test_only_root_and_the_front_door_reach_the_login(house: House) -> None:
+    port = house.parts["login"].port
+    assert port
+    tried = look.connections(None, [("127.0.0.1", port)], user=NOBODY)
+    none(wrong(tried, {"rejected"}))
