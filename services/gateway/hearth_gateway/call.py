@@ -132,7 +132,7 @@ def _error_of(body: bytes, status: int) -> dict[str, Any]:
         content = json.loads(body)
         if isinstance(content["error"], dict):
             return _shaped(content["error"], status)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return wire.error(status or 502, "the model's server gave no usable answer", "bad_gateway")
 

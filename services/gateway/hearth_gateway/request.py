@@ -87,7 +87,7 @@ async def body(receive: Receive, steers: Steers) -> dict[str, Any]:
             raise Stop(413, f"a request has at most {BODY_BYTES} bytes", "too_large")
     try:
         read = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # a thousand brackets are no request either
         read = None
     if not isinstance(read, dict):
         raise Stop(400, "the body is not a JSON object", "invalid_json")

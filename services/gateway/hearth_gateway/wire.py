@@ -38,7 +38,7 @@ def _data(event: bytes) -> Any:
     lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
     try:
         return json.loads(b"\n".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
