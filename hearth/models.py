@@ -18,6 +18,8 @@ _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
 # The puller writes every minute even when it has nothing to do.
 _STALE_AFTER = timedelta(minutes=3)
+_LINE = 300
+_MOST = 2**63
 
 ReadFile = Callable[[str, str], str | bytes]
 """Reads a file of an instance: (instance, path) -> its content."""
@@ -131,7 +133,7 @@ def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
         completed_bytes=done,
         total_bytes=total,
         bytes_per_s=speed,
-        eta_s=max(0, total - done) / speed if state == PULLING and speed > 0 else None,
+        eta_s=max(0, total - done) / speed if state == PULLING and speed >= 1 else None,
         reason=str(entry.get("reason") or ""),
         digest=entry.get("digest"),
     )
@@ -172,7 +174,7 @@ def _progress(
     path = f"/var/lib/{service.role}/hearth/progress.json"
     try:
         document = json.loads(read(service.instance, path))
-        entries = {str(name): dict(entry) for name, entry in document["models"].items()}
+        entries = {str(name): _entry(entry) for name, entry in document["models"].items()}
         age = now - datetime.fromisoformat(document["updated_at"]).astimezone(UTC)
     except Exception as error:  # whatever the engine raises, the other models are still to be shown
         return {}, f"{service.name}: no word of its model puller ({_one_line(error)})"
@@ -180,7 +182,7 @@ def _progress(
         minutes = int(age.total_seconds() // 60)
         silent = f"its model puller has been silent for {minutes} minutes"
         return entries, f"{service.name}: {silent}: see `hearth logs {service.name}`"
-    note = str(document.get("note") or "")
+    note = _one_line(document.get("note") or "")
     return entries, f"{service.name}: {note}" if note else ""
 
 
@@ -191,13 +193,13 @@ def _external(
     try:
         listed = ask(f"{service.url}/api/tags")["models"]
         there = {key_of(entry["name"]): entry for entry in listed}
+        return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
     except Exception as error:  # see _progress
         unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}
         return (
             {model.name: unknown for model in models},
             f"{service.name}: {service.url} gives no list of models ({_one_line(error)})",
         )
-    return {model.name: _there(model, there.get(key_of(model.id))) for model in models}, ""
 
 
 def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -213,5 +215,18 @@ def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {"state": READY, **sizes}
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+def _entry(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Take what is known of an entry; whoever broke into a server of models writes it, too."""
+    numbers = ("percent", "completed_bytes", "total_bytes", "bytes_per_s")
+    return {
+        **{key: min(int(said.get(key) or 0), _MOST) for key in numbers},
+        **{key: _one_line(said.get(key) or "") for key in ("state", "reason")},
+        "digest": said.get("digest") and _one_line(said["digest"]),
+    }
+
+
+def _one_line(said: object) -> str:
+    """Return a text that leaves the terminal alone: one line, and nothing that steers it."""
+    shown = "".join(sign if sign.isprintable() else " " for sign in str(said))
+    text = " ".join(shown.split())[:_LINE]
+    return text or (type(said).__name__ if isinstance(said, Exception) else "")

@@ -128,6 +128,24 @@ def test_the_pullers_own_note_is_passed_on() -> None:
     assert look(house(model("a")), note="no list", a=READY).notes == ("ollama: no list",)
 
 
+def test_a_broken_in_puller_neither_steers_the_terminal_nor_ends_the_command() -> None:
+    steers = "cut\x1b]0;mine\x07\x1b[2J\u202e\r\nnow"
+    overview = look(house(model("a")), note=steers, a=entry("failed", reason=steers, digest=steers))
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(table(overview))
+    assert console.export_text().isascii()
+    assert "\x1b" not in console.export_text()
+    assert overview.models["a"].reason == "cut ]0;mine [2J now"
+    for field, garbage in (
+        ("percent", "much"),
+        ("total_bytes", [1]),
+        ("bytes_per_s", float("inf")),
+    ):
+        of = look(house(model("a"), fast=["a"]), a={**COMING, field: garbage})
+        assert alias(of).text == "pending, 0 %"
+        assert "no word of its model puller" in of.notes[0]
+
+
 def test_an_external_server_has_models_ready_or_missing() -> None:
     lock = "sha256:" + "a" * 64
     of = house(model("a"), model("b"), model("c", digest=lock), runtime="external", fast=["b", "a"])
