@@ -81,8 +81,7 @@ def send(project: Project, there: Target) -> None:
     _call(there.argv(_CHECK_OUT), _SEND_S)
     recorded = _call(there.argv(f"cat {CLONE}/inventory/local/{_LOCK} 2>/dev/null || true"), _GIT_S)
     settings = local_settings(project.inventory / "local", recorded)
-    clear = f"cd {CLONE}/inventory; mkdir -p local; find local -name '*.yml' -delete"
-    _call(there.argv(f"{clear}; tar -x"), _SEND_S, settings)
+    _call(there.argv(take_settings(f"{CLONE}/inventory")), _SEND_S, settings)
 
 
 _CHECK_OUT = (
@@ -92,6 +91,21 @@ _CHECK_OUT = (
     "git fetch --quiet /root/hearth.bundle HEAD; git checkout --quiet --force --detach FETCH_HEAD; "
     "rm /root/hearth.bundle"
 )
+
+
+def take_settings(inventory: str) -> str:
+    """Return the shell line that replaces `local` there by the tar that it reads.
+
+    Only whole settings come into their place: a broken connection must not lose the digests of
+    first sight, which are nowhere else.
+    """
+    return (
+        f"set -e; cd {inventory}; rm -rf local.new; mkdir -p local local.new/local; "
+        "tar -x -C local.new; "
+        'for old in local/*.yml; do [ -e "local.new/$old" ] || rm -f "$old"; done; '
+        'for new in local.new/local/*.yml; do [ ! -e "$new" ] || mv "$new" local/; done; '
+        "rm -r local.new"
+    )
 
 
 def local_settings(folder: Path, recorded: str) -> bytes:

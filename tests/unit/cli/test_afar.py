@@ -1,12 +1,13 @@
 """A house on another machine: what is run there, and what is brought there."""
 
 import io
+import subprocess
 import tarfile
 from pathlib import Path
 
 import yaml
 
-from hearth.cli.afar import Target, local_settings, target
+from hearth.cli.afar import Target, local_settings, take_settings, target
 
 
 def test_the_ways_to_a_machine() -> None:
@@ -53,3 +54,31 @@ def test_without_settings_only_the_digests_come_back(tmp_path: Path) -> None:
     assert unpacked(local_settings(tmp_path, "models: {a: 'sha256:1'}\n")) == {
         "local/sources.lock.yml": {"models": {"a": "sha256:1"}}
     }
+
+
+def test_settings_come_whole_or_not_at_all(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there" / "local"
+    here.mkdir()
+    there.mkdir(parents=True)
+    (here / "machines.yml").write_text("machines: {house: {domain: home.arpa}}\n")
+    before = {"machines.yml": "{}\n", "old.yml": "{}\n", "sources.lock.yml": "models: {a: b}\n"}
+    for name, text in before.items():
+        (there / name).write_text(text)
+
+    def found() -> dict[str, str]:
+        return {path.name: path.read_text() for path in there.iterdir()}
+
+    def take(data: bytes) -> int:
+        command = ["bash", "-c", take_settings(str(there.parent))]
+        done = subprocess.run(command, input=data, check=False, capture_output=True, timeout=10)
+        return done.returncode
+
+    whole = local_settings(here, before["sources.lock.yml"])
+    assert take(whole[:700]) != 0
+    assert found() == before
+    assert take(whole) == 0
+    assert set(found()) == {"machines.yml", "sources.lock.yml"}
+    assert "home.arpa" in found()["machines.yml"]
+    assert [path.name for path in there.parent.iterdir()] == ["local"]
+    assert take(local_settings(tmp_path, "")) == 0
+    assert found() == {}
