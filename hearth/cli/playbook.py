@@ -113,8 +113,8 @@ def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict
         "HEARTH_PROJECT": str(project.root),
         "HEARTH_EVENTS_FD": str(writer),
         "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
-        "ANSIBLE_CALLBACK_PLUGINS": str(_CALLBACKS),
-        "ANSIBLE_CALLBACKS_ENABLED": "hearth_events",
+        "ANSIBLE_CALLBACK_PLUGINS": f"{_CALLBACKS}:{project.root / 'ansible/plugins/callback'}",
+        "ANSIBLE_CALLBACKS_ENABLED": "hearth_events,one_run",
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
     }
