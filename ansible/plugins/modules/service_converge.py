@@ -168,6 +168,8 @@ def write_file(file: dict[str, Any]) -> None:
         os.replace(name, path)
     except Trouble as error:
         raise Trouble(f"{path} was not replaced, its checker refused it: {error}") from None
+    except OSError as error:
+        raise Trouble(f"{path} was not replaced: {error.strerror}") from None
     finally:
         if os.path.lexists(name):
             os.unlink(name)

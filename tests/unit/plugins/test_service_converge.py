@@ -6,6 +6,7 @@ asked; everything else is the module itself on a folder.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -295,6 +296,24 @@ def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: M
     assert machine.asked() == []
     good = [{"path": str(machine.config), "content": "good\n", "check": check}]
     assert machine.converge(files=good)["action"] == "restart"
+
+
+def test_a_full_disk_is_said_in_one_line_and_the_next_run_does_the_rest(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    machine.converge()
+    more = {"files": [{"path": str(machine.config), "content": "port = 2\n"}]}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(machine.module.Trouble, match="was not replaced: No space left"):
+            machine.converge(**more)
+    assert [path.name for path in machine.config.parent.iterdir()] == ["app.conf"]
+    assert machine.config.read_text() == "port = 1\n"
+    assert machine.converge(**more)["action"] == "restart"
+    assert machine.converge(**more)["changed"] is False
 
 
 def test_a_link_put_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(
