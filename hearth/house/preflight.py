@@ -62,6 +62,8 @@ def problems(
             f"{NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
         )
     for name, service in services.items():
+        if service["runtime"] == "podman":
+            found.append(f"{name} asks for runtime: podman, which cannot be built yet: write incus")
         found += _gpu_problems(name, str(service["gpu"]), facts)
     return found
 

@@ -37,6 +37,12 @@ def test_a_good_machine_has_no_obstacle() -> None:
     assert problems({"open_webui": service()}, facts(), own) == []
 
 
+def test_a_runtime_that_nothing_builds_is_refused() -> None:
+    assert problems({"a": service(runtime="podman"), "b": service()}, facts(), []) == [
+        "a asks for runtime: podman, which cannot be built yet: write incus"
+    ]
+
+
 def test_another_debian_is_refused() -> None:
     assert problems({}, facts(debian="12"), []) == [
         "this machine runs Debian 12; a house needs Debian 13 "
