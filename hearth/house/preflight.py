@@ -31,15 +31,21 @@ def lacks_gpu(wanted: str, seen: Graphics) -> bool:
 
 
 def notes(services: Mapping[str, Mapping[str, Any]], facts: Facts) -> list[str]:
-    """What `auto` leaves unused, and why: no error, but nobody should have to guess it."""
-    if not facts.nvidia_card or facts.nvidia_tool:
+    """What `auto` does without, and why: no error, but nobody should have to guess it."""
+    taken = choose_accelerator("auto", facts)
+    if facts.nvidia_card and not facts.nvidia_tool:
+        why = (
+            "there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
+            f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
+        )
+    elif taken == "none":
+        why = (
+            "there is no GPU here, so gpu: auto takes the processor; llvmpipe, which Mesa offers "
+            "without one, is a software device and no GPU"
+        )
+    else:
         return []
-    return [
-        f"{name}: there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
-        f"gpu: auto takes {choose_accelerator('auto', facts)}"
-        for name, service in services.items()
-        if service["gpu"] == "auto"
-    ]
+    return [f"{name}: {why}" for name, service in services.items() if service["gpu"] == "auto"]
 
 
 def problems(

@@ -90,7 +90,18 @@ def test_a_card_that_cannot_be_used_is_said() -> None:
         "ollama: there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
         "gpu: auto takes vulkan"
     ]
-    assert notes(services, facts()) == []
+    (line,) = notes(services, facts(nvidia_card=True))
+    assert line.endswith("gpu: auto takes the processor")
+    assert notes(services, facts(nvidia_card=True, nvidia_tool=True)) == []
+    assert notes(services, facts(render_nodes=(CARD,))) == []
+
+
+def test_auto_says_that_it_takes_the_processor_and_not_mesas_device() -> None:
+    services = {"ollama": service(gpu="auto"), "kokoro": service(gpu="none")}
+    assert notes(services, facts()) == [
+        "ollama: there is no GPU here, so gpu: auto takes the processor; llvmpipe, which Mesa "
+        "offers without one, is a software device and no GPU"
+    ]
 
 
 @pytest.mark.parametrize(
