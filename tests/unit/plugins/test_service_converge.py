@@ -305,15 +305,15 @@ def test_a_full_disk_is_said_in_one_line_and_the_next_run_does_the_rest(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     machine.converge()
-    more = {"files": [{"path": str(machine.config), "content": "port = 2\n"}]}
+    files = [{"path": str(machine.config), "content": "port = 2\n"}]
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(machine.module.Trouble, match="was not replaced: No space left"):
-            machine.converge(**more)
+            machine.converge(files=files)
     assert [path.name for path in machine.config.parent.iterdir()] == ["app.conf"]
     assert machine.config.read_text() == "port = 1\n"
-    assert machine.converge(**more)["action"] == "restart"
-    assert machine.converge(**more)["changed"] is False
+    assert machine.converge(files=files)["action"] == "restart"
+    assert machine.converge(files=files)["changed"] is False
 
 
 def test_a_link_put_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(
