@@ -3,13 +3,16 @@
 import getpass
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hearth.catalogue import suggest
+from hearth.catalogue import House, suggest
 from hearth.cli.say import AsJson, err, out, show, table, write_json
 from hearth.project import DOWNLOADS, current
+from hearth.sources.lock import Locked, State, record_manifest
+from hearth.sources.registry import manifest_digest
 
 secret = typer.Typer(help="The house's secrets.", no_args_is_help=True)
 
@@ -120,6 +123,8 @@ def lock(
     locked = lock_sources(
         project.inventory, sources, DOWNLOADS, house.mirrors, names or (), _progress
     )
+    if not names:
+        locked += lock_models(project.inventory, house)
     if as_json:
         write_json([asdict(row) for row in locked])
     else:
@@ -129,6 +134,21 @@ def lock(
                 ((row.name, row.version, row.sha256[:16], row.state) for row in locked),
             )
         )
+
+
+def lock_models(inventory: Path, house: House) -> list[Locked]:
+    """Record the manifest's digest of every model that Hearth pulls and that has none yet."""
+    found = []
+    for model in house.models.values():
+        if not model.pulled:
+            continue
+        digest = model.digest
+        state: State = "recorded"
+        if digest is None:
+            digest, state = manifest_digest(model.id, house.mirrors), "first-sight"
+            record_manifest(inventory, model.id, digest)
+        found.append(Locked(model.name, model.id, digest.removeprefix("sha256:"), state))
+    return found
 
 
 def _progress(name: str, here: int, whole: int | None) -> None:

@@ -1,0 +1,31 @@
+"""`hearth lock` records a model's manifest at first sight and never asks for it again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hearth.catalogue import derive, load
+from hearth.cli import keep
+
+INVENTORY = Path(__file__).parents[3] / "inventory"
+
+
+def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(model_id: str, mirrors: object) -> str:
+        asked.append(model_id)
+        return "sha256:" + "ab" * 32
+
+    monkeypatch.setattr(keep, "manifest_digest", answer)
+    house = derive(load(INVENTORY))
+    known = house.models["llama3.1"]
+    house = replace(house, models={"llama3.1": known, "free": house.models["free"]})
+    (row,) = keep.lock_models(tmp_path, house)
+    assert (row.name, row.sha256, row.state) == ("llama3.1", "ab" * 32, "first-sight")
+    assert "llama3.1" in (tmp_path / "local/sources.lock.yml").read_text()
+    locked = replace(house, models={"llama3.1": replace(known, digest="sha256:" + "cd" * 32)})
+    (row,) = keep.lock_models(tmp_path, locked)
+    assert (row.sha256, row.state) == ("cd" * 32, "recorded")
+    assert asked == ["llama3.1"]
