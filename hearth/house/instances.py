@@ -63,6 +63,8 @@ def describe(
         "boot.autostart": "true",
         "boot.autostart.priority": str(100 - int(service["start_order"])),
         "security.idmap.isolated": "true",
+        # Incus' own socket inside would tell the machine's paths; no program of ours asks it.
+        "security.guestapi": "false",
     }
     for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
         if limits.get(ours):

@@ -48,6 +48,7 @@ def test_a_record_becomes_config_and_devices() -> None:
         "boot.autostart": "true",
         "boot.autostart.priority": "97",
         "security.idmap.isolated": "true",
+        "security.guestapi": "false",
         "limits.memory": "60%",
         "limits.cpu": "2",
         "limits.processes": "512",
