@@ -108,9 +108,11 @@ def reach(machine: lab.Machine, root: Path) -> list[str]:
     return [
         "",
         f"The house lives in the lab machine {machine.name}, {machine.address}. From here:",
-        f"  KEY=$({inside} hearth secret show consumer_household --plain)",
-        f"  curl --cacert {root} --resolve llm.lan:443:{machine.address} "
-        '-H "Authorization: Bearer $KEY" https://llm.lan/v1/models',
+        # The key goes through a pipe: an argument can be read by every user of the machine.
+        f"  {inside} hearth secret show consumer_household --plain |",
+        "    sed 's/^/Authorization: Bearer /' |",
+        f"    curl --cacert {root} --resolve llm.lan:443:{machine.address} --header @- "
+        "https://llm.lan/v1/models",
         f"  {inside} hearth status",
         f"  scripts/hearth lab destroy {machine.name}",
     ]

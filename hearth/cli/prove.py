@@ -18,7 +18,10 @@ _COLOURS = {"passed": "green", "failed": "red", "pending": "yellow", "not measur
 
 def verify(
     drill: Annotated[
-        bool, typer.Option("--drill", help="Also break things on purpose, beside the house.")
+        bool,
+        typer.Option(
+            "--drill", help="Also break things on purpose, beside the house; no drill is there yet."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
