@@ -44,7 +44,7 @@ def test_another_name_needs_another_authority(
 ) -> None:
     certificates.prepare(tmp_path, NOW)
     root = certificates.authority_path(tmp_path).read_bytes()
-    monkeypatch.setattr(names, "ALL", (*names.ALL, "pypi.org"))
+    monkeypatch.setattr(names, "ALL", (*names.ALL, "example.org"))
     server = load(certificates.prepare(tmp_path, NOW)[0])
     assert certificates.authority_path(tmp_path).read_bytes() != root
     server.verify_directly_issued_by(load(certificates.authority_path(tmp_path)))
