@@ -18,6 +18,7 @@ PROGRAMS = [
     ["services/login"],
     ["services/gateway"],
     ["services/model_puller"],
+    ["services/kokoro"],
 ]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.

@@ -1,0 +1,67 @@
+"""The engines that turn phonemes into sound, behind one interface."""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+SAMPLE_RATE = 24_000
+"""Samples per second of everything that Kokoro makes."""
+MAX_PHONEMES = 510
+"""The most phonemes that the model takes at once."""
+
+Samples = npt.NDArray[np.float32]
+"""Mono sound, shape [samples], at 24 kHz, within ±1."""
+Styles = npt.NDArray[np.float32]
+"""One voice, shape [510, 1, 256]: row n - 1 is its style for n phonemes."""
+
+
+class Stopped(Exception):
+    """The inference was stopped because nobody wants its sound any more."""
+
+
+class Stop:
+    """Stops one inference from another thread: whoever runs it says how."""
+
+    def __init__(self) -> None:
+        """Begin unset."""
+        self._lock = threading.Lock()
+        self._set = False
+        self._act: Callable[[], None] | None = None
+
+    def set(self) -> None:
+        """Stop it, now or before it begins; a second time does nothing."""
+        with self._lock:
+            self._set, act = True, self._act
+        if act:
+            act()
+
+    def is_set(self) -> bool:
+        """Whether it was stopped."""
+        return self._set
+
+    def on_set(self, act: Callable[[], None]) -> None:
+        """Say what stops the running inference; called at once if it is stopped already."""
+        with self._lock:
+            self._act, now = act, self._set
+        if now:
+            act()
+
+
+class Engine(Protocol):
+    """A loaded model; `infer` blocks without the GIL, and one thread calls it."""
+
+    name: str
+    """onnx or torch."""
+    provider: str
+    """What really computes, as the runtime says it: CPUExecutionProvider, cuda (NVIDIA ...)."""
+    model: str
+    """The file's name."""
+    model_sha256: str
+    threads: int
+
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+        """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
+        ...
