@@ -14,7 +14,7 @@ from hearth.sources.programs import Installed, install
 GLIBC = "manylinux_2_36"
 BUILD_LIMIT_S = 1800
 # Raised when the steps below change in a way that their inputs do not show.
-_BUILD_VERSION = 1
+_BUILD_VERSION = 2
 _LEFT_OUT = ("__pycache__", "*.pyc", "*.egg-info")
 _VERSION = re.compile(r"3\.\d{1,2}")
 
@@ -94,6 +94,8 @@ def _install_wheels(
         *("--python-version", python_version, "--python-platform", _target_platform()),
         # A hard link into uv's cache would change with whatever changes here.
         *("--link-mode", "copy", "--require-hashes", "--only-binary", ":all:"),
+        # The lock names everything, and leaves out on purpose what a library only says it needs.
+        "--no-deps",
         # What the machine trusts (an office's proxy, say) holds here, too.
         *("--no-python-downloads", "--system-certs"),
         *("-r", str(requirements)),
