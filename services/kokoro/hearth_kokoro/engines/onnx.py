@@ -1,0 +1,113 @@
+"""Kokoro by onnxruntime on the processor."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from hearth_kokoro.engines import MAX_PHONEMES, Samples, Stop, Stopped, Styles
+from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of
+from hearth_kokoro.errors import SpeechError
+
+# Where kokoro-onnx's exports keep the configuration that the model was made with.
+_CONFIG_KEY = "kokoro_config"
+_DTYPES: Mapping[str, npt.DTypeLike] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+}
+
+
+class OnnxEngine:
+    """One loaded model with its own session; both signatures of the published exports work."""
+
+    name = "onnx"
+
+    def __init__(self, model: Path, threads: int, *, sha256: str = "") -> None:
+        """Load `model` for `threads` processor threads; `sha256` saves hashing the file."""
+        try:
+            self._session = ort.InferenceSession(
+                model, session_options(threads), providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime has a type for each reason, with no common one
+            raise SpeechError(f"{model} is no model that onnxruntime reads: {error}") from error
+        self.provider = self._session.get_providers()[0]
+        self.model = model.name
+        self.model_sha256 = sha256 or sha256_of(model)
+        self.threads = threads
+        self._dtypes = {i.name: _DTYPES[i.type] for i in self._session.get_inputs()}
+        # Older exports name the tokens' input "tokens", newer ones "input_ids".
+        self._tokens_input = "input_ids" if "input_ids" in self._dtypes else "tokens"
+        self._output = self._session.get_outputs()[0].name
+        self._vocabulary = _embedded_vocabulary(self._session) or VOCABULARY
+
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+        """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
+        tokens = tokens_of(phonemes, self._vocabulary)
+        if stop.is_set():
+            raise Stopped
+        if not tokens:
+            return np.zeros(0, np.float32)
+        options = ort.RunOptions()
+        stop.on_set(lambda: setattr(options, "terminate", True))
+        try:
+            found = self._session.run([self._output], self._inputs(tokens, voice, speed), options)
+        except Exception as error:
+            if stop.is_set():
+                raise Stopped from None
+            line = str(error).splitlines()[0]
+            raise SpeechError(f"{self.model} failed: {line}", status=500) from error
+        finally:
+            stop.on_set(lambda: None)
+        return _sound(found[0])
+
+    def _inputs(
+        self, tokens: list[int], voice: Styles, speed: float
+    ) -> dict[str, npt.NDArray[np.generic]]:
+        """Return what the graph takes; some exports take whole speeds only."""
+        kind = np.dtype(self._dtypes["speed"]).kind
+        value = speed if kind == "f" else max(1, round(speed))
+        row = voice[min(len(tokens), len(voice)) - 1]
+        return {
+            self._tokens_input: np.array([[0, *tokens, 0]], self._dtypes[self._tokens_input]),
+            "style": row.astype(self._dtypes["style"], copy=False),
+            "speed": np.array([value], self._dtypes["speed"]),
+        }
+
+
+def session_options(threads: int) -> ort.SessionOptions:
+    """Return the options of every session of this package."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = 3
+    return options
+
+
+def sha256_of(path: Path) -> str:
+    """Return the digest of a file."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _embedded_vocabulary(session: ort.InferenceSession) -> dict[str, int]:
+    """Return the vocabulary that the model was exported with, empty if it carries none."""
+    config = session.get_modelmeta().custom_metadata_map.get(_CONFIG_KEY)
+    vocabulary: dict[str, int] = json.loads(config).get("vocab", {}) if config else {}
+    return vocabulary
+
+
+def _sound(raw: npt.NDArray[np.generic]) -> Samples:
+    """Return the samples as float32 within ±1; a half-precision model may overflow here."""
+    samples = np.asarray(raw, np.float32).ravel()
+    return np.clip(np.nan_to_num(samples, nan=0.0), -1.0, 1.0)
+
+
+__all__ = ["MAX_PHONEMES", "OnnxEngine", "session_options", "sha256_of"]

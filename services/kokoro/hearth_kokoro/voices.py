@@ -1,0 +1,105 @@
+"""The voices of one file, and blends of them."""
+
+import difflib
+import math
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hearth_kokoro.engines import MAX_PHONEMES, Styles
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.languages import LANGUAGES
+
+_PART = re.compile(r"([a-z][\w-]*)(?:\((\d{1,4}(?:\.\d{1,4})?)\))?")
+# A blend is 0.5 MB; a client that asks for ever new ones must not fill the memory.
+_MAX_BLENDS = 64
+_MAX_PARTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A voice or a blend: how it was asked for, what it speaks, and its styles."""
+
+    name: str
+    language: str
+    styles: Styles
+
+
+class Voices:
+    """The voices of one file; safe to use from several threads."""
+
+    def __init__(self, styles: Mapping[str, Styles]) -> None:
+        """Take name -> styles of shape [510, 1, 256]."""
+        self._styles = dict(styles)
+        self.names: tuple[str, ...] = tuple(sorted(styles))
+        self._blends: OrderedDict[str, Voice] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, path: Path) -> "Voices":
+        """Read a file such as voices-v1.0.bin: numpy's npz of one array per voice."""
+        try:
+            with np.load(path, allow_pickle=False) as found:
+                styles = {name: np.asarray(found[name], np.float32) for name in found.files}
+        except (OSError, ValueError, AttributeError) as error:
+            raise SpeechError(f"{path} is no file of voices: {error}") from error
+        odd = next((n for n, s in styles.items() if s.shape != (MAX_PHONEMES, 1, 256)), None)
+        if odd or not styles:
+            raise SpeechError(f"{path} is no file of Kokoro's voices: {odd or 'nothing'} in it")
+        return cls({name: array for name, array in styles.items() if name[0] in LANGUAGES})
+
+    def get(self, asked: str) -> Voice:
+        """Return `af_heart` or a blend such as `af_heart(2)+bm_fable(1)`; 400 with near names."""
+        if asked in self._styles:
+            return Voice(asked, LANGUAGES[asked[0]], self._styles[asked])
+        with self._lock:
+            if asked in self._blends:
+                self._blends.move_to_end(asked)
+                return self._blends[asked]
+        voice = self._blend(asked)
+        with self._lock:
+            self._blends[asked] = voice
+            while len(self._blends) > _MAX_BLENDS:
+                self._blends.popitem(last=False)
+        return voice
+
+    def _blend(self, asked: str) -> Voice:
+        """Mix what a blend names, by its weights; the first one says the language."""
+        parts = asked.replace(" ", "").split("+")
+        if len(asked) > 512 or len(parts) > _MAX_PARTS:
+            raise _bad(f"a blend is at most {_MAX_PARTS} voices")
+        weighed = [self._part(part) for part in parts]
+        total = math.fsum(weight for _, weight in weighed)
+        if total <= 0:
+            raise _bad(f"a blend needs a weight above 0: {asked}")
+        mixed = sum(
+            (self._styles[name] * np.float32(weight / total) for name, weight in weighed),
+            start=np.zeros((MAX_PHONEMES, 1, 256), np.float32),
+        )
+        return Voice(asked, LANGUAGES[weighed[0][0][0]], mixed)
+
+    def _part(self, part: str) -> tuple[str, float]:
+        """Return the voice and the weight that one part of a blend names."""
+        match = _PART.fullmatch(part)
+        name = match[1] if match else part
+        if match and name in self._styles:
+            return name, float(match[2] or 1)
+        raise _bad(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        """Say that there is no such voice, and which ones are near."""
+        shown = name if len(name) <= 40 else name[:40] + "..."
+        near = difflib.get_close_matches(name[:40].lower(), self.names, n=3, cutoff=0.5)
+        near = near or [known for known in self.names if known[3:] == name.lower()]
+        hint = f"did you mean {', '.join(near)}?" if near else "GET /v1/audio/voices lists them"
+        return f"no voice {shown!r}: {hint}"
+
+
+def _bad(message: str) -> SpeechError:
+    """Return the error of a request that names no usable voice."""
+    return SpeechError(message, param="voice", code="voice_not_found")
