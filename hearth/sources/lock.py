@@ -15,6 +15,7 @@ from hearth.sources.archive import install_archive
 from hearth.sources.download import fetch
 from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Progress, Source, address_of
+from hearth.sources.plain import install_file, is_file_installed
 from hearth.sources.programs import Installed, is_installed
 from hearth.sources.yaml_edit import put_entry
 
@@ -67,14 +68,16 @@ def install_release(
     mirrors: Mapping[str, str],
     progress: Progress | None = None,
     *,
+    file: str | None = None,
     write: bool = True,
 ) -> tuple[Installed, bool]:
-    """Fetch, verify, record and install one archive; also says whether it was its first sight.
+    """Fetch, verify, record and install one source; also says whether it was its first sight.
 
-    What is installed and intact is not fetched again. With `write` false nothing is fetched.
+    It is an archive, or with `file` a plain file that is installed under that name. What is
+    installed and intact is not fetched again. With `write` false nothing is fetched.
     """
     source = known(inventory, source)
-    if source.sha256 is not None and is_installed(programs_folder, name, source.sha256):
+    if source.sha256 is not None and _is_there(programs_folder, name, source.sha256, file):
         return Installed(
             name, source.sha256, programs_folder / name / source.sha256, "nothing"
         ), False
@@ -85,8 +88,21 @@ def install_release(
     # First of all, so that a kill between here and the end changes nothing about what is trusted.
     if fetched.first_sight:
         record_first_sight(inventory, source, fetched)
-    installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
+    if file is None:
+        installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
+    else:
+        # What lies elsewhere than in our own folder is somebody's mirror, and stays.
+        ours = fetched.path.parent == downloads
+        installed = install_file(
+            fetched.path, programs_folder, name, fetched.sha256, file, keep=not ours
+        )
     return installed, fetched.first_sight
+
+
+def _is_there(programs_folder: Path, name: str, digest: str, file: str | None) -> bool:
+    if file is None:
+        return is_installed(programs_folder, name, digest)
+    return is_file_installed(programs_folder, name, digest, file)
 
 
 def lock(

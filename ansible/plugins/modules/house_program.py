@@ -5,13 +5,14 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_program
-short_description: Install a release archive or a locked Python environment
+short_description: Install a release archive, a file, or a locked Python environment
 description: Builds in a fresh folder under /var/lib/hearth/programs/NAME and switches one link
   last. Instances see the folder read-only; they need no way out to be installed.
 author: Hearth
 options:
   name: {description: Name of the program., type: str, required: true}
   source: {description: "A source of sources.lock.yml: name, version, url, sha256.", type: dict}
+  file: {description: "The source is no archive but a file, which shall be called so.", type: str}
   mirrors: {description: Other places for the same addresses., type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
   package: {description: Our own package that is installed beside them., type: path}
@@ -30,8 +31,8 @@ PROGRAMS = Path("/var/lib/hearth/programs")
 DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 
-def from_archive(module: AnsibleModule) -> Installed:
-    """Install a release; a digest that nobody knew is recorded for ever after."""
+def from_source(module: AnsibleModule) -> Installed:
+    """Install a release's archive or file; a digest that nobody knew is recorded for ever after."""
     # Fetching needs httpx, which only whoever fetches has to load.
     from hearth.sources.lock import install_release
 
@@ -42,6 +43,7 @@ def from_archive(module: AnsibleModule) -> Installed:
         DOWNLOADS,
         PROGRAMS,
         module.params["mirrors"] or {},
+        file=module.params["file"],
         write=not module.check_mode,
     )
     return installed
@@ -67,6 +69,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "source": {"type": "dict"},
+            "file": {"type": "str"},
             "mirrors": {"type": "dict"},
             "requirements": {"type": "path"},
             "package": {"type": "path"},
@@ -74,11 +77,11 @@ def main() -> None:
         },
         required_one_of=[("source", "requirements")],
         mutually_exclusive=[("source", "requirements")],
-        required_by={"requirements": "image"},
+        required_by={"requirements": "image", "file": "source"},
         supports_check_mode=True,
     )
     try:
-        install = from_archive if module.params["source"] else from_requirements
+        install = from_source if module.params["source"] else from_requirements
         installed = install(module)
     except SourceError as error:
         module.fail_json(msg=str(error))

@@ -1,0 +1,168 @@
+"""A plain file is installed whole or not at all, and does not lie on the disk twice."""
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hearth.sources import Source, SourceError, install_file, switch_back
+from hearth.sources import lock as locking
+from hearth.sources.archive import sha256_of
+
+NAME = "weights.onnx"
+
+
+def made(path: Path, content: bytes = b"weights" * 1000) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return sha256_of(path)
+
+
+def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path) -> None:
+    digest = made(tmp_path / "source.bin")
+    first = install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, NAME)
+    assert (first.did, first.changed) == ("install", True)
+    home = tmp_path / "programs" / "model"
+    assert os.readlink(home / "current") == digest
+    assert sha256_of(home / "current" / NAME) == digest
+    assert stat.S_IMODE((home / "current" / NAME).stat().st_mode) == 0o644
+    number = (home / "current" / NAME).stat().st_ino
+    again = install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, NAME)
+    assert again.did == "nothing"
+    assert (home / "current" / NAME).stat().st_ino == number
+    assert (tmp_path / "source.bin").exists(), "somebody else's file stays"
+
+
+def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
+    digest = made(tmp_path / "downloads" / "a")
+    number = (tmp_path / "downloads" / "a").stat().st_ino
+    ours = tmp_path / "downloads" / "a"
+    install_file(ours, tmp_path / "programs", "model", digest, NAME, keep=False)
+    there = tmp_path / "programs" / "model" / "current" / NAME
+    assert (there.stat().st_ino, there.stat().st_nlink) == (number, 1)
+    assert not ours.exists()
+
+
+def test_where_no_link_can_be_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = made(tmp_path / "a")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME, keep=False)
+    assert sha256_of(tmp_path / "programs" / "model" / "current" / NAME) == digest
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_file_with_another_name_elsewhere_is_copied(tmp_path: Path) -> None:
+    digest = made(tmp_path / "a")
+    os.link(tmp_path / "a", tmp_path / "theirs")
+    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME, keep=False)
+    (tmp_path / "theirs").write_bytes(b"changed by its owner")
+    assert sha256_of(tmp_path / "programs" / "model" / "current" / NAME) == digest
+
+
+def test_what_is_not_the_digest_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
+    old = made(tmp_path / "old")
+    install_file(tmp_path / "old", tmp_path / "programs", "model", old, NAME)
+    made(tmp_path / "new", b"something else")
+    with pytest.raises(SourceError, match=f"model: .*new is not {'0' * 64}"):
+        install_file(tmp_path / "new", tmp_path / "programs", "model", "0" * 64, NAME)
+    home = tmp_path / "programs" / "model"
+    assert sha256_of(home / "current" / NAME) == old
+    assert not list(home.glob(".build-*"))
+
+
+def test_another_version_keeps_the_way_back(tmp_path: Path) -> None:
+    one, two = made(tmp_path / "1", b"one"), made(tmp_path / "2", b"two")
+    install_file(tmp_path / "1", tmp_path / "programs", "model", one, NAME)
+    install_file(tmp_path / "2", tmp_path / "programs", "model", two, NAME)
+    current = tmp_path / "programs" / "model" / "current" / NAME
+    assert current.read_bytes() == b"two"
+    assert switch_back(tmp_path / "programs", "model") == one
+    assert current.read_bytes() == b"one"
+
+
+def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:
+    digest = made(tmp_path / "a")
+    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, "before.onnx")
+    done = install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME)
+    assert done.changed
+    assert (tmp_path / "programs" / "model" / "current" / NAME).is_file()
+
+
+def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
+    digest = made(tmp_path / "downloads" / "a", os.urandom(24 << 20))
+    script = (
+        "import sys; from pathlib import Path; from hearth.sources import install_file; "
+        "t = Path(sys.argv[1]); print('go', flush=True); "
+        f"install_file(t/'downloads'/'a', t/'programs', 'model', '{digest}', '{NAME}', keep=False)"
+    )
+    root = Path(__file__).parents[3]
+    spare = tmp_path / "spare"
+    shutil.copyfile(tmp_path / "downloads" / "a", spare)
+    for wait_s in (0.0, 0.005, 0.01, 0.02, 0.04):
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, cwd=root
+        ) as run:
+            assert run.stdout
+            run.stdout.readline()
+            time.sleep(wait_s)
+            run.send_signal(signal.SIGKILL)
+        left = tmp_path / "downloads" / "a"
+        current = tmp_path / "programs" / "model" / "current" / NAME
+        assert left.exists() or current.exists(), f"after {wait_s} s nothing is left of it"
+        if not left.exists():
+            shutil.copyfile(spare, left)
+        done = install_file(left, tmp_path / "programs", "model", digest, NAME, keep=False)
+        assert done.did in ("install", "nothing", "switch", "repair")
+        assert sha256_of(current) == digest
+        shutil.rmtree(tmp_path / "programs")
+        shutil.copyfile(spare, left)
+
+
+def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path) -> None:
+    digest = made(tmp_path / "mirror" / "weights-1.onnx")
+    (tmp_path / "inventory").mkdir()
+    source = Source("model", "1", "https://example.org/weights-1.onnx")
+
+    def install(write: bool = True) -> tuple[str, bool]:
+        done, first = locking.install_release(
+            tmp_path / "inventory",
+            source,
+            "model",
+            tmp_path / "downloads",
+            tmp_path / "programs",
+            {"https://example.org/": f"{tmp_path}/mirror/"},
+            file=NAME,
+            write=write,
+        )
+        return done.did, first
+
+    assert install(write=False) == ("install", False)
+    assert not (tmp_path / "programs").exists()
+    assert install() == ("install", True)
+    recorded = yaml.safe_load(locking.lock_file(tmp_path / "inventory").read_text())["sources"]
+    assert recorded["model@1"]["sha256"] == digest
+    mirror = tmp_path / "mirror" / "weights-1.onnx"
+    assert mirror.exists(), "a mirror's file stays"
+    mirror.unlink()
+    assert install() == ("nothing", False)
+    there = tmp_path / "programs" / "model" / "current" / NAME
+    there.write_bytes(b"damaged")
+    with pytest.raises(SourceError, match="there is no such file"):
+        install()
+    made(mirror, b"another file")
+    with pytest.raises(SourceError, match=f"expected {digest}"):
+        install()
+    made(mirror)
+    assert install() == ("repair", False)
+    assert sha256_of(there) == digest
