@@ -1,0 +1,112 @@
+"""What a listener hears of speech that arrives in pieces; Python's library alone.
+
+Sound is s16le, mono, 24 kHz unless a rate is given. The clock of all arrivals is the caller's,
+usually seconds since the request was sent. How the bytes are cut into chunks changes nothing but
+when they are there: a chunk may end in the middle of a sample.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+RATE = 24_000
+BLOCK_S = 0.010
+LOUD_DBFS = -45.0
+# A player that is out of sound for less than this is not heard to stutter.
+DRY_S = 0.020
+_SAMPLE_BYTES = 2
+_FULL_SCALE = 32_768
+
+
+class Chunk(NamedTuple):
+    """Sound that arrived at one moment."""
+
+    at_s: float
+    pcm: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The first block that is louder than silence: when it was there, and how deep in the sound."""
+
+    at_s: float
+    lead_s: float
+    """Seconds of quieter sound before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A player ran out of sound at `position_s` of the sound, for `dry_s`."""
+
+    position_s: float
+    dry_s: float
+
+
+def first_sound(chunks: Iterable[Chunk], rate: int = RATE) -> Heard | None:
+    """Return when the first 10 ms block above -45 dBFS was wholly there; None when none is.
+
+    Blocks are counted from the beginning of the sound. Silence and faint noise sent ahead of the
+    speech do not count, so that filler cannot help.
+    """
+    size = round(rate * BLOCK_S) * _SAMPLE_BYTES
+    rest, blocks, at_s = b"", 0, 0.0
+    for chunk in chunks:
+        rest += chunk.pcm
+        at_s = chunk.at_s
+        whole = len(rest) // size * size
+        for start in range(0, whole, size):
+            if _dbfs(rest[start : start + size]) > LOUD_DBFS:
+                return Heard(at_s, blocks * BLOCK_S)
+            blocks += 1
+        rest = rest[whole:]
+    # What ends within a block is still heard.
+    if _dbfs(rest[: len(rest) // _SAMPLE_BYTES * _SAMPLE_BYTES]) > LOUD_DBFS:
+        return Heard(at_s, blocks * BLOCK_S)
+    return None
+
+
+def stalls(chunks: Iterable[Chunk], rate: int = RATE) -> list[Stall]:
+    """Return where a player that started at the first sample runs dry for more than 20 ms.
+
+    Shorter gaps are forgiven only until they add up to 20 ms: a drip is a stutter too.
+    """
+    found = []
+    began_s = None
+    played = 0
+    for at_s, samples in _arrivals(chunks):
+        if began_s is None:
+            began_s = at_s
+        late_s = at_s - (began_s + played / rate)
+        if late_s > DRY_S:
+            found.append(Stall(played / rate, late_s))
+            began_s += late_s
+        played += samples
+    return found
+
+
+def seconds(chunks: Iterable[Chunk], rate: int = RATE) -> float:
+    """Return how long the sound lasts."""
+    return sum(len(chunk.pcm) for chunk in chunks) // _SAMPLE_BYTES / rate
+
+
+def _arrivals(chunks: Iterable[Chunk]) -> Iterator[tuple[float, int]]:
+    """Yield when each further whole sample was there, and how many."""
+    odd = 0
+    for chunk in chunks:
+        samples, odd = divmod(odd + len(chunk.pcm), _SAMPLE_BYTES)
+        if samples:
+            yield chunk.at_s, samples
+
+
+def _dbfs(block: bytes) -> float:
+    """Return the level of a block against the loudest square wave; minus infinity for silence."""
+    samples = array("h", block)
+    if sys.byteorder == "big":
+        samples.byteswap()
+    power = sum(sample * sample for sample in samples) / max(1, len(samples))
+    return 10 * math.log10(power / _FULL_SCALE**2) if power else -math.inf
