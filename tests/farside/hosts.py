@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from starlette.routing import Host, Route, Router
 
 from tests.farside import files, names, registry
 from tests.farside.faults import Memory
+from tests.farside.hugging_face import HuggingFace
 
 REGISTRY_S = 10.0
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -25,19 +26,26 @@ PASSED_ON = ("content-type", "content-length", "docker-content-digest", "etag")
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What there is to download: releases by (repository, tag, file), and the registry."""
+    """What there is to download, and the registry.
+
+    Releases by (repository, tag, file); files of Hugging Face by (repository, revision, file).
+    """
 
     releases: dict[tuple[str, str, str], Path]
     registry_storage: Path
     registry_address: str
+    hugging_face: dict[tuple[str, str, str], Path] = field(default_factory=dict)
 
 
 def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Starlette:
     """Return the application that answers for every name in `names.ALL`."""
     registry_routes = Registry(shelf, memory, client)
     github = Github(shelf, memory)
+    hugging_face = HuggingFace(shelf.hugging_face, memory)
     reading = ["GET", "HEAD"]
     release = "/{owner}/{repository}/releases/"
+    cached = "/{owner}/{repository}/{revision}/{file:path}"
+    resolve = "/{owner}/{repository}/resolve/{revision}/{file:path}"
     blobs = "/ollama/docker/registry/v2/blobs/sha256/{start}/{name}/data"
     hosts = {
         names.GITHUB: [
@@ -53,6 +61,13 @@ def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Star
             Route("/v2/{name:path}/blobs/{digest}", registry_routes.blob, methods=reading),
         ],
         names.REGISTRY_BLOBS: [Route(blobs, registry_routes.data, methods=reading)],
+        names.HUGGING_FACE: [
+            Route(resolve, hugging_face.resolve, methods=reading),
+            Route("/api/resolve-cache/models" + cached, hugging_face.cached, methods=reading),
+        ],
+        names.HUGGING_FACE_FILES: [
+            Route("/xet-bridge-us/{key}/{digest}", hugging_face.stored, methods=reading)
+        ],
     }
     return Starlette(routes=[Host(name, app=Router(routes)) for name, routes in hosts.items()])
 

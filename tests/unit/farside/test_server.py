@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.farside import names, registry
+from tests.farside import hugging_face, names, registry
 from tests.farside.faults import Fault, Memory
 from tests.farside.hosts import Shelf, application
 from tests.farside.server import Recorder, control
@@ -19,6 +19,8 @@ CONTENT = bytes(range(256)) * 64
 NAME = hashlib.sha256(CONTENT).hexdigest()
 RELEASE = "https://github.com/ollama/ollama/releases/download/v1/ollama.tar.zst"
 BLOB = f"https://registry.ollama.ai/v2/library/m/blobs/sha256:{NAME}"
+
+WEIGHTS = "https://huggingface.co/me/voice/resolve/abc"
 
 
 @dataclass(slots=True)
@@ -44,7 +46,15 @@ async def far(tmp_path: Path) -> AsyncIterator[FarSide]:
     blob.write_bytes(CONTENT)
     memory = Memory()
     inner = httpx.AsyncClient(transport=httpx.MockTransport(docker_registry))
-    shelf = Shelf({("ollama/ollama", "v1", "ollama.tar.zst"): archive}, tmp_path, "http://inner")
+    large = tmp_path / "weights.pth"
+    with large.open("wb") as file:
+        file.truncate(hugging_face.LARGE_BYTES)
+    shelf = Shelf(
+        {("ollama/ollama", "v1", "ollama.tar.zst"): archive},
+        tmp_path,
+        "http://inner",
+        {("me/voice", "abc", "weights.pth"): large, ("me/voice", "abc", "config.json"): archive},
+    )
     played = Recorder(application(shelf, memory, inner), memory)
     async with (
         inner,
@@ -85,6 +95,27 @@ async def test_blob_says_its_size_here_and_lies_elsewhere(far: FarSide) -> None:
     assert place.host == names.REGISTRY_BLOBS
     assert (await far.client.get(place)).content == CONTENT
     assert (await far.client.get(place.copy_with(query=None))).status_code == 400
+
+
+async def test_a_large_file_of_hugging_face_lies_elsewhere(far: FarSide) -> None:
+    answer = await far.client.get(f"{WEIGHTS}/weights.pth")
+    assert (answer.status_code, answer.headers["x-repo-commit"]) == (302, "abc")
+    place = httpx.URL(answer.headers["location"])
+    assert place.host == names.HUGGING_FACE_FILES
+    assert len((await far.client.get(place)).content) == hugging_face.LARGE_BYTES
+    part = await far.client.get(place, headers={"Range": "bytes=10-"})
+    assert (part.status_code, len(part.content)) == (206, hugging_face.LARGE_BYTES - 10)
+    assert (await far.client.get(place.copy_with(query=None))).status_code == 403
+
+
+async def test_a_small_file_of_hugging_face_is_answered_by_the_site(far: FarSide) -> None:
+    answer = await far.client.get(f"{WEIGHTS}/config.json")
+    assert answer.status_code == 307
+    place = httpx.URL(f"{WEIGHTS}/config.json").join(answer.headers["location"])
+    assert place.host == names.HUGGING_FACE
+    assert (await far.client.get(place)).content == CONTENT
+    missing = await far.client.get(f"{WEIGHTS.replace('abc', 'main')}/config.json")
+    assert missing.status_code == 404
 
 
 async def test_unknown_model_has_the_registrys_own_error(far: FarSide) -> None:
