@@ -1,0 +1,62 @@
+"""Reads a text while it is being written."""
+
+from hearth_kokoro.text.chunks import More, Window, cut
+from hearth_kokoro.text.lexicon import lexicon
+from hearth_kokoro.text.step import State, step
+from hearth_kokoro.text.token import Token
+
+_BATCH = 64
+
+
+class Reader:
+    """Turns text that comes in deltas into tokens, as soon as no later text can change them.
+
+    Why the deltas never matter: a chunk is cut only when the text behind it is known, and a rule
+    looks ahead only through `Window.peek`, which gives up when what it asks for has not come
+    yet. So whatever is decided was decided from the text alone.
+    """
+
+    def __init__(self, language: str) -> None:
+        """Begin a text of this language (en-us, en-gb, es, fr-fr, hi, it, pt-br, ja, zh)."""
+        self._lexicon = lexicon(language)
+        self._window = Window()
+        self._state = State()
+        self._rest = ""
+
+    def feed(self, delta: str) -> list[Token]:
+        """Take more text; return the tokens that are settled by it."""
+        return self._read(delta, final=False)
+
+    def flush(self) -> list[Token]:
+        """Return all that is left; what comes later is a text of its own."""
+        tokens = self._read("", final=True)
+        self._state = State()
+        return tokens
+
+    def _read(self, delta: str, *, final: bool) -> list[Token]:
+        text, at, tokens = self._rest + delta, 0, list[Token]()
+        more = True
+        while more:
+            fresh = 0
+            while fresh < _BATCH and (chunk := cut(text, at, final)):
+                self._window.chunks.append(chunk)
+                at += len(chunk.source)
+                fresh += 1
+            more = fresh == _BATCH
+            self._window.final = final and not more
+            if fresh or final:
+                self._settle(tokens)
+        self._rest, self._window.final = text[at:], False
+        return tokens
+
+    def _settle(self, tokens: list[Token]) -> None:
+        """Read the chunks that are known, as far as they say enough."""
+        chunks = self._window.chunks
+        try:
+            while chunks:
+                token, used, self._state = step(self._window, self._state, self._lexicon)
+                tokens.append(token)
+                for _ in range(used):
+                    chunks.popleft()
+        except More:
+            return
