@@ -1,0 +1,8 @@
+"""Made-up weights of Kokoro-82M: the real graph, shapes, file names and cost, random numbers.
+
+Speech from them is noise of a realistic length, so that structure and speed can be tested.
+"""
+
+from tests.farside.kokoro.files import prepare
+
+__all__ = ["prepare"]
