@@ -1,0 +1,1 @@
+"""How soon speech starts, whether it ever stutters, and what a machine gives for that."""

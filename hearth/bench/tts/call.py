@@ -1,0 +1,210 @@
+"""One request for speech: what came, when it came, and what a listener heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from hearth.bench import BenchError
+from hearth.bench.sound import Chunk, first_sound, seconds, stalls
+from hearth.bench.tts.decode import decode
+
+Clock = Callable[[], float]
+# No server speaks slower than this: 24 kHz of 16 bits, and four characters a second.
+_BYTES_PER_CHARACTER = 12_000
+_BYTES = 2_000_000
+_SECONDS_PER_CHARACTER = 0.1
+_STATUS_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One speech server: where it is, and what it calls its model and its voices."""
+
+    name: str
+    url: str
+    model: str = "kokoro"
+    key: str | None = field(default=None, repr=False)
+    host: str | None = None
+    """The name that is asked for, where `url` names an address."""
+    trust: ssl.SSLContext | None = field(default=None, repr=False)
+    voice: str | None = None
+    """What is asked for instead of Kokoro's voices, where the server has others."""
+    call_s: float = 30.0
+    """The longest that a short phrase may take in all."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        headers = {"Host": self.host} if self.host else {}
+        return headers | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client that keeps its connections to this server."""
+        return httpx.AsyncClient(
+            base_url=self.url.rstrip("/"),
+            headers=self.headers,
+            verify=self.trust or True,
+            trust_env=False,
+            timeout=None,  # noqa: S113 - every call has a total deadline of its own
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is to be spoken, and how it is wanted."""
+
+    text: str
+    voice: str = "af_heart"
+    format: str = "pcm"
+    streamed: bool = True
+
+    def body(self, server: Server) -> dict[str, Any]:
+        """Return the request as OpenAI's endpoint takes it."""
+        return {
+            "model": server.model,
+            "input": self.text,
+            "voice": server.voice or self.voice,
+            "response_format": self.format,
+            "stream": self.streamed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured answer; all times in seconds from the request."""
+
+    characters: int
+    error: str = ""
+    first_byte_s: float | None = None
+    ttfa_s: float | None = None
+    """When the first block above -45 dBFS could be decoded."""
+    last_byte_s: float = 0.0
+    gap_s: float = 0.0
+    """The longest wait between two chunks."""
+    chunks: int = 0
+    lead_s: float = 0.0
+    """Silence in the sound before its first loud block."""
+    stalls: int = 0
+    dry_s: float = 0.0
+    audio_s: float = 0.0
+    size_bytes: int = 0
+    sha256: str = ""
+
+    @property
+    def rtf(self) -> float | None:
+        """Seconds of work for a second of sound."""
+        return self.last_byte_s / self.audio_s if self.audio_s else None
+
+    @property
+    def characters_per_s(self) -> float | None:
+        """Characters spoken in a second of work."""
+        return self.characters / self.last_byte_s if self.last_byte_s else None
+
+
+@dataclass(slots=True)
+class Arrived:
+    """The bytes of one answer with the times at which they came."""
+
+    ask: Ask
+    chunks: list[Chunk] = field(default_factory=list)
+    size: int = 0
+    last_s: float = 0.0
+    error: str = ""
+
+
+async def fetch(
+    client: httpx.AsyncClient, server: Server, ask: Ask, clock: Clock = time.perf_counter
+) -> Arrived:
+    """Take one answer within its total deadline; a failure is in `error`, never raised."""
+    arrived = Arrived(ask)
+    limit_s = server.call_s + _SECONDS_PER_CHARACTER * len(ask.text)
+    start = clock()
+    try:
+        # httpx bounds each read; an answer that drips would outlive any of its timeouts.
+        async with asyncio.timeout(limit_s):
+            await _receive(client, ask.body(server), arrived, lambda: clock() - start)
+    except TimeoutError:
+        arrived.error = f"no whole answer within {limit_s:g} s"
+    except (httpx.HTTPError, OSError) as error:
+        arrived.error = f"{type(error).__name__}: {error}"
+    arrived.last_s = clock() - start
+    return arrived
+
+
+async def _receive(
+    client: httpx.AsyncClient, body: Mapping[str, Any], arrived: Arrived, since: Clock
+) -> None:
+    most = _BYTES + _BYTES_PER_CHARACTER * len(body["input"])
+    async with client.stream("POST", "/v1/audio/speech", json=body) as response:
+        if not response.is_success:
+            said = (await response.aread())[:4000].decode("utf-8", "replace")
+            arrived.error = f"HTTP {response.status_code}: {' '.join(said.split())[:200]}"
+            return
+        async for data in response.aiter_raw():
+            arrived.chunks.append(Chunk(since(), data))
+            arrived.size += len(data)
+            if arrived.size > most:
+                arrived.error = f"more than {most} bytes for {len(body['input'])} characters"
+                return
+
+
+def listen(arrived: Arrived) -> Sample:
+    """Return what a listener heard of an answer.
+
+    This decodes, which takes time: whoever receives several answers at once does it afterwards.
+    """
+    chunks, last_s, error = arrived.chunks, arrived.last_s, arrived.error
+    characters = len(arrived.ask.text)
+    if error:
+        return Sample(characters, error, last_byte_s=last_s, chunks=len(chunks))
+    try:
+        sound = decode(arrived.ask.format, chunks)
+    except BenchError as wrong:
+        return Sample(characters, str(wrong), last_byte_s=last_s, chunks=len(chunks))
+    heard = first_sound(sound.chunks, sound.rate)
+    dry = stalls(sound.chunks, sound.rate)
+    if heard is None:
+        error = "silence: no 10 ms of it are louder than -45 dBFS"
+    return Sample(
+        characters,
+        error,
+        first_byte_s=chunks[0].at_s if chunks else None,
+        ttfa_s=heard.at_s if heard else None,
+        last_byte_s=chunks[-1].at_s if chunks else last_s,
+        gap_s=max((b.at_s - a.at_s for a, b in itertools.pairwise(chunks)), default=0.0),
+        chunks=len(chunks),
+        lead_s=heard.lead_s if heard else 0.0,
+        stalls=len(dry),
+        dry_s=sum(stall.dry_s for stall in dry),
+        audio_s=seconds(sound.chunks, sound.rate),
+        size_bytes=arrived.size,
+        sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
+    )
+
+
+async def ask_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    """Return the JSON of a small question, empty where the server has no such path.
+
+    Raises:
+        BenchError: nobody answers.
+    """
+    try:
+        async with asyncio.timeout(_STATUS_S):
+            response = await client.get(path)
+            said = response.json() if response.is_success else {}
+    except TimeoutError as error:
+        raise BenchError(f"{client.base_url}{path}: no answer within {_STATUS_S:g} s") from error
+    except (httpx.HTTPError, OSError) as error:
+        raise BenchError(f"{client.base_url}{path}: {type(error).__name__}: {error}") from error
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

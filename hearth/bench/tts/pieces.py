@@ -1,0 +1,66 @@
+"""Asks a server in which pieces it speaks a text: the SSE form tells each piece's words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+
+from hearth.bench.tts.call import Ask, Server
+
+_SETTLE_S = 5.0
+_LOOK_S = 0.05
+
+
+async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> str | None:
+    """Return the words of the first piece; None where the server does not say.
+
+    It leaves as soon as it knows: a server that goes on speaking to nobody is the server's fault.
+    """
+    body = ask.body(server) | {"stream_format": "sse", "stream": True}
+    try:
+        async with (
+            asyncio.timeout(server.call_s),
+            client.stream("POST", "/v1/audio/speech", json=body) as response,
+        ):
+            kind = response.headers.get("content-type", "")
+            if not response.is_success or not kind.startswith("text/event-stream"):
+                return None
+            async for event in _events(response):
+                if event.get("type") == "speech.audio.delta":
+                    text = event.get("text")
+                    return text if isinstance(text, str) and text.strip() else None
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return None
+    return None
+
+
+async def settled(client: httpx.AsyncClient) -> None:
+    """Wait until the server says that it does nothing; a moment where it does not say."""
+    try:
+        async with asyncio.timeout(_SETTLE_S):
+            while True:
+                await asyncio.sleep(_LOOK_S)
+                response = await client.get("/status")
+                status = response.json() if response.is_success else None
+                if not isinstance(status, dict) or "active" not in status:
+                    await asyncio.sleep(4 * _LOOK_S)
+                    return
+                if not status["active"] and not status.get("waiting"):
+                    return
+    except (TimeoutError, httpx.HTTPError, OSError, ValueError):
+        return
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[dict[str, object]]:
+    async for line in response.aiter_lines():
+        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if data and data != "[DONE]":
+            try:
+                event = json.loads(data)
+            except ValueError:
+                return
+            if isinstance(event, dict):
+                yield event

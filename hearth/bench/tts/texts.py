@@ -1,0 +1,103 @@
+"""What is spoken when speech is measured: our own words, and never the same ones twice.
+
+A server may remember what it has said. So a phrase begins with words that no phrase before it had,
+of much the same length; what is said again is said again on purpose.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+LONG_CHARACTERS = 8_700
+SHORT_CHARACTERS = 900
+"""How much of the long text a quick run speaks."""
+
+_FIRST = """Anna Boris Clara David Elena Frank Greta Henry Irene James Karen Louis Maria Niels Olive
+Peter Rosie Simon Tanya Ursus Vera Willa Yusuf Zelda""".split()  # noqa: SIM905
+_LAST = """Adler Bloom Carver Decker Ellis Farrow Granger Hobbs Irving Jarvis Keller Landry Mercer
+Norton Orwin Palmer Quincy Rowan Sutton Turner Upton Vaughn Walker Yarrow""".split()  # noqa: SIM905
+
+# No comma in the first sentence: where to pause first is for the server to find.
+_PHRASES = {
+    "en": "{name} opened the heavy old door at noon. A cold wind blew in, and {other} laughed.",
+    "es": "{name} abrió la vieja puerta a mediodía. Entró un viento frío, y {other} se rio.",
+}
+_LANGUAGES = {"e": "es"}
+
+_PARAGRAPH = (
+    "{name} kept a small workshop at the end of the lane, where the road turns down to the river. "
+    "Every morning began with the same three things: a kettle, a window, and a list. Some days the "
+    "list was long, with clocks to be cleaned, a chair without a leg, and a radio that hummed. On "
+    "other days there was a single line on it, and nobody could read the handwriting. It did not "
+    "matter much; the people who came in wanted to talk as often as they wanted anything mended."
+)
+
+# One sentence of each row in turn, joined until the text is long enough.
+_ROWS = (
+    (
+        "The boat left the harbour before anyone had found the map.",
+        "In the second week the rain stopped, and the whole valley smelled of cut grass.",
+        "Nobody had asked for the bridge, yet everybody used it from the first day.",
+        "A letter came on Tuesday, folded twice, without a stamp or a name.",
+        "When the lamps went out, the children counted slowly to a hundred.",
+    ),
+    (
+        "What they heard was not thunder, but a cart with a loose wheel.",
+        "She wrote the numbers on the wall, and by evening the wall was full.",
+        "Two of the hens were missing; the third sat in the post box and looked pleased.",
+        "He said he would be back at nine, which in that house meant eleven.",
+        "There was bread on the table, still warm, and a jar of dark honey beside it.",
+    ),
+    (
+        "Far below, the train crossed the fields like a line being ruled.",
+        "The teacher laughed, closed the book, and opened the door to the garden instead.",
+        "By then the paint had dried, the ladder was gone, and so was the painter.",
+        "It took four of them to lift the bell, and only one to ring it.",
+        "Most of the stories were true, though not all of them had happened there.",
+    ),
+)
+
+
+@dataclass(slots=True)
+class Texts:
+    """The texts of one run; every fresh one begins with a name that was not used before."""
+
+    seed: str = field(default_factory=lambda: secrets.token_hex(8))
+    _names: Iterator[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Draw the order of the names: each run has its own, so that no run before it helps."""
+        names = [f"{first} {last}" for first, last in itertools.product(_FIRST, _LAST)]
+        random.Random(self.seed).shuffle(names)  # noqa: S311 - filler text
+        # When all have been used, a third word makes them new.
+        more = (f"{name} {extra}" for extra in _FIRST for name in names)
+        self._names = itertools.chain(names, itertools.cycle(more))
+
+    def phrase(self, voice: str = "af_heart") -> str:
+        """Return two sentences of about 90 characters in the voice's language."""
+        language = _LANGUAGES.get(voice[:1], "en")
+        return _PHRASES[language].format(name=next(self._names), other=next(self._names))
+
+    def paragraph(self) -> str:
+        """Return five sentences of about 470 characters."""
+        return _PARAGRAPH.format(name=next(self._names))
+
+    def long(self, characters: int = LONG_CHARACTERS) -> str:
+        """Return paragraphs of `characters` characters in all, ending with a sentence."""
+        draw = random.Random(next(self._names))  # noqa: S311 - filler text
+        text = self.phrase()
+        for number in itertools.count(1):
+            sentence = draw.choice(_ROWS[number % len(_ROWS)])
+            text += ("\n\n" if number % 6 == 0 else " ") + sentence
+            if len(text) >= characters:
+                break
+        # Cut at a word, and ended as a sentence is: the length is what is compared.
+        return text[: characters - 1].rsplit(" ", 1)[0].rstrip(" ,;.") + "."
+
+
+SAMPLE = "Yes, of course."
+"""One piece for every server: it is said again and again where only the way there is measured."""

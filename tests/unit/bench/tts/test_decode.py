@@ -1,0 +1,139 @@
+"""Each format is decoded from its bytes as they come, and no sooner than they allow."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import struct
+import wave
+from array import array
+
+import av
+import pytest
+
+from hearth.bench import BenchError
+from hearth.bench.sound import Chunk, first_sound, seconds, stalls
+from hearth.bench.tts.decode import FORMATS, decode
+
+CODECS = {
+    "mp3": ("mp3", "libmp3lame", 24_000),
+    "opus": ("ogg", "libopus", 48_000),
+    "aac": ("adts", "aac", 24_000),
+    "flac": ("flac", "flac", 24_000),
+}
+SILENT_S = 0.5
+LONG_S = 2.0
+
+
+def speech() -> bytes:
+    """Half a second of silence, then one and a half of a tone."""
+    silent = round(SILENT_S * 24_000)
+    tone = (9000 * math.sin(0.115 * n) for n in range(round(LONG_S * 24_000) - silent))
+    return array("h", [0] * silent + [round(level) for level in tone]).tobytes()
+
+
+def encoded(kind: str) -> bytes:
+    pcm = speech()
+    if kind == "pcm":
+        return pcm
+    into = io.BytesIO()
+    if kind == "wav":
+        with wave.open(into, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(24_000)
+            file.writeframes(pcm)
+        return into.getvalue()
+    container, codec, rate = CODECS[kind]
+    frame = av.AudioFrame("s16", "mono", len(pcm) // 2)
+    frame.planes[0].update(pcm)
+    frame.sample_rate = 24_000
+    with av.open(into, "w", format=container) as file:
+        stream = file.add_stream(codec, rate=rate)
+        assert isinstance(stream, av.AudioStream)
+        stream.layout = "mono"
+        fit = av.AudioResampler(stream.format.name, "mono", rate)
+        for part in [*fit.resample(frame), *fit.resample(None), None]:
+            file.mux(stream.encode(part))
+    return into.getvalue()
+
+
+def arriving(data: bytes, size: int, each_s: float = 0.001) -> list[Chunk]:
+    cuts = [*range(0, len(data), size), len(data)]
+    return [Chunk(each_s * n, data[a:b]) for n, (a, b) in enumerate(itertools.pairwise(cuts), 1)]
+
+
+def hears(kind: str, data: bytes) -> bool:
+    try:
+        sound = decode(kind, [Chunk(0.0, data)])
+    except BenchError:
+        return False
+    return first_sound(sound.chunks, sound.rate) is not None
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("size", [7, 1000, 10**6])
+def test_the_sound_is_there_and_as_long_as_it_was(kind: str, size: int) -> None:
+    sound = decode(kind, arriving(encoded(kind), size))
+    heard = first_sound(sound.chunks, sound.rate)
+    assert heard is not None
+    assert heard.lead_s == pytest.approx(SILENT_S, abs=0.08)
+    assert seconds(sound.chunks, sound.rate) == pytest.approx(LONG_S, abs=0.13)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_counts_is_when_the_bytes_of_the_first_sound_were_there(kind: str) -> None:
+    data = encoded(kind)
+    sound = decode(kind, arriving(data, 50))
+    heard = first_sound(sound.chunks, sound.rate)
+    assert heard is not None
+    needed = round(heard.at_s / 0.001) * 50
+    # Whoever has these bytes and no more hears it too; without the last 600 nobody does.
+    assert hears(kind, data[:needed])
+    assert not hears(kind, data[: needed - 600])
+
+
+@pytest.mark.parametrize("kind", ["mp3", "opus", "aac", "flac"])
+def test_a_late_second_half_is_a_stall(kind: str) -> None:
+    data = encoded(kind)
+    half = len(data) * 2 // 3
+    sound = decode(kind, [Chunk(0.1, data[:half]), Chunk(5.0, data[half:])])
+    assert len(stalls(sound.chunks, sound.rate)) == 1
+
+
+@pytest.mark.parametrize("kind", ["wav", "mp3", "opus", "aac", "flac"])
+def test_something_else_is_no_sound(kind: str) -> None:
+    with pytest.raises(BenchError, match={"wav": "WAV", "opus": "Ogg"}.get(kind, kind)):
+        decode(kind, [Chunk(0.1, b'{"error": "the model is loading"}' * 40)])
+
+
+def test_opus_of_two_streams_in_turn_is_one_sound() -> None:
+    data = encoded("opus")
+    sound = decode("opus", [Chunk(0.1, data), Chunk(0.2, data)])
+    assert seconds(sound.chunks, sound.rate) == pytest.approx(2 * LONG_S, abs=0.2)
+
+
+@pytest.mark.parametrize("size", [0, 0xFFFF_FFFF, 0x7FFF_FFFF])
+def test_a_wav_that_does_not_know_its_length(size: int) -> None:
+    data = encoded("wav")
+    data = data[:40] + struct.pack("<I", size) + data[44:]
+    assert seconds(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
+
+
+def test_what_follows_a_wavs_sound_is_no_sound() -> None:
+    data = encoded("wav") + b"LIST\x08\x00\x00\x00INFOabcd"
+    assert seconds(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
+
+
+@pytest.mark.parametrize("at", [(20, 3), (22, 2), (34, 32)])
+def test_a_wav_that_would_be_misheard_is_refused(at: tuple[int, int]) -> None:
+    data = bytearray(encoded("wav"))
+    struct.pack_into("<H", data, *at)
+    with pytest.raises(BenchError, match="only mono of 16 bits"):
+        decode("wav", arriving(bytes(data), 999))
+
+
+def test_a_stream_cut_in_its_middle_keeps_what_came() -> None:
+    data = encoded("opus")
+    assert 0 < seconds(decode("opus", arriving(data[: len(data) // 2], 999)).chunks, 48_000) < 1.5
