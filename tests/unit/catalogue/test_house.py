@@ -39,19 +39,46 @@ def house(inventory: Path) -> House:
     return derive(load(inventory))
 
 
-def test_the_reference_house_has_its_two_services_in_order(house: House) -> None:
-    assert list(house.services) == ["ollama", "litellm"]
+@pytest.fixture
+def without_a_card(inventory: Path) -> House:
+    return derive(load(inventory), absent=frozenset({"kokoro_gpu"}))
+
+
+def test_the_reference_house_has_its_services_in_order(without_a_card: House) -> None:
+    house = without_a_card
+    assert list(house.services) == ["ollama", "kokoro", "litellm"]
     assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
         ("litellm", "ollama", 11434)
     ]
-    assert [(flow.source, flow.target, flow.port) for flow in house.forbidden] == [
-        ("ollama", "litellm", 4000)
-    ]
-    assert house.published_ports == (("10.140.30.12", 4000),)
+    # Speech does not go through LiteLLM, so the two have nothing to say to each other.
+    assert {(flow.source, flow.target) for flow in house.forbidden} == {
+        (source, target)
+        for source in house.services
+        for target in house.services
+        if source != target and (source, target) != ("litellm", "ollama")
+    }
+    assert set(house.published_ports) == {("10.140.30.12", 4000), ("10.140.30.13", 8880)}
     assert [(site.fqdn, site.auth) for site in house.sites] == [
+        ("kokoro-stream.lan", "key"),
         ("llm.lan", "key"),
         ("home.lan", "house"),
     ]
+
+
+def test_a_house_without_a_card_neither_has_nor_misses_what_waits_for_one(
+    without_a_card: House, house: House
+) -> None:
+    assert without_a_card.disabled == ("kokoro_gpu",)
+    assert {site.fqdn for site in house.sites} - {site.fqdn for site in without_a_card.sites} == {
+        "kokoro-gpu.lan"
+    }
+    assert (house.services["kokoro_gpu"].role, house.services["kokoro_gpu"].gpu) == (
+        "kokoro",
+        "cuda",
+    )
+    # Who may use it is written down for the day when there is a card.
+    assert "kokoro_gpu" in without_a_card.consumers["household"].services
+    assert "kokoro" not in without_a_card.consumers["guest"].services
 
 
 def test_ollama_gives_away_nothing_that_changes_models(house: House) -> None:
@@ -130,7 +157,8 @@ def test_memory_is_summed_against_the_machine(inventory: Path) -> None:
     (local / "services.yml").write_text(
         "services:\n  ollama: {limits: {memory: 60%}}\n  litellm: {limits: {memory: 4GiB}}\n"
     )
-    services = derive(load(inventory)).services.values()
+    named = derive(load(inventory)).services
+    services = [named["ollama"], named["litellm"]]
     gib = 2**30
     assert memory_shortage(services, 10 * gib) is None
     assert memory_shortage(services, 8 * gib) == (

@@ -210,6 +210,8 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
         "hearth-dnsmasq",
         "hearth-firewall",
         "hearth-login",
+        "kokoro",
+        "kokoro-gpu",
         "litellm",
         "ollama",
         "ollama-gate",
