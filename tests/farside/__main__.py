@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.farside import FarsideError, certificates, names, ollama_archive, registry, server
+from tests.farside import (
+    FarsideError,
+    certificates,
+    kokoro,
+    names,
+    ollama_archive,
+    registry,
+    server,
+)
 
 DEFAULT_CACHE = Path("/var/cache/hearth-lab/farside")
 
@@ -41,6 +49,7 @@ def prepare(cache: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _step("certificates", lambda: certificates.prepare(cache, now)[0])
         _step("docker-registry", lambda: registry.program(cache))
+        _step("Kokoro's weights", lambda: kokoro.prepare(cache))
         _step(f"Ollama {ollama_archive.VERSION}", lambda: ollama_archive.build(cache))
         _step("models", lambda: registry.fill(cache, lambda line: print(f"  {line}", flush=True)))
     print(f"the lab must trust {certificates.authority_path(cache)}")

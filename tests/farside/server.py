@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.farside import FarsideError, certificates, hosts, ollama_archive, registry
+from tests.farside import FarsideError, certificates, hosts, kokoro, ollama_archive, registry
 from tests.farside.faults import Asked, Fault, Memory, Pace
 
 STOP_S = 2
@@ -38,8 +38,27 @@ class Options:
     rate_bytes_per_s: int = 0
 
 
-def releases(cache: Path) -> dict[tuple[str, str, str], Path]:
-    """Return the release files in the cache by (repository, tag, name); raise where one lacks."""
+KOKORO = ("thewh1teagle/kokoro-onnx", "model-files-v1.0")
+KOKORO_FILES = (
+    "kokoro-v1.0.onnx",
+    "kokoro-v1.0.fp16.onnx",
+    "kokoro-v1.0.int8.onnx",
+    "voices-v1.0.bin",
+)
+KOKORO_TORCH = ("hexgrad/Kokoro-82M", "f3ff3571791e39611d31c381e3a41a3af07b4987")
+KOKORO_TORCH_FILES = ("kokoro-v1_0.pth", "config.json")
+
+
+def hugging_face(speech: Path) -> dict[tuple[str, str, str], Path]:
+    """Return the files of Hugging Face by (repository, revision, name)."""
+    return {(*KOKORO_TORCH, name): speech / name for name in KOKORO_TORCH_FILES}
+
+
+def releases(cache: Path, speech: Path) -> dict[tuple[str, str, str], Path]:
+    """Return the release files by (repository, tag, name); raise where one lacks.
+
+    `speech` is the folder of the made-up weights of a speech model.
+    """
     archive = ollama_archive.archive_path(cache)
     if not archive.exists() or not registry.storage_path(cache).exists():
         raise FarsideError(
@@ -47,13 +66,15 @@ def releases(cache: Path) -> dict[tuple[str, str, str], Path]:
         )
     tag = f"v{ollama_archive.VERSION}"
     together = (archive, archive.with_name(ollama_archive.SUMS_NAME))
-    return {("ollama/ollama", tag, path.name): path for path in together}
+    spoken = {(*KOKORO, name): speech / name for name in KOKORO_FILES}
+    return {("ollama/ollama", tag, path.name): path for path in together} | spoken
 
 
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then leave nothing running."""
     memory = Memory(Pace(options.rate_bytes_per_s))
-    found = releases(options.cache)
+    speech = kokoro.prepare(options.cache)
+    found = releases(options.cache, speech)
     storage = registry.storage_path(options.cache)
     now = datetime.datetime.now(datetime.UTC)
     certificate, key = certificates.prepare(options.cache, now)
@@ -61,7 +82,8 @@ async def serve(options: Options) -> None:
         wire = stack.enter_context(listening(options.address, options.port))
         address = stack.enter_context(registry.running(registry.program(options.cache), storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
-        played = hosts.application(hosts.Shelf(found, storage, address), memory, client)
+        shelf = hosts.Shelf(found, storage, address, hugging_face(speech))
+        played = hosts.application(shelf, memory, client)
         servers = [(_server(Recorder(played, memory), certificate, key), wire)]
         if options.control_port is not None:
             loopback = stack.enter_context(listening("127.0.0.1", options.control_port))

@@ -74,6 +74,6 @@ def test_another_recipe_has_another_place(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_an_empty_cache_is_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(FarsideError, match=r"python -m tests\.farside prepare"):
-        server.releases(tmp_path)
+        server.releases(tmp_path, tmp_path)
     assert __main__.main(["serve", "--address", "127.0.0.1", "--cache", str(tmp_path)]) == 1
     assert "is not filled" in capsys.readouterr().err
