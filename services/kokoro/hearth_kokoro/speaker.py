@@ -1,0 +1,202 @@
+"""Speaks texts: the first piece soon, the next ones before the listener runs dry."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from hearth_kokoro.caches import Cache
+from hearth_kokoro.engines import SAMPLE_RATE, Engine
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.feed import Feed
+from hearth_kokoro.figures import Figures, summary
+from hearth_kokoro.joins import trim
+from hearth_kokoro.pace import Pace, Run, whole_seconds
+from hearth_kokoro.talk import Phonemes, Piece, Studio, Talk
+from hearth_kokoro.voices import Voice
+from hearth_kokoro.work import Clock, Order, Work
+
+__all__ = ["Piece", "Speaker"]
+
+# Two sizes tell the fixed part of an inference from the growing one. The first run of all is
+# not measured: it makes what a session makes once.
+_WARM_UP = (
+    "Hello there,",
+    "Hello there,",
+    "A machine that knows its own pace never keeps you waiting.",
+)
+_MAX_ACTIVE = 32
+_PHONEME_BYTES, _FIRST_BYTES = 4 * 1024 * 1024, 64 * 1024 * 1024
+
+
+class KnownVoices(Protocol):
+    """The voices that can be asked for."""
+
+    names: tuple[str, ...]
+
+    def get(self, asked: str) -> Voice:
+        """Return a voice."""
+        ...
+
+
+class Speaker:
+    """One engine that speaks many texts at once, by turns; lives on one event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        voices: KnownVoices,
+        phonemizer: Phonemes,
+        *,
+        clock: Clock = time.perf_counter,
+        max_active: int = _MAX_ACTIVE,
+        phoneme_bytes: int = _PHONEME_BYTES,
+        first_bytes: int = _FIRST_BYTES,
+    ) -> None:
+        """Take what it speaks with; `max_active` speeches are made at once, more get a 429."""
+        self._voices, self._max_active = voices, max_active
+        self._talks: set[Talk] = set()
+        self._studio = Studio(
+            work=Work(engine, clock),
+            pace=Pace(),
+            clock=clock,
+            phonemizer=phonemizer,
+            side=ThreadPoolExecutor(1, thread_name_prefix="phonemes"),
+            known_phonemes=Cache(phoneme_bytes, lambda key, value: 4 * (len(key[0]) + len(value))),
+            known_firsts=Cache(first_bytes, lambda key, value: 4 * len(key[0]) + value.nbytes),
+            figures=Figures(),
+        )
+
+    async def start(self) -> None:
+        """Warm up, and measure this machine's pace."""
+        self._studio.work.start()
+        names = self._voices.names
+        voice = self._voices.get("af_heart" if "af_heart" in names else names[0])
+        runs = [await self._warm_up(text, voice) for text in _WARM_UP]
+        self._studio.pace.calibrate(runs[1:])
+
+    async def close(self) -> None:
+        """Stop what is being made and end both threads."""
+        await asyncio.to_thread(self._studio.work.close)
+        self._studio.side.shutdown(wait=False, cancel_futures=True)
+
+    def speak(self, feed: Feed, voice: Voice, speed: float = 1.0) -> AsyncGenerator[Piece, None]:
+        """Return the pieces of a text as they are made; SpeechError 429 where too many are.
+
+        One piece is made ahead while the reader has the last one. `aclose()` stops the work.
+        """
+        self._admit()
+        return self._pieces(Talk(self._studio, feed, voice, speed))
+
+    @property
+    def figures(self) -> Figures:
+        """What was spoken so far."""
+        return self._studio.figures
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces wait for the engine."""
+        return self._studio.work.waiting
+
+    def backlog_s(self) -> float:
+        """Return how long everything that was asked for will take."""
+        return sum(talk.rate.cost_s(talk.feed.unspoken) for talk in self._talks)
+
+    def describe(self) -> dict[str, object]:
+        """Return the part of the status that is about speaking."""
+        studio, figures = self._studio, self._studio.figures
+        rate = studio.pace.rate("en-us")
+        return {
+            "active": figures.active,
+            "waiting": self.waiting,
+            "ttfa_ms": summary(figures.ttfa_ms),
+            "rtf": summary(figures.rtf),
+            "pace": {
+                "fixed_s": round(rate.fixed_s, 5),
+                "per_character_s": round(rate.per_character_s, 6),
+                "sound_per_character_s": round(rate.sound_per_character_s, 5),
+            },
+            "caches": {
+                "phonemes": studio.known_phonemes.figures(),
+                "first_pieces": studio.known_firsts.figures(),
+            },
+            "requests": figures.requests(),
+            "preempted": studio.work.preempted,
+        }
+
+    def _admit(self) -> None:
+        if len(self._talks) < self._max_active:
+            return
+        self.figures.refused += 1
+        # They take turns, so the one with the least left ends after about that much of each.
+        least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in self._talks)
+        wait_s = min(self.backlog_s(), least * len(self._talks))
+        raise SpeechError(
+            f"{self._max_active} texts are being spoken already; try again later",
+            status=429,
+            code="queue_full",
+            retry_after_s=whole_seconds(wait_s),
+        )
+
+    async def _pieces(self, talk: Talk) -> AsyncGenerator[Piece, None]:
+        self._admit()
+        figures = self.figures
+        self._talks.add(talk)
+        figures.active = len(self._talks)
+        pending = _begin(talk)
+
+        def stop() -> None:
+            pending.cancel()
+
+        talk.feed.on_cancel(stop)
+        outcome = "left"
+        try:
+            while (piece := await _made(pending, talk.feed)) is not None:
+                talk.handed_over(piece)
+                pending = _begin(talk)
+                yield piece
+            outcome = "done"
+        except SpeechError:
+            outcome = "failed"
+            raise
+        except Exception as error:  # whatever an engine raises
+            outcome = "failed"
+            raise SpeechError(f"speaking failed: {error}", status=500) from error
+        finally:
+            talk.feed.on_cancel(None)
+            pending.cancel()
+            self._ended(talk, outcome)
+
+    def _ended(self, talk: Talk, outcome: str) -> None:
+        figures = self.figures
+        self._talks.discard(talk)
+        figures.active = len(self._talks)
+        setattr(figures, outcome, getattr(figures, outcome) + 1)
+        if outcome == "done" and talk.rtf is not None:
+            figures.rtf.append(talk.rtf)
+
+    async def _warm_up(self, text: str, voice: Voice) -> Run:
+        phonemes = await self._studio.phonemes(text, voice.language)
+        order = Order(phonemes, voice.styles, 1.0, is_first=False, due=0.0, cost_s=0.0)
+        made = await self._studio.work.do(order)
+        sound_s = trim(made.samples).size / SAMPLE_RATE
+        return Run(voice.language, len(text), len(phonemes), 1.0, made.seconds, sound_s)
+
+
+def _begin(talk: Talk) -> asyncio.Task[Piece | None]:
+    """Have the next piece made while the reader has the last one."""
+    task = asyncio.create_task(talk.next())
+    # Where the reader leaves first, nobody else asks how it ended.
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return task
+
+
+async def _made(pending: asyncio.Task[Piece | None], feed: Feed) -> Piece | None:
+    try:
+        return await pending
+    except asyncio.CancelledError:
+        own = asyncio.current_task()
+        if feed.is_cancelled and not (own and own.cancelling()):
+            return None
+        raise
