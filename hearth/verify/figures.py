@@ -39,6 +39,11 @@ class Notes:
     samples: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     accelerator: dict[str, object] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def remark(self, text: str) -> None:
+        """Add what is no failure, but what a person should know: one line."""
+        self.remarks.append(text)
 
     def figure(self, name: str, unit: str, values: Sequence[float], note: str = "") -> None:
         """Add one figure."""
@@ -55,4 +60,5 @@ class Notes:
             "figures": [asdict(figure) for figure in (*self.figures, *shared)],
             "versions": self.versions,
             "accelerator": self.accelerator,
+            "remarks": self.remarks,
         }

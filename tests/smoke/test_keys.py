@@ -12,6 +12,7 @@ from hearth.project import Project
 from hearth.secrets import Vault
 from hearth.verify import inside as look
 from hearth.verify.edge import Edge
+from hearth.verify.outcomes import NotMeasured
 
 pytestmark = pytest.mark.home
 
@@ -44,8 +45,24 @@ def test_the_right_key_opens(keyed_site: Site, edge: Edge, key: str, house: Hous
     answer = edge.ask(keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S)
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
     offered = {model["id"] for model in answer.json()["data"]}
+    assert offered, "it offers no model"
+    service = house.services.get(keyed_site.service)
+    if service is None or not service.routes_models:
+        return
     missing = {alias.name for alias in house.aliases.values() if alias.offered} - offered
     assert not missing, f"not offered: {', '.join(sorted(missing))}"
+
+
+def test_a_key_for_another_service_opens_nothing(
+    keyed_site: Site, edge: Edge, house: House, vault: Vault
+) -> None:
+    others = [c for c in house.consumers.values() if keyed_site.service not in c.services]
+    if not others:
+        raise NotMeasured(f"every consumer of this house may use {keyed_site.service}")
+    for consumer in others:
+        own = vault.get(consumer.secret)
+        answer = edge.ask(keyed_site.fqdn, "/v1/models", key=own, within_s=WITHIN_S)
+        assert answer.status in (401, 403), f"{consumer.name}: HTTP {answer.status}"
 
 
 @pytest.mark.parametrize("path", INNER_PATHS)
