@@ -18,7 +18,7 @@ class Limits:
     """How long one request may take altogether; a player reads no faster than it plays."""
     connections: int = 256
     """How many sockets are served at once; more are answered with 503."""
-    live: int = 32
+    live: int = 24
     """How many WebSockets are open at once."""
     message_bytes: int = 64 * 1024
     """The longest message of a WebSocket."""

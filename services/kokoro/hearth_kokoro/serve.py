@@ -1,0 +1,119 @@
+"""One socket, one event loop, one model: from the first connection to SIGTERM."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+
+import uvicorn
+
+from .app import make_app
+from .desk import Desk, Loaded
+from .engines import Engine
+from .errors import SpeechError
+from .phonemes import Phonemizer
+from .settings import Limits
+from .speaker import Speaker
+from .speech import unforeseen
+from .voices import Voices
+
+log = logging.getLogger("hearth_kokoro")
+
+
+def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
+    """Serve until told to stop; raises SpeechError when it cannot."""
+    listener = listen(options.host, options.port, limits)
+    desk = Desk(limits, key, frozenset(options.origin))
+    failures: list[SpeechError] = []
+
+    def fail(error: BaseException) -> None:
+        known = isinstance(error, SpeechError)
+        failures.append(error if known else unforeseen(error))  # type: ignore[arg-type]
+        server.should_exit = True
+
+    async def load() -> Loaded:
+        began = time.monotonic()
+        loaded = await load_speaker(options)
+        engine = loaded.engine
+        log.info(
+            "ready after %.1f s: %s, %s, %d threads (%s)",
+            time.monotonic() - began,
+            engine.model,
+            engine.provider,
+            engine.threads,
+            loaded.because,
+        )
+        desk.metrics.watch_speaker(loaded.speaker)
+        return loaded
+
+    server = uvicorn.Server(config_of(make_app(desk, load, fail), limits))
+    # uvicorn raises the signal again when it has ended; that is a good end, and not a death.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    where = f"[{options.host}]" if ":" in options.host else options.host
+    log.info("listens on http://%s:%d (%s)", where, listener.getsockname()[1],
+             "with a key" if key else "open")  # fmt: skip
+    with listener:
+        asyncio.run(server.serve(sockets=[listener]))
+    if failures:
+        raise failures[0]
+
+
+async def load_speaker(options: argparse.Namespace) -> Loaded:
+    """Load everything off the event loop, and warm it up."""
+    voices, engine, because = await asyncio.to_thread(_load, options)
+    phonemizer = await asyncio.to_thread(Phonemizer)
+    speaker = Speaker(engine, voices, phonemizer)
+    await speaker.start()
+    return Loaded(speaker, voices, engine, because, phonemizer.languages())
+
+
+def _load(options: argparse.Namespace) -> tuple[Voices, Engine, str]:
+    voices = Voices.load(options.voices)
+    from .engines.onnx import OnnxEngine
+
+    return voices, OnnxEngine(options.model[0], os.cpu_count() or 1), "one per processor"
+
+
+def listen(host: str, port: int, limits: Limits) -> socket.socket:
+    """Return a listening socket, before anything slow is begun."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, number)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Also once an answer is wholly written, somebody who never reads it is not waited for.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            user_timeout_ms = int(limits.write_s * 1000)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+        listener.bind(address)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpeechError(f"cannot listen on {host} port {port}: {reason}") from None
+    listener.listen(512)
+    return listener
+
+
+def config_of(app: object, limits: Limits) -> uvicorn.Config:
+    """Return how uvicorn serves `app`."""
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        log_config=None,
+        access_log=False,  # queries and who asked are nobody's business; our own lines say enough
+        server_header=False,
+        proxy_headers=False,
+        http="h11",
+        h11_max_incomplete_event_size=16 * 1024,
+        ws="websockets-sansio",
+        ws_max_size=limits.message_bytes,
+        # Sound does not shrink, and what a stranger compressed may grow without end.
+        ws_per_message_deflate=False,
+        limit_concurrency=limits.connections,
+        # Longer than proxies keep an idle connection: they, who may ask again, close first.
+        timeout_keep_alive=130,
+        timeout_graceful_shutdown=limits.stop_s,
+    )

@@ -1,0 +1,185 @@
+"""`POST /v1/audio/speech`, over a socket."""
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from .conftest import PIECE_S, House, Opened, ScriptedSpeaker, busy
+from .decoding import hear
+
+FORMATS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
+WORDS = "One two three four five six, seven eight nine."
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("name", FORMATS)
+async def test_every_format_is_heard(house: House, name: str, stream: bool) -> None:
+    answer = await house.say(WORDS, response_format=name, stream=stream)
+    assert answer.status_code == 200, answer.text
+    assert "".join(house.speaker.spoken) == WORDS
+    pieces = len(house.speaker.spoken)
+    assert hear(answer.content, name).seconds == pytest.approx(pieces * PIECE_S, abs=0.09)
+    assert ("content-length" in answer.headers) is not stream
+    assert answer.headers["content-type"].startswith("audio/")
+
+
+async def test_what_is_said_leaves_before_the_rest_is_made(open_house: Opened) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.1)) as house:
+        body = {"input": WORDS, "response_format": "pcm"}
+        async with house.client.stream("POST", "/v1/audio/speech", json=body) as answer:
+            heard = 0
+            async for data in answer.aiter_raw():
+                heard += len(data)
+                # Never more than one piece ahead of what was made.
+                assert heard <= len(house.speaker.spoken) * PIECE_S * 48_000
+                if heard and heard <= PIECE_S * 48_000:
+                    assert len(house.speaker.spoken) < 3
+    assert len(house.speaker.spoken) >= 3
+
+
+async def test_events_carry_sound_and_the_text_that_it_speaks(house: House) -> None:
+    answer = await house.say(WORDS, response_format="mp3", stream_format="sse")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
+    assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
+    assert events[-1]["type"] == "speech.audio.done"
+    assert "".join(event.get("text", "") for event in events) == WORDS
+    sound = b"".join(base64.b64decode(event.get("audio", "")) for event in events)
+    assert hear(sound, "mp3").seconds == pytest.approx(
+        len(house.speaker.spoken) * PIECE_S, abs=0.09
+    )
+
+
+@pytest.mark.parametrize("text", ["...", "?!", "\u2014 \u2026", "\x00\x01", "***"])
+async def test_nothing_to_say_is_said(house: House, text: str) -> None:
+    answer = await house.say(text)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "empty_input"
+
+
+async def test_an_unknown_voice_gets_near_names(house: House) -> None:
+    answer = await house.say(voice="af_hart")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "voice")
+    assert "af_heart" in error["message"]
+
+
+async def test_too_many_are_told_when_to_come_again(open_house: Opened) -> None:
+    async with open_house(ScriptedSpeaker(error=busy())) as house:
+        answer = await house.say()
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
+        assert answer.json()["error"]["type"] == "rate_limit_error"
+
+
+async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(open_house: Opened) -> None:
+    async with open_house(ScriptedSpeaker(error=KeyError("the secret text"))) as house:
+        answer = await house.say()
+        assert answer.status_code == 500
+        assert "secret" not in answer.text
+        assert (await house.client.get("/health")).status_code == 200
+
+
+async def test_what_breaks_later_has_no_end(open_house: Opened) -> None:
+    broken = ScriptedSpeaker(error=RuntimeError("x"), fails_after=1)
+    async with open_house(broken) as house:
+        import httpx
+
+        with pytest.raises(httpx.RemoteProtocolError):
+            await house.say(WORDS)
+        answer = await house.say(WORDS, stream_format="sse")
+        last = json.loads(answer.text.strip().splitlines()[-1][6:])
+        assert (last["type"], last["error"]["type"]) == ("error", "server_error")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_leaves_frees_its_work(open_house: Opened, stream: bool) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.5)) as house:
+        body = json.dumps({"input": WORDS, "stream": stream}).encode()
+        _, writer = await _post(house, body)
+        await house.until(lambda: house.speaker.active == 1)
+        writer.close()
+        assert await house.until(lambda: house.speaker.active == 0) < 0.1
+        assert house.speaker.stopped_early == 1
+
+
+async def test_a_reader_that_stands_still_is_let_go(open_house: Opened) -> None:
+    async with open_house(write_s=0.3) as house:
+        body = json.dumps({"input": "word " * 3000, "response_format": "pcm"}).encode()
+        _, writer = await _post(house, body)
+        await house.until(lambda: house.speaker.active == 1)
+        await house.until(lambda: house.speaker.active == 0, within_s=5)
+        assert house.speaker.stopped_early == 1
+        writer.close()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_request_ends_at_its_deadline(open_house: Opened, stream: bool) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.2), total_s=0.5) as house:
+        import httpx
+
+        if stream:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await house.say(WORDS * 3)
+        else:
+            answer = await house.say(WORDS * 3, stream=False)
+            assert answer.json()["error"]["code"] == "total_timeout"
+        assert house.speaker.active == 0
+
+
+async def test_a_body_is_counted_while_it_is_read(open_house: Opened) -> None:
+    async with open_house(body_bytes=1000) as house:
+
+        async def chunks() -> Any:
+            for _ in range(20):
+                yield b"x" * 100
+
+        for content in (b"x" * 2000, chunks()):
+            answer = await house.client.post("/v1/audio/speech", content=content)
+            assert answer.status_code == 413
+            assert answer.json()["error"]["code"] == "request_too_large"
+
+
+async def test_a_body_that_never_ends_is_not_read_for_ever(open_house: Opened) -> None:
+    async with open_house(body_s=0.2) as house:
+        reader, writer = await _post(house, b'{"input":', length=500)
+        assert b"408" in await asyncio.wait_for(reader.readline(), 3)
+        writer.close()
+
+
+async def test_a_megabyte_without_a_space_is_refused_at_once(house: House) -> None:
+    answer = await house.say("a" * 1_000_000)
+    assert answer.json()["error"]["code"] == "string_above_max_length"
+
+
+async def test_sixty_four_at_once(open_house: Opened) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.01)) as house:
+        answers = await asyncio.gather(
+            *(house.say(WORDS, response_format="wav") for _ in range(64))
+        )
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({len(answer.content) for answer in answers}) == 1
+        assert house.speaker.active == 0
+
+
+async def test_no_word_of_anybody_is_in_the_log(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("DEBUG", logger="hearth_kokoro"):
+        await house.say("Zanzibar is far away.")
+        await house.say("Zanzibar", voice="zanzibar")
+    assert "speech done" in caplog.text
+    assert "anzibar" not in caplog.text
+
+
+async def _post(
+    house: House, body: bytes, length: int | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    # limit: this side buffers little, so that the server feels that nobody reads.
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {length or len(body)}"
+    writer.write(head.encode() + b"\r\n\r\n" + body)
+    await writer.drain()
+    return reader, writer
