@@ -1,16 +1,34 @@
 """`hearth bench`: measurements that a person asks for."""
 
 import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import httpx
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 
+from hearth.bench import BenchError
 from hearth.bench.accelerator import Proof, on, prove
 from hearth.bench.llm import LlmReport, Progress, bench_llm
+from hearth.bench.tts.bare import by_command
+from hearth.bench.tts.bench import bench_tts
+from hearth.bench.tts.call import Server
+from hearth.bench.tts.page import markdown
+from hearth.bench.tts.report import Report
+from hearth.bench.tts.run import Plan, quick
+from hearth.bench.tts.setting import ROLE, Setting, in_house
+from hearth.bench.tts.view import tts_view
 from hearth.bench.view import llm_table, proof_text
-from hearth.catalogue.house import House
-from hearth.cli.say import err, show, write_json
-from hearth.project import VERIFIER, current
+from hearth.catalogue.house import House, Service
+from hearth.cli.say import complain, err, find, show, write_json
+from hearth.project import VERIFIER, Project, current
 from hearth.verify.ways import both, devices_of, local_model, server_api
 
 
@@ -45,3 +63,124 @@ async def _measure(
         report = await bench_llm(model.name, direct, gateway, pairs=pairs, progress=progress)
         proof = await prove(server_api(client, house, model), model.id)
         return report, on(proof, devices_of(house, model))
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """What `hearth bench tts` was asked for."""
+
+    service: str = "kokoro"
+    url: str | None = None
+    key_env: str | None = None
+    model: str = "kokoro"
+    voices: tuple[str, ...] = ()
+    against: str | None = None
+    against_model: str = "kokoro"
+    against_voice: str | None = None
+    against_key_env: str | None = None
+    bare: str | None = None
+    quick: bool = False
+    runs: int | None = None
+    as_json: bool = False
+    markdown: Path | None = None
+    chart: Path | None = None
+    out: Path | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """How much is measured."""
+        plan = quick() if self.quick else Plan()
+        plan = replace(plan, voices=self.voices or plan.voices)
+        return replace(plan, runs=self.runs or plan.runs)
+
+
+def tts(asked: Speech) -> None:
+    """Measure, show or write the report, and end with 1 where something was not reached."""
+    # What cannot be written is said before a quarter of an hour of measuring, not after it.
+    files = _files(asked)
+    try:
+        setting = _setting(asked, current())
+        report = asyncio.run(_speech(asked, setting))
+    except BenchError as error:
+        complain(str(error))
+        raise typer.Exit(1) from error
+    if asked.as_json:
+        write_json(report.as_json())
+    else:
+        show(tts_view(report))
+    _write(report, files)
+    raise typer.Exit(0 if report.fine else 1)
+
+
+def _setting(asked: Speech, project: Project) -> Setting:
+    """Return the first server: by its URL, or as a service of this house."""
+    argv = shlex.split(asked.bare or "")
+    own = (lambda status: by_command(argv)) if argv else None
+    if asked.url:
+        return Setting(Server("server", asked.url, asked.model, _key(asked.key_env)), own)
+    house = project.house()
+    service = find(house, asked.service)
+    if not isinstance(service, Service) or service.role != ROLE:
+        raise typer.BadParameter(f"{asked.service} does not speak: name a service of role {ROLE}")
+    setting = in_house(house, service, asked.model, project.vault.get(VERIFIER))
+    return replace(setting, bare=own or setting.bare)
+
+
+async def _speech(asked: Speech, setting: Setting) -> Report:
+    servers = [setting.server]
+    if asked.against:
+        key, voice = _key(asked.against_key_env), asked.against_voice
+        servers.append(Server("other", asked.against, asked.against_model, key, voice=voice))
+    columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Bar(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
+        task = bar.add_task("warming up", total=None)
+        return await bench_tts(
+            servers,
+            asked.plan,
+            bare=setting.bare,
+            through=setting.through,
+            progress=lambda done, of, what: bar.update(
+                task, completed=done, total=of, description=what
+            ),
+        )
+
+
+def _key(variable: str | None) -> str | None:
+    """Return a key from the environment: on a command line every user would see it."""
+    if variable is None:
+        return None
+    if not os.environ.get(variable):
+        raise typer.BadParameter(f"{variable} is not set: put the key into that variable")
+    return os.environ[variable]
+
+
+def _files(asked: Speech) -> dict[str, list[Path]]:
+    """Return where each form of the report goes, by its ending; all of them can be written."""
+    files = {
+        "json": list[Path](),
+        "md": [asked.markdown] if asked.markdown else [],
+        "png": [asked.chart] if asked.chart else [],
+    }
+    try:
+        if asked.out is not None:
+            asked.out.mkdir(parents=True, exist_ok=True)
+            for ending, paths in files.items():
+                paths.append(asked.out / f"bench-tts.{ending}")
+        for path in [path for paths in files.values() for path in paths]:
+            path.open("a").close()
+    except OSError as error:
+        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
+    return files
+
+
+def _write(report: Report, files: Mapping[str, list[Path]]) -> None:
+    for path in files["json"]:
+        path.write_text(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    for path in files["md"]:
+        path.write_text(markdown(report, shlex.join(["hearth", *sys.argv[1:]])), "utf-8")
+    if files["png"]:
+        # Drawing needs a library that nothing else here does.
+        from hearth.bench.tts.chart import draw
+
+        for path in files["png"]:
+            draw(report, path)

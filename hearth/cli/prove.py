@@ -1,5 +1,6 @@
 """Prove the house: `hearth verify` and `hearth bench`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -107,3 +108,80 @@ def bench_llm(
     from hearth.cli.benches import llm
 
     llm(pairs, model, as_json)
+
+
+@bench.command("tts")
+def bench_tts(
+    service: Annotated[
+        str, typer.Option("--service", help="Which of the house's speech servers.")
+    ] = "kokoro",
+    url: Annotated[
+        str | None, typer.Option("--url", help="A speech server that is no house's.")
+    ] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--key-env", help="The variable that holds its key.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="The model's name there.")] = "kokoro",
+    voice: Annotated[
+        list[str] | None,
+        typer.Option("--voice", help="A voice, the first one for everything; may be repeated."),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="Another OpenAI-compatible server, measured in turns."),
+    ] = None,
+    against_model: Annotated[
+        str, typer.Option("--against-model", help="The model's name there.")
+    ] = "kokoro",
+    against_voice: Annotated[
+        str | None, typer.Option("--against-voice", help="A voice there, if it has others.")
+    ] = None,
+    against_key_env: Annotated[
+        str | None, typer.Option("--against-key-env", help="The variable that holds its key.")
+    ] = None,
+    bare: Annotated[
+        str | None,
+        typer.Option("--bare", help="A command like `python -m hearth_kokoro.bare --model ...`."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="About a minute, not a quarter.")] = False,
+    runs: Annotated[
+        int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
+    ] = None,
+    chart: Annotated[Path | None, typer.Option("--chart", help="Draw them as a PNG.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write JSON, Markdown and PNG into a folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how soon speech starts, whether it stutters, and what it costs.
+
+    The first sound is the first decoded one above -45 dBFS. Exit code 1 when a ratio is not
+    reached. The form of the JSON is docs/schema/bench-tts.json.
+
+    Example: hearth bench tts --quick --chart speech.png
+    """
+    from hearth.cli.benches import Speech, tts
+
+    tts(
+        Speech(
+            service=service,
+            url=url,
+            key_env=key_env,
+            model=model,
+            voices=tuple(voice or ()),
+            against=against,
+            against_model=against_model,
+            against_voice=against_voice,
+            against_key_env=against_key_env,
+            bare=bare,
+            quick=quick,
+            runs=runs,
+            as_json=as_json,
+            markdown=markdown,
+            chart=chart,
+            out=out,
+        )
+    )

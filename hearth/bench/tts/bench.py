@@ -1,0 +1,126 @@
+"""`hearth bench tts` from its beginning to its report."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hearth.bench import BenchError
+from hearth.bench.stats import spread
+from hearth.bench.tts.bare import Bare
+from hearth.bench.tts.call import Server
+from hearth.bench.tts.ratios import Measured, ratios
+from hearth.bench.tts.report import FORM, BareFigures, Machine, Ratio, Report
+from hearth.bench.tts.run import Plan, Progress, Session
+from hearth.bench.tts.target import Target
+from hearth.verify import facts
+
+MakeBare = Callable[[Mapping[str, Any]], Bare]
+"""Makes the bare inference that belongs to a server, from what its /status says."""
+NO_BARE = "no command for a bare inference: give one by --bare"
+NO_CADDY = "no way through Caddy: only a house has one"
+
+
+async def bench_tts(
+    servers: Sequence[Server],
+    plan: Plan,
+    *,
+    bare: MakeBare | None = None,
+    through: Server | None = None,
+    progress: Progress = lambda done, of, what: None,
+) -> Report:
+    """Measure the first server, and the others in turns with it.
+
+    Raises:
+        BenchError: the first server does not answer at all.
+    """
+    started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
+    async with contextlib.AsyncExitStack() as stack:
+        all_of_them = [*servers, through] if through else servers
+        targets = [
+            Target(server, await stack.enter_async_context(server.client()))
+            for server in all_of_them
+        ]
+        way = targets.pop() if through else None
+        session = Session(plan, targets, through=way, progress=progress)
+        await _begin(session, bare)
+        await session.run()
+    return Report(
+        form=FORM,
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - clock, 1),
+        quick=plan.quick,
+        runs=plan.runs,
+        machine=_machine(load),
+        servers=tuple(target.report() for target in targets),
+        bare=_bare_figures(session),
+        ratios=tuple(_ratios(session)),
+        stopped=session.stopped,
+    )
+
+
+async def _begin(session: Session, bare: MakeBare | None) -> None:
+    ours, *others = session.targets
+    await ours.begin()
+    for other in others:
+        try:
+            await other.begin()
+        except BenchError as error:
+            other.stopped = str(error)
+    session.no_bare = "" if bare else NO_BARE
+    if bare is not None:
+        try:
+            session.bare = bare(ours.status)
+        except BenchError as error:
+            session.no_bare = str(error)
+
+
+def _ratios(session: Session) -> list[Ratio]:
+    rows = []
+    for number, target in enumerate(session.targets):
+        rows += ratios(
+            Measured(
+                server=target.server.name,
+                voice=session.plan.voice,
+                taken=target.taken,
+                rounds=session.rounds,
+                health_s=target.health_s,
+                caddy_s=session.caddy_s if number == 0 else (),
+                ours=number == 0,
+                no_bare=session.no_bare or "the server does not say what it speaks first",
+                no_caddy=_no_caddy(session),
+            )
+        )
+    return rows
+
+
+def _no_caddy(session: Session) -> str:
+    if session.through is None:
+        return NO_CADDY
+    errors = (e for f in session.through.taken.figures() for e in f.errors)
+    return next(errors, session.through.stopped or "no pair of answers came")
+
+
+def _bare_figures(session: Session) -> BareFigures:
+    first = [r.bare_first_s * 1000 for r in session.rounds if r.bare_first_s is not None]
+    whole = [r.bare_whole_s * 1000 for r in session.rounds if r.bare_whole_s is not None]
+    pieces = [r.first_piece for r in session.rounds if r.first_piece]
+    reason = "" if whole else session.no_bare or "no round was ended"
+    return BareFigures(spread(first), spread(whole), pieces[-1] if pieces else "", reason)
+
+
+def _machine(load: float) -> Machine:
+    seen = facts.machine()
+    return Machine(
+        name=seen.name,
+        system=seen.system,
+        kernel=seen.kernel,
+        cpu=seen.cpu,
+        cores=seen.cores,
+        memory_bytes=seen.memory_bytes,
+        load=round(load, 2),
+    )

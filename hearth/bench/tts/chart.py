@@ -1,0 +1,65 @@
+"""Draws what was measured: when each answer began, and when it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hearth.bench.tts.report import Figures, Report, ServerReport
+from hearth.bench.tts.view import case_text, machine_text
+
+_COLOURS = ("#2a6f97", "#bc6c25", "#588157", "#9d4edd")
+_ROW_INCHES = 0.34
+# One chart has one scale: what takes minutes stands in the tables alone.
+_LONGEST_MS = 60_000.0
+
+
+def draw(report: Report, into: Path) -> None:
+    """Write a PNG: for each kind of request a bar from the first sound to the last byte."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib.figure import Figure
+
+    rows = _rows(report)
+    figure = Figure(figsize=(10, 2.2 + _ROW_INCHES * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for place, (number, _, figures) in enumerate(rows):
+        first, last = figures.ttfa_ms, figures.last_byte_ms
+        if first is None or last is None:
+            continue
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.barh(place, first.median, color=colour, alpha=0.25, height=0.6)
+        axes.barh(place, last.median - first.median, left=first.median, color=colour, height=0.6)
+        stalled = f", {figures.stalls} stalls" if figures.stalls else ""
+        said = f" {first.median:.0f} → {last.median:.0f} ms{stalled}"
+        axes.text(last.median, place, said, va="center", fontsize=8)
+    labels = [_label(report, server, figures) for _, server, figures in rows]
+    axes.set_yticks(range(len(rows)), labels, fontsize=8)
+    axes.invert_yaxis()
+    axes.margins(x=0.18)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("ms from the request: pale until the first sound, full until the last byte")
+    axes.set_title("Speech: first sound and last byte, medians")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
+    figure.text(0.01, -0.02, machine_text(report), fontsize=7, color="#555555")
+    figure.savefig(into, dpi=130, bbox_inches="tight", format="png")
+
+
+def _rows(report: Report) -> list[tuple[int, ServerReport, Figures]]:
+    """Return what is drawn, the same kind of request of all servers side by side."""
+    cases = list(dict.fromkeys(f.case for server in report.servers for f in server.figures))
+    return [
+        (number, server, figures)
+        for case in cases
+        for number, server in enumerate(report.servers)
+        for figures in server.figures
+        if figures.case == case and figures.last_byte_ms and figures.ttfa_ms
+        if figures.last_byte_ms.median <= _LONGEST_MS
+    ]
+
+
+def _label(report: Report, server: ServerReport, figures: Figures) -> str:
+    said = case_text(figures.case, figures.characters)
+    return f"{said} · {server.name}" if len(report.servers) > 1 else said

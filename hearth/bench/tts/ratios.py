@@ -1,0 +1,138 @@
+"""The figures that a speech server should reach, each against what its own machine can do."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from hearth.bench.tts.call import Sample
+from hearth.bench.tts.report import Case, Health, Ratio, Taken, Verdict, health_of
+
+FOUR = 4
+# Below this a 99th percentile says nothing.
+_ENOUGH_HEALTH = 20
+
+
+@dataclass(slots=True)
+class Round:
+    """One fresh phrase: what each server made of it, and the bare inferences beside it."""
+
+    fresh: dict[str, Sample] = field(default_factory=dict)
+    first_piece: str | None = None
+    bare_first_s: float | None = None
+    bare_whole_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the ratios of one server stand on.
+
+    `caddy_s` are first bytes direct and through Caddy, in pairs. `ours` is the server whose first
+    pieces are inferred bare; of another one only what can be told from outside is told.
+    """
+
+    server: str
+    voice: str
+    taken: Taken
+    rounds: Sequence[Round]
+    health_s: Sequence[float | None] = ()
+    caddy_s: Sequence[tuple[float, float]] = ()
+    ours: bool = True
+    no_bare: str = ""
+    no_caddy: str = ""
+
+    def good(
+        self, what: str = "phrase", *, clients: int = 1, repeated: bool = False
+    ) -> list[Sample]:
+        """Return the answers of one kind that succeeded, of sound as PCM as it is made."""
+        case = Case(what, voice=self.voice, clients=clients, repeated=repeated)
+        return [s for s in self.taken.by_case.get(case, ()) if not s.error]
+
+    def pairs(self) -> list[tuple[Sample, Round]]:
+        """Return the answers to fresh phrases, each with what was inferred beside it."""
+        taken = [(r.fresh[self.server], r) for r in self.rounds if self.server in r.fresh]
+        return [(sample, around) for sample, around in taken if not sample.error]
+
+
+def ratios(of: Measured) -> list[Ratio]:
+    """Return every ratio of one server, with a reason where it was not measured."""
+    rows = [_first_piece(of)] if of.ours else []
+    rows += [
+        _to_bare(of, "TTFA ÷ one bare inference of the whole phrase", 0.20, lambda s: s.ttfa_s),
+        _stalls(of, "stalls, phrase, one client", of.good() + of.good(repeated=True)),
+        _stalls(of, "stalls, long text, one client", of.good("long")),
+        _to_bare(of, "whole synthesis ÷ one bare inference", 1.15, lambda s: s.last_byte_s),
+        _four(of),
+        _health(of),
+        _repeat(of),
+    ]
+    return rows + ([_caddy(of)] if of.ours else [])
+
+
+def _first_piece(of: Measured) -> Ratio:
+    more = [
+        (sample.ttfa_s - around.bare_first_s) * 1000
+        for sample, around in of.pairs()
+        if sample.ttfa_s is not None and around.bare_first_s is not None
+    ]
+    what = "TTFA - one bare inference of the same first piece"
+    return _row(of, what, "ms", 20.0, _middle(more), len(more), of.no_bare)
+
+
+def _to_bare(
+    of: Measured, what: str, reach: float, pick: Callable[[Sample], float | None]
+) -> Ratio:
+    taken = [(pick(sample), around.bare_whole_s) for sample, around in of.pairs()]
+    each = [value / bare for value, bare in taken if value is not None and bare]
+    return _row(of, what, "", reach, _middle(each), len(each), of.no_bare)
+
+
+def _stalls(of: Measured, what: str, heard: Sequence[Sample]) -> Ratio:
+    total = float(sum(sample.stalls for sample in heard)) if heard else None
+    return _row(of, what, "", 0.0, total, len(heard), "nothing was heard")
+
+
+def _four(of: Measured) -> Ratio:
+    alone = _middle([sample.last_byte_s for sample in of.good()])
+    four = [sample.ttfa_s for sample in of.good(clients=FOUR) if sample.ttfa_s is not None]
+    mean = statistics.mean(four) / alone if four and alone else None
+    what = "mean TTFA of four at once ÷ whole phrase alone"
+    return _row(of, what, "", 0.60, mean, len(four), "four at once were not heard")
+
+
+def _health(of: Measured) -> Ratio:
+    health = health_of(of.health_s) or Health(0, 0, 0.0, 0.0, 0.0)
+    enough = health.n >= _ENOUGH_HEALTH
+    why = f"only {health.n} answers came while it spoke"
+    what = "/health p99 during synthesis"
+    if not health.failed:
+        return _row(of, what, "ms", 50.0, health.p99_ms if enough else None, health.n, why)
+    why = f"{health.failed} of {health.n + health.failed} questions had no answer"
+    return Ratio(what, of.server, "ms", 50.0, health.p99_ms, health.n, "not reached", why)
+
+
+def _repeat(of: Measured) -> Ratio:
+    again = [s.ttfa_s * 1000 for s in of.good(repeated=True) if s.ttfa_s is not None]
+    return _row(
+        *(of, "TTFA of a repeat", "ms", 10.0, _middle(again), len(again)), "no repeat was heard"
+    )
+
+
+def _caddy(of: Measured) -> Ratio:
+    more = [(through - direct) * 1000 for direct, through in of.caddy_s]
+    what = "first byte through Caddy - direct"
+    return _row(of, what, "ms", 5.0, _middle(more), len(more), of.no_caddy)
+
+
+def _row(
+    of: Measured, what: str, unit: str, reach: float, value: float | None, n: int, none: str
+) -> Ratio:
+    verdict: Verdict = "not measured"
+    if value is not None:
+        verdict = "reached" if value <= reach else "not reached"
+    return Ratio(what, of.server, unit, reach, value, n, verdict, none if value is None else "")
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None

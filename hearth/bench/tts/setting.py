@@ -1,0 +1,50 @@
+"""Which servers one run measures, and what belongs to the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hearth.bench import BenchError
+from hearth.bench.tts import bare
+from hearth.bench.tts.bench import MakeBare
+from hearth.bench.tts.call import Server
+from hearth.catalogue.house import House, Service
+from hearth.verify.edge import EdgeError, front_door
+
+ROLE = "kokoro"
+_BARE_REPEAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The first server, how to infer without it, and the way of everybody else to it."""
+
+    server: Server
+    bare: MakeBare | None = None
+    through: Server | None = None
+
+
+def in_house(house: House, service: Service, model: str, key: str) -> Setting:
+    """Return a service of this house, asked from the machine, with a consumer's key for Caddy.
+
+    Raises:
+        BenchError: the house's front door cannot be used.
+    """
+
+    def make(status: Mapping[str, Any]) -> bare.Bare:
+        if not service.address:
+            raise BenchError(f"{service.name} runs elsewhere: give a command by --bare")
+        return bare.in_house(service, status, _BARE_REPEAT)
+
+    through = None
+    if service.publish:
+        try:
+            door = front_door(house)
+            trust = door.trust()
+        except EdgeError as error:
+            raise BenchError(str(error)) from error
+        name, url = service.publish[0].fqdn, f"https://{door.address}"
+        through = Server("caddy", url, model, key, host=name, trust=trust)
+    return Setting(Server(service.host_name, service.url, model), make, through)
