@@ -1,4 +1,6 @@
 """Cuts a text at its spaces into bounded chunks, the same ones however the text arrives."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
 
 import re
 from collections import deque
@@ -90,9 +92,8 @@ def cut(text: str, start: int, final: bool) -> Chunk | None:
 
 def _cap(text: str, start: int, end: int) -> int:
     """Return where a word that is too long is cut: not in a number, nor before an accent."""
-    if bound := _BOUND.match(text, start, end + 1):
-        if bound.end() - start >= LIMIT // 2:
-            return bound.end()
+    if (bound := _BOUND.match(text, start, end + 1)) and bound.end() - start >= LIMIT // 2:
+        return bound.end()
     cap = end
     while cap > start + LIMIT // 2 and (
         _JOINING.match(text, cap)

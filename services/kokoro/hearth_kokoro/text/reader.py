@@ -2,7 +2,8 @@
 
 from hearth_kokoro.text.chunks import More, Window, cut
 from hearth_kokoro.text.lexicon import lexicon
-from hearth_kokoro.text.step import State, step
+from hearth_kokoro.text.state import State
+from hearth_kokoro.text.step import step
 from hearth_kokoro.text.token import Token
 
 _BATCH = 64

@@ -1,19 +1,108 @@
-"""First."""
-from dataclasses import dataclass
+"""Reads the next token of a text from the chunks that are known."""
+# The signs that look like others are meant: they are what people write.
 
-from hearth_kokoro.text.chunks import Window
+import re
+from dataclasses import dataclass, replace
+
+from hearth_kokoro.text import lines
+from hearth_kokoro.text.chunks import Chunk, Window
+from hearth_kokoro.text.clean import clean, emoji_name
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.names import is_address
+from hearth_kokoro.text.said import Said
+from hearth_kokoro.text.state import State
 from hearth_kokoro.text.token import Pause, Token
+from hearth_kokoro.text.words import say
+
+MOST_GLUED = 8
+"""So many tokens may be glued to their next; then a cut is allowed, whatever is written."""
+
+_CLOSING = re.compile(r"[,.;:!?…»”)\]]+|\|")
+_CLOSERS = frozenset(",.;:!?…»”)]|")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """Nothing yet."""
+class _Turn:
+    """The chunks that make one token, and what was read in them."""
 
-_P = {".": 3, "!": 3, "?": 3, "。": 3, "！": 3, "？": 3, "।": 3, ",": 2, ";": 2, ":": 2, "、": 2, "，": 2, "—": 2, "…": 2}
+    chunks: tuple[Chunk, ...]
+    said: Said
 
-def step(window: Window, state: State, lexicon: str) -> tuple[Token, int, State]:
-    """Read one chunk plainly."""
-    chunk = window.peek(0)
-    assert chunk
-    pause = _P.get(chunk.text.rstrip("\"'”»)")[-1:], 1)
-    return Token(chunk.source, chunk.text, Pause(4 if chunk.breaks > 1 else pause)), 1, state
+
+def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int, State]:
+    """Return the next token, how many chunks it took, and the state behind it; raises More."""
+    chunk = window.chunks[0]
+    if silent := lines.silent(window, state, lexicon):
+        turn = _Turn((chunk,), silent)
+    elif state.tail:
+        turn = _Turn((chunk,), Said(""))
+    else:
+        turn = _read(window, state, lexicon)
+    token, after = _end(window, turn, state)
+    return token, len(turn.chunks), after
+
+
+def _read(window: Window, state: State, lexicon: Lexicon) -> _Turn:
+    chunk = window.chunks[0]
+    bare = clean(chunk.text)
+    if bare.is_emoji:
+        return _emoji(window, state, lexicon)
+    used, said = say(window, bare, state, lexicon)
+    chunks = [window.chunks[index] for index in range(used)]
+    # The French space before a mark, a table's bar, the dots that stand alone.
+    while chunks[-1].space and not chunks[-1].breaks and chunks[-1].after in _CLOSERS:
+        closing = window.peek(len(chunks))
+        if closing is None or len(chunks) > 8 or not _CLOSING.fullmatch(closing.text):
+            break
+        bar = "," if closing.text == "|" and not closing.breaks else ""
+        said = said.with_ends(clean(closing.text).ends or bar)
+        chunks.append(closing)
+    return _Turn(tuple(chunks), said)
+
+
+def _emoji(window: Window, state: State, lexicon: Lexicon) -> _Turn:
+    """An emoji is said where its line has nothing else; anywhere else it only decorates."""
+    chunks = [window.chunks[0]]
+    while state.line_start and not chunks[-1].breaks and len(chunks) < 8:
+        further = window.peek(len(chunks))
+        if further is None:
+            break
+        if not clean(further.text).is_emoji:
+            return _Turn((window.chunks[0],), Said(""))
+        chunks.append(further)
+    if not state.line_start:
+        return _Turn((chunks[0],), Said(""))
+    names = emoji_name("".join(chunk.text for chunk in chunks), lexicon.emoji)
+    return _Turn(tuple(chunks), Said(names, "." if names else "", Pause.SENTENCE))
+
+
+def _end(window: Window, turn: _Turn, state: State) -> tuple[Token, State]:
+    """Put a token's pause and marks: by its own, by its line's end, by the text's end."""
+    last, said = turn.chunks[-1], turn.said
+    source = "".join(chunk.source for chunk in turn.chunks)
+    pause, mark = said.pause, said.mark
+    if last.goes_on and pause < Pause.WORD:
+        pause = Pause.WORD
+    broken = lines.pause_at_end(window, len(turn.chunks), last, state)
+    if broken > pause:
+        if said.text and broken >= Pause.CLAUSE and (not mark or broken >= Pause.SENTENCE):
+            mark = lines.mark_at_end(mark, broken)
+        pause = broken
+    glued = state.glued + 1 if pause == Pause.NONE else 0
+    if glued > MOST_GLUED:
+        pause, glued = Pause.WORD, 0
+    spoken = said.text + mark if said.text else ""
+    tail = last.goes_on and (state.tail or is_address(last.text) or _in_target(last.text))
+    after = replace(
+        lines.follow(state, turn.chunks[0], last, said.line),
+        glued=glued,
+        tail=tail,
+        word=said.word if said.word or said.text else state.word,
+        number=said.number,
+    )
+    return Token(source, spoken, pause), after
+
+
+def _in_target(text: str) -> bool:
+    """Whether a link's target has begun here and not ended."""
+    return text.rfind("](") > text.rfind(")")

@@ -1,2 +1,36 @@
-def lexicon(language: str) -> str:
-    return language
+"""The words and marks of each language that a voice speaks."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hearth_kokoro.text.lexicon.english import AMERICAN, BRITISH
+from hearth_kokoro.text.lexicon.french import FRENCH
+from hearth_kokoro.text.lexicon.hindi import HINDI
+from hearth_kokoro.text.lexicon.italian import ITALIAN
+from hearth_kokoro.text.lexicon.portuguese import PORTUGUESE
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.lexicon.spanish import SPANISH
+
+_EAST = "LATIN|CJK|HIRAGANA|KATAKANA|KATAKANA-HIRAGANA|IDEOGRAPHIC|FULLWIDTH|HALFWIDTH|BOPOMOFO"
+LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
+    {
+        known.language: known
+        for known in (
+            AMERICAN,
+            BRITISH,
+            SPANISH,
+            FRENCH,
+            HINDI,
+            ITALIAN,
+            PORTUGUESE,
+            # Only their sentences are ours to find: how their words are said, misaki knows.
+            Lexicon("ja", emoji="ja", scripts=_EAST, code="コード。"),
+            Lexicon("zh", emoji="zh", scripts=_EAST, code="代码。"),
+        )
+    }
+)
+
+
+def lexicon(language: str) -> Lexicon:
+    """Return what is known of a language; raises KeyError for one that no voice speaks."""
+    return LEXICONS[language]

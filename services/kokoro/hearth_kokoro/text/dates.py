@@ -1,0 +1,128 @@
+"""Says times of day and dates that are written in figures."""
+
+import re
+from collections.abc import Callable
+
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.numbers import cardinal, ordinal, year
+
+Say = Callable[[re.Match[str], Lexicon], str]
+
+_CLOCK = r"(?P<h>[01]?\d|2[0-4]){0}(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d)(?:[.,]\d{{1,6}})?)?"
+_HALF_DAY = r"(?:\s?(?P<half>[aApP])\.?\s?[mM])?"
+_DATE = r"(?P<y>\d{4})-(?P<mo>0[1-9]|1[0-2])-(?P<d>0[1-9]|[12]\d|3[01])"
+
+
+def rules(lexicon: Lexicon) -> list[tuple[str, Say]]:
+    """Return the patterns of times and dates, and how each is said."""
+    clock = _CLOCK.format(":")
+    first, second = ("mo", "d") if lexicon.language == "en-us" else ("d", "mo")
+    found: list[tuple[str, Say]] = [
+        (clock + _HALF_DAY + "(?P<z>)", _time),
+        (_DATE, _date),
+        (rf"{_DATE}[T ]{clock}(?P<half>)(?P<z>Z|[+-]\d\d:?\d\d)?", _moment),
+        (
+            rf"(?P<{first}>\d{{1,2}})(?P<sep>[/.-])(?P<{second}>\d{{1,2}})(?P=sep)"
+            r"(?P<y>1[5-9]\d\d|20\d\d)",
+            _date,
+        ),
+        (rf"(?P<{first}>\d{{1,2}})/(?P<{second}>\d{{1,2}})/(?P<y>\d\d)", _date),
+        (r"(?P<h>1[0-2]|[1-9])(?P<m>)(?P<s>)\s?(?P<half>[aApP])\.?[mM]", _time),
+    ]
+    if lexicon.language in {"fr-fr", "pt-br", "it", "es"}:
+        found.append((r"(?P<h>[01]?\d|2[0-4])\s?h\s?(?P<m>[0-5]\d)(?P<s>)(?P<half>)", _time))
+    return found
+
+
+def _time(match: re.Match[str], lexicon: Lexicon) -> str:
+    hour, minute, second = match["h"].lstrip("0") or "0", match["m"] or "", match["s"] or ""
+    half = {"a": "A-M", "p": "P-M", "": ""}[(match["half"] or "").lower()]
+    if lexicon.language.startswith("en"):
+        said = _english(hour, minute, second, half, lexicon)
+    else:
+        said = _european(hour, minute, second, lexicon)
+        half = {"A-M": "a eme", "P-M": "pe eme", "": ""}[half] if lexicon.language == "es" else ""
+    return f"{said} {half}".rstrip()
+
+
+def _english(hour: str, minute: str, second: str, half: str, lexicon: Lexicon) -> str:
+    said = [cardinal(hour, lexicon)]
+    if minute == "00" and not second:
+        said += [] if half else ["hundred hours" if int(hour) > 12 or hour == "0" else "o'clock"]
+    elif minute:
+        said += (
+            ["oh", cardinal(minute[1], lexicon)]
+            if minute[0] == "0"
+            else [cardinal(minute, lexicon)]
+        )
+    if second:
+        said += ["and", cardinal(second.lstrip("0") or "0", lexicon), "seconds"]
+    return " ".join(said)
+
+
+def _european(hour: str, minute: str, second: str, lexicon: Lexicon) -> str:
+    said = [_feminine(cardinal(hour, lexicon), lexicon)]
+    whole = not minute.strip("0")
+    if lexicon.language == "fr-fr":
+        said.append("heure" if hour in "01" else "heures")
+    elif lexicon.language == "hi":
+        said.append("बजे" if whole else lexicon.clock)
+    elif whole and lexicon.language == "pt-br":
+        said.append("hora" if hour in "01" else "horas")
+    elif whole and lexicon.language == "es":
+        said.append("en punto")
+    elif not whole:
+        said.append(lexicon.clock)
+    if not whole:
+        said.append(cardinal(minute.lstrip("0"), lexicon))
+    if lexicon.language == "hi" and not whole:
+        said.append("मिनट")
+    if second.strip("0"):
+        said += [{"fr-fr": "et", "hi": ""}.get(lexicon.language, lexicon.clock)]
+        said += (
+            [cardinal(second.lstrip("0"), lexicon), lexicon.units["s"][1]]
+            if ("s" in lexicon.units)
+            else [second.lstrip("0")]
+        )
+    return " ".join(filter(None, said))
+
+
+def _feminine(said: str, lexicon: Lexicon) -> str:
+    """Hours are feminine where the language says so."""
+    if lexicon.language == "fr-fr":
+        return re.sub(r"\bun$", "une", said)
+    if lexicon.language in {"es", "pt-br"}:
+        said = re.sub(r"dois$", "duas", re.sub(r"\bum$", "uma", said))
+        return re.sub(r"uno$", "una", said)
+    return "una" if lexicon.language == "it" and said == "uno" else said
+
+
+def _date(match: re.Match[str], lexicon: Lexicon) -> str:
+    month, day = int(match["mo"]), match["d"].lstrip("0") or "0"
+    if month > 12 and int(day) <= 12:
+        month, day = int(day), str(month)
+    if not 1 <= month <= 12 or not 1 <= int(day) <= 31 or not lexicon.months:
+        return " ".join(
+            cardinal(part.lstrip("0") or "0", lexicon) for part in re.findall(r"\d+", match[0])
+        )
+    name, text = lexicon.months[month - 1], match["y"]
+    said = year(text, lexicon) if len(text) == 4 else cardinal(text, lexicon)
+    if lexicon.language == "en-us":
+        return f"{name} {ordinal(day, lexicon)}, {said}"
+    if lexicon.language == "en-gb":
+        return f"the {ordinal(day, lexicon)} of {name} {said}"
+    of = " de " if lexicon.language in {"es", "pt-br"} else " "
+    return f"{day_of_month(day, lexicon)}{of}{name}{of}{said}"
+
+
+def day_of_month(day: str, lexicon: Lexicon) -> str:
+    """Return a day before its month: the first is an ordinal in French, Italian, Portuguese."""
+    if lexicon.language.startswith("en"):
+        return ordinal(day, lexicon)
+    if day == "1" and lexicon.language in {"fr-fr", "it", "pt-br"}:
+        return ordinal(day, lexicon)
+    return cardinal(day, lexicon)
+
+
+def _moment(match: re.Match[str], lexicon: Lexicon) -> str:
+    return f"{_date(match, lexicon)}, {_time(match, lexicon)}"

@@ -1,0 +1,82 @@
+"""Joins the words that make one amount: 10 km, $5 million, 1 234, 12 h 30, 06 12 34 56 78."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
+
+import re
+from dataclasses import replace
+
+from hearth_kokoro.text.chunks import Chunk, Window
+from hearth_kokoro.text.clean import Clean, clean
+from hearth_kokoro.text.lexicon.shape import Lexicon
+
+MOST = 8
+"""The most words of one amount."""
+
+_WORDS_TOO = frozenset({"in", "A", "a", "K", "x", "B", "h", "t", "T", "bi", "mi", "cal", "mil"})
+_NUMBER = re.compile(r"[-+−±~]?[\d.,]*\d")
+_PREFIX = re.compile(r"[-+]?[A-Z]{0,3}[$€£¥₹₩₽₿]")
+_THREE = re.compile(r"\d{3}(?:[.,]\d+)?")
+_PHONE = re.compile(r"\(?(?:\+|0|\d{3}\))[\d().\s/-]*")
+
+
+def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
+    """Return how many chunks make this amount, and their joined word; raises More."""
+    used = 1
+    if re.fullmatch(r"\(\d{2,5}\)", window.chunks[0].text):
+        bare = replace(bare, core=f"({bare.core})")
+    while used < MOST:
+        last = window.chunks[used - 1]
+        if bare.ends or last.breaks or not last.space or not _may(last, bare.core, lexicon):
+            break
+        further = window.peek(used)
+        if further is None:
+            break
+        word = clean(further.text)
+        if word.core in {"–", "—"} and further.after.isdigit() and further.space:
+            end = window.peek(used + 1)
+            if end is None or not _NUMBER.fullmatch(clean(end.text).core):
+                break
+            bare = replace(clean(end.text), core=f"{bare.core}–{clean(end.text).core}")
+            used += 2
+            continue
+        if not _belongs(bare.core, word.core, last, lexicon):
+            break
+        bare = replace(word, core=f"{bare.core} {word.core}")
+        used += 1
+    return used, bare
+
+
+def _may(last: Chunk, core: str, lexicon: Lexicon) -> bool:
+    """Whether the next letter alone rules nothing out."""
+    after = last.after
+    if after.isdigit() or after in "+(½⅓⅔¼¾⅛–—%°‰€£¥₹$":
+        return True
+    return (core[-1].isdigit() or core[-1] in "½¼¾") and (after.isalpha() or after in "ºµμ℃℉")
+
+
+def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
+    if not word:
+        return False
+    if (core in lexicon.money or _PREFIX.fullmatch(core)) and _NUMBER.fullmatch(word):
+        return True
+    if _PHONE.fullmatch(core) and re.fullmatch(r"[\d()./-]{2,}", word):
+        return len(core) < 24
+    if not core[-1].isdigit() and core[-1] not in "½¼¾":
+        return core.endswith(" h") and bool(re.fullmatch(r"[0-5]\d", word))
+    if core.split()[0] in lexicon.money or core[0] in "$€£¥₹" or core.startswith(("R$", "US$")):
+        return word in lexicon.multipliers and len(word) > 1
+    if word in lexicon.money:
+        return True
+    if word in lexicon.units and word not in _WORDS_TOO:
+        return True
+    if word == "h" and lexicon.language != "en-us":
+        return True
+    if word[0] in "½⅓⅔¼¾⅛" or re.fullmatch(r"[1-7]/[2-9]", word):
+        return core.isdigit()
+    if re.fullmatch(r"\d{1,2}:\d\d(?::\d\d)?", core) and word.lower() in {"am", "pm", "a.m", "p.m"}:
+        return True
+    if core.isdigit() and len(core) < 3 and word.lower() in {"am", "pm"}:
+        return lexicon.language.startswith("en")
+    narrow = last.space in {"\u00a0", "\u202f", "\u2009"}
+    grouped = bool(re.fullmatch(r"\d{1,3}(?: \d{3})*", core) and _THREE.fullmatch(word))
+    return grouped and (narrow or lexicon.decimal == ",")

@@ -1,0 +1,126 @@
+"""Knows the lines of Markdown: headings, lists, quotes, tables, rules and blocks of code."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001, RUF003
+
+import re
+from dataclasses import replace
+
+from hearth_kokoro.text.chunks import Chunk, Window
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.numbers import cardinal
+from hearth_kokoro.text.said import Said
+from hearth_kokoro.text.state import Line, State
+from hearth_kokoro.text.token import Pause
+
+SHORT_LINE = 60
+"""A line that ends before this was ended on purpose; a longer one was only wrapped."""
+
+_HEADING = re.compile(r"#{1,6}")
+_BULLET = re.compile(r"[-*+•◦▪‣–]")
+_COUNTED = re.compile(r"(\d{1,3})[.)]")
+_QUOTE = re.compile(r">+")
+_RULE = re.compile(r"[-*_=]{3,}|(?:[-*_]){3,}")
+_FENCE = re.compile(r"(`{3,}|~{3,})([^`]*)")
+_TABLE_RULE = re.compile(r"\|?[:|-]*--[:|-]*")
+
+
+def silent(window: Window, state: State, lexicon: Lexicon) -> Said | None:
+    """Return what the marks of a line are said as, None when the chunk is a word; raises More."""
+    chunk = window.chunks[0]
+    if not chunk.text:
+        return Said("", pause=Pause.WORD)
+    if state.fence:
+        return Said("")
+    if not state.line_start:
+        return None
+    fence = _FENCE.fullmatch(chunk.text)
+    if fence:
+        return Said(lexicon.code.rstrip(".。"), ".", Pause.SENTENCE)
+    if _RULE.fullmatch(chunk.text) or (_TABLE_RULE.fullmatch(chunk.text) and "|" in chunk.text):
+        return Said("", pause=Pause.SENTENCE)
+    if chunk.breaks or not chunk.space:
+        return None
+    return _marker(window, chunk, lexicon)
+
+
+def _marker(window: Window, chunk: Chunk, lexicon: Lexicon) -> Said | None:
+    if _HEADING.fullmatch(chunk.text):
+        return Said("", pause=Pause.NONE, line=Line.HEADING)
+    if _QUOTE.fullmatch(chunk.text):
+        return Said("", pause=Pause.NONE)
+    if chunk.text == "|":
+        return Said("", pause=Pause.NONE, line=Line.TABLE)
+    if _BULLET.fullmatch(chunk.text):
+        # "- 5" begins a list, "– 5" too; a rule of three marks with spaces says nothing.
+        return Said("", pause=Pause.NONE, line=Line.ITEM)
+    if counted := _COUNTED.fullmatch(chunk.text):
+        if window.peek(1) is None:
+            return None
+        return Said(cardinal(counted[1], lexicon), ",", Pause.NONE, line=Line.ITEM)
+    return None
+
+
+def follow(state: State, first: Chunk, last: Chunk, line: Line | None) -> State:
+    """Return the state behind these chunks of one line."""
+    fence, fence_line = _fence(state, first, last)
+    if last.breaks:
+        return replace(
+            state, line_start=True, line=Line.TEXT, length=0, fence=fence, fence_line=False
+        )
+    # What only leads a line leaves its start open: "> - [ ] # text".
+    leads = (state.line_start and line is not None) or (not first.text and state.line_start)
+    leads = leads or (state.line_start and bool(_QUOTE.fullmatch(first.text)))
+    return replace(
+        state,
+        line_start=leads,
+        line=line or state.line,
+        length=state.length + len(first.source) if first is last else state.length + 20,
+        fence=fence,
+        fence_line=fence_line,
+    )
+
+
+def _fence(state: State, first: Chunk, last: Chunk) -> tuple[str, bool]:
+    if state.fence:
+        marks = first.text.rstrip()
+        closes = set(marks) == {state.fence[0]} and len(marks) >= len(state.fence)
+        on_its_line = state.fence_line and marks.endswith(state.fence)
+        if (closes and state.line_start) or on_its_line:
+            return "", False
+        return state.fence, state.fence_line and not last.breaks
+    found = _FENCE.fullmatch(first.text) if state.line_start else None
+    return (found[1], not last.breaks) if found else ("", False)
+
+
+def pause_at_end(window: Window, used: int, last: Chunk, state: State) -> Pause:
+    """Return the pause that the end of a line or of the text asks for; raises More."""
+    if not last.breaks:
+        if last.after or last.goes_on or not window.final or used < len(window.chunks):
+            return Pause.NONE
+        return Pause.WORD if state.line is Line.TEXT else Pause.SENTENCE
+    if state.fence and not state.line_start:
+        return Pause.WORD
+    if last.breaks > 1 or state.line is Line.HEADING:
+        return Pause.PARAGRAPH
+    if state.line is not Line.TEXT:
+        return Pause.SENTENCE
+    if last.after in "#>-*+•|`~=" or last.after.isdigit():
+        further = window.peek(used)
+        if further is not None and _begins(further):
+            return Pause.SENTENCE
+    return Pause.CLAUSE if state.length + len(last.text) < SHORT_LINE else Pause.WORD
+
+
+def _begins(chunk: Chunk) -> bool:
+    """Whether a new block begins with this chunk."""
+    if _FENCE.fullmatch(chunk.text) or _RULE.fullmatch(chunk.text) or chunk.text[:1] == "|":
+        return True
+    marks = (_HEADING, _BULLET, _COUNTED, _QUOTE)
+    return bool(chunk.space) and any(mark.fullmatch(chunk.text) for mark in marks)
+
+
+def mark_at_end(mark: str, pause: Pause) -> str:
+    """Return the mark that shapes the voice where a line ends without one of its own."""
+    if pause >= Pause.SENTENCE:
+        return mark if mark[-1:] in {".", "!", "?", "…"} and mark else "."
+    return mark or ","

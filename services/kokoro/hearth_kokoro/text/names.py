@@ -1,0 +1,163 @@
+"""Says what is written for machines, capitals, and words that are not quite words."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.numbers import cardinal, number, ordinal, pattern
+
+_TOP = (
+    "com|org|net|io|dev|ai|app|lan|local|gov|edu|info|biz|eu|co|uk|us|de|fr|es|it|pt|br|in|jp|cn|"
+    "ch|at|be|nl|ca|au|mx|ar|me|tv|cloud|online|site|xyz|news|wiki|page|house|home|test|example"
+)
+_HOST = rf"(?:[\w-]{{1,63}}\.){{1,6}}(?:{_TOP})"
+_URL = re.compile(
+    rf"<?(?:(?:https?|ftp|wss?|file|git|ssh)://(?:[^\s/@]{{1,64}}@)?(?P<a>[^\s/?#:>]*)"
+    rf"|(?P<b>www\.[^\s/?#:>]+)|(?P<c>{_HOST})(?=[/?#:]|$))(?P<port>:\d{{1,5}})?.*",
+    re.IGNORECASE,
+)
+_MAIL = re.compile(r"<?(?:mailto:)?(?P<name>[\w.+-]{1,64})@(?P<host>[\w-]+(?:\.[\w-]+)+)>?.*")
+_ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
+_CAMEL = re.compile(r"(?<=[a-zà-ÿ])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_AT = {"en": "at", "es": "arroba", "fr": "arobase", "it": "chiocciola", "pt": "arroba", "hi": "ऐट"}
+
+
+def address(text: str, lexicon: Lexicon) -> str | None:
+    """Return how a URL or an e-mail address is said, or None when it is neither."""
+    if "." not in text and "://" not in text:
+        return None
+    if mail := _MAIL.fullmatch(text):
+        name = _host(mail["name"], lexicon)
+        return f"{name} {_AT.get(lexicon.language[:2], '@')} {_host(mail['host'], lexicon)}"
+    if not (found := _URL.fullmatch(text)):
+        return None
+    host = found["a"] or found["b"] or found["c"] or ""
+    if host.lower().startswith("www."):
+        host = host[4:]
+    said = _host(host, lexicon)
+    return f"{said} {cardinal(found['port'][1:], lexicon)}" if found["port"] else said
+
+
+def is_address(text: str) -> bool:
+    """Whether an address begins in this text, however long it is."""
+    return "://" in text or bool(re.search(r"(?:^|\W)www\.", text))
+
+
+def _host(text: str, lexicon: Lexicon) -> str:
+    dot = lexicon.symbols.get(".", "")
+    said = [pieces(part.replace("-", " "), lexicon) for part in text.split(".")]
+    return f" {dot} ".join(filter(None, said))
+
+
+def is_dotted(core: str) -> bool:
+    """Whether this is letters with dots between them: U.S, J.K, a.m."""
+    return bool(_DOTTED.fullmatch(core))
+
+
+def spell(letters: str, lexicon: Lexicon) -> str:
+    """Return letters so that each is said by its name."""
+    said = lexicon.joint.join(letters.upper())
+    return lexicon.letters.get(said, said)
+
+
+def roman(core: str, before: str, after: str, lexicon: Lexicon) -> str | None:
+    """Return Roman figures in words where they are surely that, else None."""
+    tail = ""
+    if lexicon.language == "fr-fr" and (
+        found := re.fullmatch(r"([IVXLC]+)(ers?|res?|e|ème)", core)
+    ):
+        core, tail = found[1], found[2]
+    if not core.isupper() or not core.isascii() or not _ROMAN.fullmatch(core):
+        return None
+    value = _value(core)
+    if tail:
+        return ordinal(str(value), lexicon, feminine=tail.startswith("re"))
+    if before in lexicon.kings and (len(core) > 1 or core in "VX" or after == "of"):
+        if value > lexicon.king_limit:
+            return cardinal(str(value), lexicon)
+        feminine = before in {"isabel", "elisabetta", "maria", "élisabeth"}
+        said = ordinal(str(value), lexicon, feminine=feminine)
+        return f"the {said}" if lexicon.language.startswith("en") else said
+    if lexicon.language == "it" and after in {"secolo", "sec"}:
+        return ordinal(str(value), lexicon)
+    if before in lexicon.centuries or after in lexicon.centuries:
+        return cardinal(str(value), lexicon)
+    safe = len(core) > 1 and set(core) <= set("IVX") and core not in {"XX", "XXX", "IV", "VI"}
+    return cardinal(str(value), lexicon) if safe and before[:1].isalpha() else None
+
+
+def _value(figures: str) -> int:
+    values = [_VALUES[figure] for figure in figures]
+    behind = [*values[1:], 0]
+    return sum(-one if one < then else one for one, then in zip(values, behind, strict=True))
+
+
+def plain(core: str, lexicon: Lexicon, *, is_code: bool = False) -> str:
+    """Return how a word is said that is neither figures nor an address."""
+    if core in lexicon.symbols and not core.isalnum():
+        return lexicon.symbols[core]
+    if core.isupper() and core.lower() in lexicon.spell:
+        return spell(core, lexicon)
+    if core.startswith("#") and len(core) > 1 and core[1:].isidentifier():
+        return "hashtag " + _CAMEL.sub(" ", core[1:]).replace("_", " ")
+    if core.startswith("@") and len(core) > 1:
+        return f"{_AT.get(lexicon.language[:2], '')} {pieces(core[1:], lexicon)}"
+    if re.fullmatch(r"[^\W\d_]+/[^\W\d_]+", core):
+        return core.replace("/", " ")
+    if is_code or "_" in core:
+        return pieces(_CAMEL.sub(" ", core.replace("_", " ")), lexicon)
+    return pieces(core, lexicon)
+
+
+@lru_cache(maxsize=16)
+def _parts(lexicon: Lexicon) -> re.Pattern[str]:
+    word = r"[^\W\d_]+(?:[\u0900-\u094f\u200d\u0300-\u036f'’·-]+[^\W\d_]+)*[\u0900-\u094f]*"
+    two = r"=>|->|<=|>=|==|!=|&&|\|\||::|\.\.\.+|--+"
+    return re.compile(rf"({two})|({pattern(lexicon)})|({word})|(.)", re.DOTALL)
+
+
+def pieces(text: str, lexicon: Lexicon) -> str:
+    """Return a text of any sort part by part: words, numbers, and the signs that have names."""
+    if text.isalpha() and text.isascii():
+        return text
+    said: list[str] = []
+    for sign, figures, word, other in _parts(lexicon).findall(text):
+        if figures:
+            said.append(number(figures, lexicon))
+        elif word:
+            said.append(readable(word, lexicon))
+        elif sign:
+            said.append(lexicon.symbols.get(sign, ""))
+        elif other in ",;":
+            said.append(",")
+        elif not other.isspace():
+            said.append(_sign(other, lexicon))
+    return " ".join(filter(None, said)).replace(" ,", ",").strip(" ,")
+
+
+def _sign(other: str, lexicon: Lexicon) -> str:
+    if other in "-_()[]{}|:'\"’":
+        return ""
+    if unicodedata.category(other)[0] in "LM":
+        return readable(other, lexicon)
+    return lexicon.symbols.get(other, "")
+
+
+@lru_cache(maxsize=4096)
+def readable(word: str, lexicon: Lexicon) -> str:
+    """Return a word without the letters that this voice would spell as "Chinese letter"."""
+    if word.isascii() or (len(word) == 1 and "GREEK" in unicodedata.name(word, "")):
+        return word
+    scripts = tuple(lexicon.scripts.split("|"))
+    return "".join(
+        letter
+        for letter in word
+        if letter in "-'’·"
+        or unicodedata.category(letter)[0] == "M"
+        or unicodedata.name(letter, "").startswith((*scripts, "FEMININE", "MASCULINE", "MICRO"))
+    ).strip("-'’·")

@@ -1,0 +1,104 @@
+"""Says numbers in words; where num2words lacks the language, espeak-ng reads the digits."""
+
+import re
+from decimal import Decimal
+from functools import lru_cache
+
+from num2words import num2words
+
+from hearth_kokoro.text.lexicon.shape import Lexicon
+
+_LONGEST = 15
+_GAPS = "\u00a0\u202f\u2009 '\u2019"
+
+
+@lru_cache(maxsize=16)
+def pattern(lexicon: Lexicon) -> str:
+    """Return the pattern of a number without its sign, as this language writes it."""
+    if lexicon.language == "hi":
+        return r"(?:\d{1,3}(?:,\d{2,3})+(?!\d)|\d+)(?:\.\d+)?"
+    mark, point = re.escape(lexicon.thousands), re.escape(lexicon.decimal)
+    grouped = rf"\d{{1,3}}(?:[{mark}{_GAPS}]\d{{3}}(?!\d))+"
+    foreign = r"|\d+\.\d+" if lexicon.decimal == "," else ""
+    return (
+        rf"(?:(?:{grouped}|\d+(?!\.\d))(?:{point}\d+)?{foreign})"
+        if foreign
+        else (rf"(?:{grouped}|\d+)(?:{point}\d+)?")
+    )
+
+
+def parse(text: str, lexicon: Lexicon) -> tuple[str, str]:
+    """Return the whole figures and the decimals of a number that `pattern` matched."""
+    for gap in _GAPS:
+        text = text.replace(gap, "")
+    grouped = re.fullmatch(r"\d{1,3}(?:[.,]\d{2,3})*[.,]\d{3}", text)
+    if lexicon.decimal == "," and "," not in text and not grouped:
+        whole, _, decimals = text.partition(".")
+        return whole, decimals
+    whole, _, decimals = text.replace(lexicon.thousands, "").partition(lexicon.decimal)
+    return whole, decimals
+
+
+def cardinal(figures: str, lexicon: Lexicon) -> str:
+    """Return whole figures in words; a nought before them, or too many, are said one by one."""
+    if not lexicon.numbers:
+        return figures
+    if len(figures) > _LONGEST or (len(figures) > 1 and figures[0] == "0"):
+        return one_by_one(figures, lexicon)
+    return _said(int(figures), lexicon.numbers, "cardinal", lexicon.language)
+
+
+def one_by_one(figures: str, lexicon: Lexicon) -> str:
+    """Return each figure's name."""
+    if not lexicon.numbers:
+        return " ".join(figures)
+    return " ".join(
+        _said(int(figure), lexicon.numbers, "cardinal", lexicon.language) for figure in figures
+    )
+
+
+def number(text: str, lexicon: Lexicon) -> str:
+    """Return a number in words, with its decimals."""
+    whole, decimals = parse(text, lexicon)
+    said = cardinal(whole, lexicon)
+    if not decimals:
+        return said
+    if lexicon.spelled or len(decimals) > 2 or decimals[0] == "0":
+        return f"{said} {lexicon.point} {one_by_one(decimals, lexicon)}"
+    return f"{said} {lexicon.point} {cardinal(decimals, lexicon)}"
+
+
+def year(figures: str, lexicon: Lexicon) -> str:
+    """Return a year as it is said."""
+    if lexicon.numbers.startswith("en"):
+        return _said(int(figures), lexicon.numbers, "year", lexicon.language)
+    return cardinal(figures, lexicon)
+
+
+def ordinal(figures: str, lexicon: Lexicon, *, feminine: bool = False) -> str:
+    """Return first, second, third."""
+    if not lexicon.numbers or len(figures) > _LONGEST:
+        return cardinal(figures, lexicon)
+    said = _said(int(figures), lexicon.numbers, "ordinal", lexicon.language)
+    if not feminine:
+        return said
+    if lexicon.language == "fr-fr":
+        return "première" if said == "premier" else said
+    if lexicon.language == "it":
+        return said[:-1] + "a"
+    return " ".join(word[:-1] + "a" if word.endswith("o") else word for word in said.split())
+
+
+def is_one(text: str, lexicon: Lexicon) -> bool:
+    """Whether what is counted stands in the singular."""
+    whole, decimals = parse(text, lexicon)
+    if lexicon.language == "fr-fr":
+        return Decimal(f"{whole}.{decimals or 0}") < 2
+    return whole == "1" and not decimals
+
+
+@lru_cache(maxsize=4096)
+def _said(value: int, language: str, form: str, spoken: str) -> str:
+    said = str(num2words(value, lang=language, to=form)).replace(",", "")
+    # Britain says "two hundred and five"; America leaves the "and" out.
+    return said.replace(" and ", " ") if spoken == "en-us" else said

@@ -1,0 +1,232 @@
+"""Says one word, or a few that belong together, and finds where its sentence ends."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+from hearth_kokoro.text import names
+from hearth_kokoro.text.amounts import amount
+from hearth_kokoro.text.chunks import Chunk, Window
+from hearth_kokoro.text.clean import Clean, clean, mark_of
+from hearth_kokoro.text.dates import day_of_month
+from hearth_kokoro.text.joined import joined
+from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.said import Said, pause_of
+from hearth_kokoro.text.state import State
+from hearth_kokoro.text.token import Pause
+
+_DASHES = frozenset({"—", "–", "-", "--", "---", "―"})
+_FIGURE = re.compile(r"[\d½⅓⅔¼¾⅛]")
+
+
+def say(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> tuple[int, Said]:
+    """Return how many chunks belong to the next token, and what it says; raises More."""
+    core = bare.core
+    if not core:
+        return 1, _marks_alone(window.chunks[0], bare, state)
+    if core in _DASHES:
+        return 1, _dash(window.chunks[0], state, lexicon)
+    if short := _abbreviation(window, bare, state, lexicon):
+        return short
+    if _FIGURE.search(core) or core in lexicon.money:
+        used, bare = joined(window, bare, lexicon)
+        text = _figures(window, used, bare.core, state, lexicon)
+        said = Said(text, pause=_after_figures(window, used, bare, lexicon), number=True)
+    else:
+        used, text = 1, _word(window, bare, state, lexicon)
+        said = Said(text, pause=_after_month(window, bare, state, lexicon))
+    said = replace(said, word=bare.core.lower())
+    return used, _ended(window, used, bare, said)
+
+
+def _ended(window: Window, used: int, bare: Clean, said: Said) -> Said:
+    """Put the marks behind a word, and the pause that they ask for here."""
+    chunk = window.chunks[used - 1]
+    if bare.aside and not bare.ends and not chunk.breaks and chunk.after:
+        return said.with_ends(",")
+    mark = mark_of(bare.ends)
+    if chunk.text.endswith("—"):
+        return replace(said, mark=mark or "—", pause=Pause.CLAUSE)
+    if not mark:
+        return said
+    pause = pause_of(mark)
+    # "Really?" she asked: what was said ends, the sentence does not.
+    if pause == Pause.SENTENCE and bare.quoted and _next(window, used)[:1].islower():
+        pause = Pause.CLAUSE
+    if mark == "…" and _next(window, used)[:1].isupper():
+        pause = Pause.SENTENCE
+    return replace(said, mark=mark, pause=pause)
+
+
+def _next(window: Window, used: int) -> str:
+    """Return what is known to come next: a word's first letter at least; raises More."""
+    last = window.chunks[used - 1]
+    if last.after.isalnum() or not last.after:
+        return last.after
+    further = window.peek(used)
+    return clean(further.text).core if further else ""
+
+
+def _marks_alone(chunk: Chunk, bare: Clean, state: State) -> Said:
+    mark = mark_of(bare.ends)
+    if mark == "…" and chunk.text.strip(".…") == "" and not state.line_start:
+        return Said("…", pause=Pause.CLAUSE)
+    if chunk.text == "|":
+        return Said("", pause=Pause.CLAUSE)
+    opens = bool(chunk.text) and chunk.text[-1] in "([{«“„‹¿¡"
+    return Said("", pause=Pause.NONE if opens and chunk.space else Pause.WORD)
+
+
+def _dash(chunk: Chunk, state: State, lexicon: Lexicon) -> Said:
+    if state.number and chunk.after.isdigit() and lexicon.minus:
+        return Said(lexicon.minus)
+    if state.line_start or not chunk.after:
+        return Said("")
+    return Said("—", pause=Pause.CLAUSE)
+
+
+def _word(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> str:
+    core = bare.core
+    if said := names.address(core, lexicon):
+        return said
+    if lexicon.bare and (said := lexicon.bare.get(core.lower())):
+        return said
+    if state.number and core in lexicon.units and not core.isalpha():
+        return lexicon.units[core][1]
+    if names.is_dotted(core):
+        return names.spell(core.replace(".", ""), lexicon)
+    if lexicon.numbers and core[0] in "IVXLCM":
+        chunk = window.chunks[0]
+        after = ""
+        if not bare.ends and chunk.after.isalpha() and len(core) > 1 and core.isupper():
+            further = window.peek(1)
+            after = clean(further.text).core.lower() if further else ""
+        if said := names.roman(core, state.word, after, lexicon):
+            return said
+    return names.plain(core, lexicon, is_code=bare.is_code)
+
+
+def _figures(window: Window, used: int, core: str, state: State, lexicon: Lexicon) -> str:
+    """Say figures, which beside a month are its day."""
+    if core.isdigit() and len(core) <= 2 and 1 <= int(core) <= 31 and lexicon.months:
+        before = lexicon.language.startswith("en") and state.word in _months(lexicon)
+        if before or _month_follows(window, used, lexicon):
+            return day_of_month(core, lexicon)
+    if (said := names.address(core, lexicon)) and not re.fullmatch(r"[\d.,]+", core):
+        return said
+    said = amount(core, lexicon)
+    if said is None and core[:1] in "([" and len(core) > 1:
+        said = amount(core[1:], lexicon)
+    return names.plain(core, lexicon) if said is None else said
+
+
+def _month_follows(window: Window, used: int, lexicon: Lexicon) -> bool:
+    last = window.chunks[used - 1]
+    if last.breaks or last.after.lower() not in _initials(lexicon):
+        return False
+    further = window.peek(used)
+    return further is not None and clean(further.text).core.lower() in _months(lexicon)
+
+
+def _after_figures(window: Window, used: int, bare: Clean, lexicon: Lexicon) -> Pause:
+    """A day is not cut from its month."""
+    if bare.ends or not bare.core.isdigit() or len(bare.core) > 2 or not lexicon.months:
+        return Pause.WORD
+    return Pause.NONE if _month_follows(window, used, lexicon) else Pause.WORD
+
+
+def _after_month(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> Pause:
+    """Neither is a month from the figures behind it."""
+    chunk = window.chunks[0]
+    if chunk.after.isdigit() and not chunk.breaks and not bare.ends:
+        return Pause.NONE if bare.core.lower() in _months(lexicon) else Pause.WORD
+    return Pause.WORD
+
+
+@lru_cache(maxsize=16)
+def _months(lexicon: Lexicon) -> frozenset[str]:
+    return frozenset(name.lower() for name in lexicon.months) | {
+        key for key in lexicon.titles if lexicon.titles[key] in lexicon.months
+    }
+
+
+@lru_cache(maxsize=16)
+def _initials(lexicon: Lexicon) -> frozenset[str]:
+    return frozenset(name[0] for name in _months(lexicon))
+
+
+@lru_cache(maxsize=16)
+def _first_parts(lexicon: Lexicon) -> frozenset[str]:
+    """The first words of abbreviations that are written with a space: e. g., p. ej."""
+    keys = (*lexicon.titles, *lexicon.short)
+    return frozenset(key.split()[0].rstrip(".") for key in keys if " " in key)
+
+
+def _abbreviation(
+    window: Window, bare: Clean, state: State, lexicon: Lexicon
+) -> tuple[int, Said] | None:
+    """Return an abbreviation in full, or None when this is a plain word; raises More."""
+    chunk, key = window.chunks[0], bare.core.lower()
+    used, ends = 1, bare.ends
+    if key.rstrip(".") in _first_parts(lexicon) and not chunk.breaks and chunk.after:
+        further = window.peek(1)
+        second = clean(further.text) if further else Clean("", "")
+        both = f"{key}{'.' if ends == '.' else ''} {second.core.lower()}"
+        if (both in lexicon.titles or both in lexicon.short) and second.ends.startswith("."):
+            used, key, ends = 2, both, second.ends
+    if not ends.startswith("."):
+        return None
+    following = _following(window, used)
+    if key in lexicon.late and not following.core[:1].isupper():
+        said = Said(lexicon.late[key])
+        return used, _short(said, ends, following, lexicon, key)
+    if key in lexicon.titles and _fits(key, bare, following, lexicon):
+        glue = Pause.NONE if following.core else Pause.WORD
+        said = Said(lexicon.titles[key], pause=glue, word=key)
+        return used, said.with_ends(ends[1:])
+    if key in lexicon.short:
+        return used, _short(Said(lexicon.short[key]), ends, following, lexicon, key)
+    if names.is_dotted(bare.core):
+        letters = names.spell(bare.core.replace(".", ""), lexicon)
+        return 1, _short(Said(letters), ends, following, lexicon, key)
+    if _is_initial(bare, following, lexicon):
+        return 1, Said(names.spell(bare.core, lexicon), pause=Pause.NONE, word=key)
+    return None
+
+
+def _fits(key: str, bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
+    if key in lexicon.counted:
+        return bool(re.match(r"[\d$€£IVX]", following.core))
+    if key in lexicon.dated:
+        return bare.core[:1].isupper()
+    return len(key) > 1 or bare.core.islower() or following.core[:1].isupper()
+
+
+def _short(said: Said, ends: str, following: Clean, lexicon: Lexicon, key: str) -> Said:
+    """Say an abbreviation with which a sentence may end, and whether it does."""
+    said = replace(said, word=key)
+    if len(ends) > 1:
+        return said.with_ends(ends[1:])
+    first = following.core
+    if not first:
+        return said.with_ends(".")
+    listing = lexicon.short.get(key, "").endswith(("cetera", "cétera", "ccetera"))
+    starts = first[0].isupper() and (listing or first.lower() in lexicon.starters)
+    return said.with_ends(".") if starts else said
+
+
+def _following(window: Window, used: int) -> Clean:
+    last = window.chunks[used - 1]
+    further = window.peek(used) if last.breaks < 2 else None
+    return clean(further.text) if further else Clean("", "")
+
+
+def _is_initial(bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
+    """Whether this is a letter of a name: J. K. Rowling."""
+    if len(bare.core) != 1 or not bare.core.isupper() or bare.ends != ".":
+        return False
+    another = len(following.core) == 1 and following.ends == "."
+    name = following.core[:1].isupper() and following.core.lower() not in lexicon.starters
+    return another or name
