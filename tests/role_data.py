@@ -110,10 +110,10 @@ def _units_of(variables: dict[str, Any]) -> dict[str, str]:
             Templar(loader=_plugins(), variables=variables).template(variables.get(key, ""))
             for key in ("service_converge_name", "service_converge_run", "service_converge_paths")
         )
-        # All that a run would render, so that what no unit shows cannot be broken unseen.
-        for key, value in variables.items():
-            if key.startswith("service_converge_") and "credentials" not in key:
-                Templar(loader=_plugins(), variables=variables).template(value)
+        # What no unit shows cannot be broken unseen, either; files need their role's templates.
+        for key in ("watch", "folders", "health", "user"):
+            value = variables.get(f"service_converge_{key}", "")
+            Templar(loader=_plugins(), variables=variables).template(value)
         units = {name: systemd_unit(name, run)}
         if paths:
             gate = read(ROLES / "service_converge/vars/main.yml")["__service_converge_gate_run"]
