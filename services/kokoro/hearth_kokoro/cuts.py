@@ -17,8 +17,8 @@ _SAFE_SHARE = 0.75
 # A better place to cut is worth a shorter piece, down to this part of what the clock allows.
 _WORTH = ((Pause.PARAGRAPH, 0.3), (Pause.SENTENCE, 0.3), (Pause.CLAUSE, 0.4))
 # An overloaded machine only gets slower by tiny pieces: the fixed part of each stays below this.
-_FIXED_PARTS = 4
-_LEAST_AT_MOST = 60
+_FIXED_PARTS = 3
+_LEAST_AT_MOST = 30
 # A single short word after another is no speech: rather a longer first piece than that.
 _SHORTEST = 10
 
@@ -33,8 +33,14 @@ class Cut:
 
 
 def spoken(tokens: Sequence[Token]) -> str:
-    """Return what is said for these tokens, with a space wherever one may pause."""
-    return " ".join("".join(f"{t.spoken} " if t.pause else t.spoken for t in tokens).split())
+    """Return what is said for these tokens, with a space wherever there is one or a pause."""
+    said = (f"{token.spoken} " if _is_apart(token) else token.spoken for token in tokens)
+    return " ".join("".join(said).split())
+
+
+def _is_apart(token: Token) -> bool:
+    # "Dr. " is never cut from the name after it, and is a word of its own all the same.
+    return token.pause >= Pause.WORD or token.source[-1:].isspace()
 
 
 def cuts(tokens: Sequence[Token]) -> list[Cut]:
@@ -46,7 +52,7 @@ def cuts(tokens: Sequence[Token]) -> list[Cut]:
     found: list[Cut] = []
     size = 0
     for index, token in enumerate(tokens):
-        size += len(token.spoken) + bool(token.spoken and token.pause)
+        size += len(token.spoken) + bool(token.spoken and _is_apart(token))
         last = index + 1 == len(tokens)
         if not last and (token.pause < Pause.WORD or not size):
             continue
@@ -111,7 +117,7 @@ def _preferred(places: Sequence[Cut], liked: float) -> int:
 
 def _holds(places: Sequence[Cut], index: int, rate: Rate) -> bool:
     """Tell whether speech that begins with this cut goes on without a gap, as far as it shows."""
-    lead_s, enough_s = rate.sound_s(places[index].size), rate.cost_s(_LEAST_AT_MOST)
+    lead_s, enough_s = rate.sound_s(places[index].size), rate.cost_s(_PHRASE)
     while index + 1 < len(places) and lead_s < enough_s:
         said, rest = places[index].size, places[index + 1 :]
         cut = next_cut(rest, rate, lead_s, said)
