@@ -1,6 +1,5 @@
 """Kokoro by onnxruntime on the processor."""
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from hearth_kokoro.engines import MAX_PHONEMES, Samples, Stop, Stopped, Styles
+from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
+from hearth_kokoro.engines.arrays import sound_of, style_for
+from hearth_kokoro.engines.digest import sha256_of
 from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of
 from hearth_kokoro.errors import SpeechError
 
@@ -65,7 +66,7 @@ class OnnxEngine:
             raise SpeechError(f"{self.model} failed: {line}", status=500) from error
         finally:
             stop.on_set(lambda: None)
-        return _sound(found[0])
+        return sound_of(found[0])
 
     def _inputs(
         self, tokens: list[int], voice: Styles, speed: float
@@ -73,10 +74,10 @@ class OnnxEngine:
         """Return what the graph takes; some exports take whole speeds only."""
         kind = np.dtype(self._dtypes["speed"]).kind
         value = speed if kind == "f" else max(1, round(speed))
-        row = voice[min(len(tokens), len(voice)) - 1]
+        style = style_for(voice, len(tokens))
         return {
             self._tokens_input: np.array([[0, *tokens, 0]], self._dtypes[self._tokens_input]),
-            "style": row.astype(self._dtypes["style"], copy=False),
+            "style": style.astype(self._dtypes["style"], copy=False),
             "speed": np.array([value], self._dtypes["speed"]),
         }
 
@@ -91,23 +92,8 @@ def session_options(threads: int) -> ort.SessionOptions:
     return options
 
 
-def sha256_of(path: Path) -> str:
-    """Return the digest of a file."""
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
 def _embedded_vocabulary(session: ort.InferenceSession) -> dict[str, int]:
     """Return the vocabulary that the model was exported with, empty if it carries none."""
     config = session.get_modelmeta().custom_metadata_map.get(_CONFIG_KEY)
     vocabulary: dict[str, int] = json.loads(config).get("vocab", {}) if config else {}
     return vocabulary
-
-
-def _sound(raw: npt.NDArray[np.generic]) -> Samples:
-    """Return the samples as float32 within ±1; a half-precision model may overflow here."""
-    samples = np.asarray(raw, np.float32).ravel()
-    return np.clip(np.nan_to_num(samples, nan=0.0), -1.0, 1.0)
-
-
-__all__ = ["MAX_PHONEMES", "OnnxEngine", "session_options", "sha256_of"]

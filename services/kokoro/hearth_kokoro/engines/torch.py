@@ -1,0 +1,132 @@
+"""Kokoro by PyTorch: for an NVIDIA card; on a processor it is slower than onnxruntime."""
+
+import importlib
+import importlib.util
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
+from hearth_kokoro.engines.arrays import sound_of, style_for
+from hearth_kokoro.engines.digest import sha256_of
+from hearth_kokoro.engines.vocabulary import tokens_of
+from hearth_kokoro.errors import SpeechError
+
+
+class TorchEngine:
+    """The `kokoro` package's KModel, run eagerly, on the card where there is one."""
+
+    name = "torch"
+
+    def __init__(
+        self, weights: Path, config: Path | None = None, device: str = "auto", *, sha256: str = ""
+    ) -> None:
+        """Load `kokoro-v1_0.pth` with its `config.json` (beside it if not told otherwise).
+
+        `device` is auto, cuda or cpu. A card that is asked for and missing is an error.
+        """
+        torch = _imported("torch")
+        where = _device(torch, device)
+        found = _configuration(config or weights.with_name("config.json"))
+        self._torch = torch
+        self._model = _loaded(found, weights).to(where).eval()
+        _remove_weight_norm(torch, self._model)
+        self._device = where
+        self._vocabulary: dict[str, int] = found["vocab"]
+        self._stop: Stop | None = None
+        for module in self._model.modules():
+            module.register_forward_pre_hook(self._look)
+        self.provider = f"cuda ({torch.cuda.get_device_name()})" if where == "cuda" else "cpu"
+        self.model = weights.name
+        self.model_sha256 = sha256 or sha256_of(weights)
+        self.threads: int = torch.get_num_threads()
+
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+        """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
+        tokens = tokens_of(phonemes, self._vocabulary)
+        if stop.is_set():
+            raise Stopped
+        if not tokens:
+            return np.zeros(0, np.float32)
+        torch = self._torch
+        self._stop = stop
+        try:
+            ids = torch.tensor([[0, *tokens, 0]], device=self._device)
+            style = torch.from_numpy(style_for(voice, len(tokens))).to(self._device)
+            with torch.inference_mode():
+                audio, _ = self._model.forward_with_tokens(ids, style, speed)
+            return sound_of(audio.cpu().numpy())
+        except torch.cuda.OutOfMemoryError as error:
+            raise SpeechError("the card's memory is full", status=503, retry_after_s=5) from error
+        except RuntimeError as error:
+            line = str(error).splitlines()[0]
+            raise SpeechError(f"{self.model} failed: {line}", status=500) from error
+        finally:
+            self._stop = None
+
+    def _look(self, *_: object) -> None:
+        """Leave between two layers when nobody wants the sound any more."""
+        if self._stop is not None and self._stop.is_set():
+            raise Stopped
+
+
+def _imported(name: str) -> Any:
+    """Import an optional library, or say how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise SpeechError(
+            f"the torch engine needs {error.name}: pip install 'hearth-kokoro[torch]'"
+        ) from error
+
+
+def _device(torch: Any, asked: str) -> str:
+    """Return cuda or cpu."""
+    has_card = bool(torch.cuda.is_available())
+    if asked == "cuda" and not has_card:
+        raise SpeechError("no card that CUDA can use: see `nvidia-smi`, or --engine onnx")
+    return "cuda" if has_card and asked != "cpu" else "cpu"
+
+
+def _configuration(path: Path) -> dict[str, Any]:
+    """Read the model's config.json."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SpeechError(f"{path} is no configuration of Kokoro: {error}") from error
+    return found
+
+
+def _loaded(config: dict[str, Any], weights: Path) -> Any:
+    """Make the model with its weights; the package's name is never looked up on the network."""
+    kmodel: Callable[..., Any] = _model_module().KModel
+    try:
+        return kmodel(repo_id="hexgrad/Kokoro-82M", config=config, model=str(weights))
+    except Exception as error:  # torch, zipfile, pickle: each has its own
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SpeechError(f"{weights} is no Kokoro for PyTorch: {line}") from error
+
+
+def _model_module() -> types.ModuleType:
+    """Import `kokoro.model` without `kokoro` itself, which would pull in misaki and spaCy."""
+    if "kokoro" not in sys.modules:
+        spec = importlib.util.find_spec("kokoro")
+        if spec is None or spec.submodule_search_locations is None:
+            raise SpeechError("the torch engine needs kokoro: pip install 'hearth-kokoro[torch]'")
+        package = types.ModuleType("kokoro")
+        package.__path__ = list(spec.submodule_search_locations)
+        sys.modules["kokoro"] = package
+    module: types.ModuleType = _imported("kokoro.model")
+    return module
+
+
+def _remove_weight_norm(torch: Any, model: Any) -> None:
+    """Fold the weights' norms in once, where their hooks would do it before every layer."""
+    for module in model.modules():
+        if hasattr(module, "weight_g"):
+            torch.nn.utils.remove_weight_norm(module)
