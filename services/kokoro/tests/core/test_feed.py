@@ -1,0 +1,153 @@
+"""A text that is being written is given to be spoken clause by clause, and nothing of it lost."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hearth_kokoro.feed import Feed
+from hearth_kokoro.text.token import Pause
+
+
+def source(feed: Feed) -> str:
+    return "".join(token.source for token in feed.ready())
+
+
+def test_an_open_text_is_spoken_up_to_the_last_clause() -> None:
+    feed = Feed("en-us")
+    assert feed.ready() == []
+    feed.write("Hello there")
+    assert feed.ready() == []
+    feed.write(", my friend. I am")
+    assert source(feed) == "Hello there, my friend. "
+    feed.take(len(feed.ready()))
+    assert feed.ready() == []
+    feed.close()
+    assert source(feed) == "I am"
+    feed.take(len(feed.ready()))
+    assert feed.is_over
+
+
+def test_words_without_punctuation_are_spoken_after_64() -> None:
+    feed = Feed("en-us")
+    for number in range(60):
+        feed.write(f"word{'abcdefghij'[number % 10]} ")
+    assert feed.ready() == []
+    for _ in range(10):
+        feed.write("more ")
+    assert len(feed.ready()) >= 64
+
+
+def test_a_flush_has_everything_spoken_and_no_piece_crosses_it() -> None:
+    feed = Feed("en-us")
+    feed.write("One two")
+    feed.flush()
+    feed.flush()
+    feed.write("three four, five")
+    assert source(feed) == "One two"
+    feed.take(len(feed.ready()))
+    assert source(feed) == "three four, "
+
+
+def test_a_flush_of_nothing_does_nothing() -> None:
+    feed = Feed("en-us")
+    feed.flush()
+    assert feed.ready() == []
+    feed.write("One, two")
+    assert source(feed) == "One, "
+    feed.take(1)
+    feed.close()
+    assert source(feed) == "two"
+
+
+def test_a_long_text_is_not_read_at_once() -> None:
+    feed = Feed.of("A sentence of words. " * 5000, "en-us")
+    assert 0 < len(feed.ready()) <= 800
+    assert feed.unspoken == 21 * 5000
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "\n" * 50_000, "*** " * 20_000])
+def test_an_endless_text_always_has_something_ready(text: str) -> None:
+    feed, taken = Feed("en-us"), 0
+    feed.write(text)
+    feed.close()
+    while not feed.is_over:
+        ready = feed.ready()
+        assert ready or feed.is_over
+        taken += sum(len(token.source) for token in feed.take(len(ready)))
+    assert taken == len(text)
+
+
+def test_after_cancel_nothing_is_left() -> None:
+    feed, stopped = Feed("en-us"), list[bool]()
+    feed.on_cancel(lambda: stopped.append(True))
+    feed.write("One, two, three. ")
+    feed.cancel()
+    feed.write("four")
+    assert stopped == [True]
+    assert feed.ready() == []
+    assert feed.is_over
+    assert feed.unspoken == 0
+
+
+async def test_the_speaker_is_woken_and_the_writer_held_back() -> None:
+    feed = Feed("en-us")
+    woken = asyncio.create_task(feed.changed())
+    await asyncio.sleep(0)
+    assert not woken.done()
+    feed.write("One, two three. ")
+    await asyncio.wait_for(woken, 1)
+    held = asyncio.create_task(feed.drained(8))
+    await asyncio.sleep(0)
+    assert not held.done()
+    feed.flush()
+    feed.ready()
+    feed.take(len(feed.ready()))
+    await asyncio.wait_for(held, 1)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.text("ab1.,! \n\"'*#-", max_size=30).map(lambda text: ("write", text)),
+        st.just(("flush", "")),
+        st.integers(1, 5).map(lambda count: ("take", "x" * count)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_no_character_is_lost_and_no_flush_crossed(steps: list[tuple[str, str]]) -> None:
+    feed, written, taken, flushed = Feed("en-us"), "", "", set[int]()
+
+    def take(count: int) -> None:
+        nonlocal taken
+        ready = feed.ready()
+        before = len(taken)
+        taken += "".join(token.source for token in feed.take(min(count, len(ready))))
+        assert not any(before < mark < len(taken) for mark in flushed)
+
+    for step, value in steps:
+        if step == "write":
+            feed.write(value)
+            written += value
+        elif step == "flush":
+            feed.flush()
+            flushed.add(len(written))
+        else:
+            take(len(value))
+        assert feed.unspoken == len(written) - len(taken)
+    feed.close()
+    while not feed.is_over:
+        take(400)
+    assert taken == written
+
+
+@given(st.lists(st.text("ab, .", min_size=1, max_size=12), max_size=20))
+def test_an_open_text_is_cut_after_clauses_only(deltas: list[str]) -> None:
+    feed = Feed("en-us")
+    for delta in deltas:
+        feed.write(delta)
+        ready = feed.ready()
+        assert not ready or ready[-1].pause >= Pause.CLAUSE
