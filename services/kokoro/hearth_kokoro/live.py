@@ -140,8 +140,11 @@ class _Conversation:
                 async with asyncio.timeout(max(0, left_s)):
                     message = await self._socket.receive()
             except TimeoutError:
+                # It spoke meanwhile, or all that was flushed waits for its turn.
+                if self._turns and self._turns[0].ends:
+                    self._active = time.monotonic()
                 if time.monotonic() - self._active < self._desk.limits.idle_s:
-                    continue  # it was speaking meanwhile
+                    continue
                 raise _Closing(_IDLE, "nothing was said for too long") from None
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message.get("code", 1006))

@@ -9,6 +9,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -46,6 +47,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
+        disable_created_metrics()
         self.registry = CollectorRegistry()
         ProcessCollector(namespace="kokoro", registry=self.registry)
         self._requests = Counter(

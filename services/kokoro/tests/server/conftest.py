@@ -14,12 +14,12 @@ import uvicorn
 
 from hearth_kokoro.app import make_app
 from hearth_kokoro.desk import Desk, Loaded
-from hearth_kokoro.engines import SAMPLE_RATE
+from hearth_kokoro.engines import SAMPLE_RATE, Engine
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.feed import Feed
 from hearth_kokoro.serve import config_of, listen
 from hearth_kokoro.settings import Limits
-from hearth_kokoro.speaker import Piece
+from hearth_kokoro.speaker import Piece, Speaker
 from hearth_kokoro.voices import Voice, Voices
 
 from .decoding import tone
@@ -148,7 +148,10 @@ async def house(open_house: Opened) -> AsyncIterator[House]:
 def made_up(speaker: ScriptedSpeaker) -> Loaded:
     """Return what a loaded model offers, without one."""
     voices = Voices({name: np.zeros((510, 1, 256), np.float32) for name in NAMES})
-    return cast(Loaded, SimpleNamespace(speaker=speaker, voices=voices))
+    engine = SimpleNamespace(
+        name="scripted", provider="none", model="m", model_sha256="", threads=1
+    )
+    return Loaded(cast(Speaker, speaker), voices, cast(Engine, engine), "a test", {})
 
 
 def busy() -> SpeechError:

@@ -1,0 +1,112 @@
+"""Health, status, voices, models, metrics, keys and origins."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from .conftest import House, Opened, ScriptedSpeaker
+
+PATHS = ("/status", "/metrics", "/v1/models", "/v1/audio/voices")
+
+
+async def test_it_answers_while_the_model_loads(open_house: Opened) -> None:
+    warm = asyncio.Event()
+    async with open_house(load=warm.wait) as house:
+        health = await house.client.get("/health")
+        assert (health.status_code, health.json()) == (503, {"status": "starting"})
+        assert (await house.client.get("/status")).json()["ready"] is False
+        answer = await house.say()
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+        warm.set()
+        await house.until(lambda: house.desk.loaded is not None)
+        health = await house.client.get("/health")
+        assert (health.status_code, health.json()) == (200, {"status": "ok"})
+
+
+async def test_models_and_voices(house: House) -> None:
+    models = (await house.client.get("/v1/models")).json()
+    assert [model["id"] for model in models["data"]] == ["kokoro", "tts-1", "tts-1-hd"]
+    assert (await house.client.get("/v1/models/tts-1")).json()["object"] == "model"
+    assert (await house.client.get("/v1/models/gpt-9")).status_code == 404
+    voices = (await house.client.get("/v1/audio/voices")).json()
+    assert {"id": "ef_dora", "name": "ef_dora", "language": "es"} in voices["voices"]
+    assert voices["openai_voices"]["nova"] == "af_nova"
+
+
+async def test_what_is_not_there_has_openais_shape(house: House) -> None:
+    for method, path, status in (("GET", "/v1/nothing", 404), ("GET", "/v1/audio/speech", 405)):
+        answer = await house.client.request(method, path)
+        assert answer.status_code == status
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+async def test_the_key_opens_everything_and_nothing_else_does(open_house: Opened) -> None:
+    async with open_house(key="right") as house:
+        assert (await house.client.get("/health")).status_code == 200
+        wrong: list[Any] = [
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Basic right"},
+            {"Authorization": "right"},
+            {"Authorization": "Bearer"},
+            [("Authorization", "Bearer right"), ("Authorization", "Bearer right")],
+        ]
+        for path in PATHS:
+            for headers in wrong:
+                answer = await house.client.get(path, headers=headers)
+                assert answer.status_code == 401
+                assert answer.json()["error"]["code"] == "invalid_api_key"
+            right = {"Authorization": "Bearer right"}
+            assert (await house.client.get(path, headers=right)).status_code == 200
+
+
+async def test_pages_of_other_sites_are_turned_away(open_house: Opened) -> None:
+    async with open_house(origins=("https://chat.lan",)) as house:
+        for origin in ("https://evil.example", "null", "http://[", ""):
+            answer = await house.client.get("/v1/models", headers={"origin": origin})
+            assert answer.status_code == 403
+        for origin in ("https://chat.lan", house.url):
+            answer = await house.client.get("/v1/models", headers={"origin": origin})
+            assert answer.status_code == 200
+        answer = await house.client.get("/v1/models", headers={"origin": "https://chat.lan"})
+        assert answer.headers["access-control-allow-origin"] == "https://chat.lan"
+
+
+async def test_without_origins_there_is_no_cors(house: House) -> None:
+    asked = {"origin": house.url, "access-control-request-method": "POST"}
+    answer = await house.client.options("/v1/audio/speech", headers=asked)
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
+    await house.say("One two three.", voice="af_heart")
+    await house.say("One two three.", voice="nobody")
+    page = (await house.client.get("/metrics")).text
+    found = {
+        (sample.name, sample.labels.get("outcome")): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+    assert found["kokoro_requests_total", "done"] == 1
+    assert found["kokoro_requests_total", "refused"] == 1
+    assert found["kokoro_requests_total", "left"] == 0
+    assert found["kokoro_ttfa_seconds_count", None] == 1
+    assert found["kokoro_audio_seconds_total", None] == pytest.approx(
+        0.3 * len(house.speaker.spoken)
+    )
+    assert found["kokoro_process_resident_memory_bytes", None] > 1e6
+    assert "heart" not in page
+
+
+async def test_it_stops_within_seconds_while_somebody_listens(open_house: Opened) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=60), stop_s=1) as house:
+        asking = asyncio.create_task(house.say())
+        await house.until(lambda: house.speaker.active == 1)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 3
+    assert house.speaker.closed
+    with pytest.raises((httpx.HTTPError, AssertionError)):
+        (await asking).raise_for_status()

@@ -1,0 +1,268 @@
+"""`WS /v1/audio/stream`, over a socket."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from .conftest import PIECE_S, House, Opened, ScriptedSpeaker, busy
+from .decoding import hear
+
+
+class Line:
+    """One end of a conversation."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def tell(self, **message: Any) -> None:
+        await self.socket.send(json.dumps(message))
+
+    async def hear(self) -> dict[str, Any] | bytes:
+        message = await asyncio.wait_for(self.socket.recv(), 5)
+        return message if isinstance(message, bytes) else json.loads(message)
+
+    async def until(self, kind: str) -> tuple[list[dict[str, Any]], bytes]:
+        """Return what came up to and with a message of this kind, and the sound before it."""
+        told: list[dict[str, Any]] = []
+        sound = b""
+        while not told or told[-1]["type"] != kind:
+            message = await self.hear()
+            if isinstance(message, bytes):
+                sound += message
+            else:
+                told.append(message)
+        return told, sound
+
+    async def closed(self) -> int:
+        """Return the code with which the server ends the conversation."""
+        with pytest.raises(ConnectionClosed) as closed:
+            await self.until("never")
+        assert closed.value.rcvd is not None
+        return closed.value.rcvd.code
+
+
+Dialled = Callable[..., AbstractAsyncContextManager[Line]]
+
+
+@pytest.fixture
+def dial() -> Dialled:
+    @asynccontextmanager
+    async def dialled(house: House, query: str = "", **more: Any) -> AsyncIterator[Line]:
+        address = f"ws://127.0.0.1:{house.port}/v1/audio/stream{query}"
+        async with connect(address, proxy=None, close_timeout=1, **more) as socket:
+            yield Line(socket)
+
+    return dialled
+
+
+async def test_text_in_sound_out(house: House, dial: Dialled) -> None:
+    async with dial(house, "?voice=nova&speed=2") as line:
+        ready = await line.hear()
+        assert isinstance(ready, dict)
+        assert (ready["type"], ready["sample_rate"]) == ("ready", 24_000)
+        assert (ready["voice"], ready["response_format"]) == ("af_nova", "pcm")
+        for delta in ("One two ", "three, four", " five."):
+            await line.tell(type="text", text=delta)
+        await line.tell(type="end")
+        told, sound = await line.until("done")
+        pieces = told[:-1]
+        assert "".join(piece["text"] for piece in pieces) == "One two three, four five."
+        assert [piece["index"] for piece in pieces] == list(range(len(pieces)))
+        assert sum(piece["samples"] for piece in pieces) == len(sound) // 2
+        assert len(sound) // 2 == round(len(pieces) * PIECE_S / 2 * 24_000)
+        with pytest.raises(ConnectionClosed):
+            await line.hear()
+
+
+async def test_a_clause_is_spoken_before_the_text_is_over(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.hear()
+        await line.tell(type="text", text="Once upon a time, there was")
+        told, _ = await line.until("piece")
+        assert told[-1]["text"].startswith("Once")
+
+
+async def test_a_flush_speaks_all_and_the_line_stays(house: House, dial: Dialled) -> None:
+    async with dial(house, "?response_format=mp3") as line:
+        await line.hear()
+        for round_ in range(2):
+            await line.tell(type="text", text=f"round {round_} and")
+            await line.tell(type="flush")
+            told, sound = await line.until("flushed")
+            assert "".join(piece["text"] for piece in told[:-1]) == f"round {round_} and"
+            assert hear(sound, "mp3").seconds == pytest.approx(0.3 * (len(told) - 1), abs=0.09)
+        await line.tell(type="flush")
+        assert (await line.hear()) == {"type": "flushed"}
+
+
+async def test_cancel_is_silence_at_once_and_the_line_stays(
+    open_house: Opened, dial: Dialled
+) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.4)) as house, dial(house) as line:
+        await line.hear()
+        await line.tell(type="text", text="One two three four five six seven, eight. ")
+        await line.tell(type="flush")
+        await line.tell(type="text", text="And more. ")
+        await line.until("piece")
+        began = time.monotonic()
+        await line.tell(type="cancel")
+        await line.until("cancelled")
+        assert time.monotonic() - began < 0.1
+        assert house.speaker.active == 0
+        await line.tell(type="text", text="Again.")
+        await line.tell(type="end")
+        told, _ = await line.until("done")
+        assert "".join(piece.get("text", "") for piece in told) == "Again."
+
+
+async def test_cancel_of_nothing_is_answered(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.hear()
+        await line.tell(type="cancel")
+        assert (await line.hear()) == {"type": "cancelled"}
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("{", "invalid_json"),
+        (b"\x00\x01", "invalid_json"),
+        ("[]", "invalid_message"),
+        ('{"type": "sing"}', "invalid_message"),
+        ('{"type": "text"}', "invalid_message"),
+        ('{"type": "text", "text": 5}', "invalid_message"),
+        ("[" * 60_000, "invalid_json"),
+    ],
+)
+async def test_rubbish_is_answered_and_the_line_stays(
+    house: House, dial: Dialled, message: str | bytes, code: str
+) -> None:
+    async with dial(house) as line:
+        await line.hear()
+        await line.socket.send(message)
+        told = await line.hear()
+        assert isinstance(told, dict)
+        assert (told["type"], told["error"]["code"]) == ("error", code)
+        await line.tell(type="text", text="Well then.")
+        await line.tell(type="flush")
+        await line.until("flushed")
+
+
+async def test_rubbish_without_end_is_ended(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        for _ in range(20):
+            await line.socket.send("x")
+        assert await line.closed() == 1008
+
+
+async def test_a_message_too_long_ends_the_line(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.hear()
+        await line.tell(type="text", text="a" * 70_000)
+        assert await line.closed() == 1009
+
+
+async def test_text_without_end_is_not_taken(open_house: Opened, dial: Dialled) -> None:
+    slow = ScriptedSpeaker(piece_s=30)
+    async with open_house(slow, text_characters=100) as house, dial(house) as line:
+        await line.hear()
+        for _ in range(11):
+            await line.tell(type="text", text="0123456789")
+        told, _ = await line.until("error")
+        assert told[-1]["error"]["code"] == "string_above_max_length"
+
+
+async def test_flushes_without_end_are_ended(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=30)) as house, dial(house) as line:
+        await line.tell(type="text", text="Well.")
+        for _ in range(65):
+            await line.tell(type="flush")
+        assert await line.closed() == 1008
+
+
+async def test_silence_is_ended(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=0.3), idle_s=0.4) as house, dial(house) as line:
+        await line.tell(type="text", text="One two three four five six seven eight nine. And then")
+        began = time.monotonic()
+        assert await line.closed() == 1001
+        # It spoke longer than that, and only then was it silent.
+        assert time.monotonic() - began > 0.9
+        assert house.speaker.active == 0
+
+
+async def test_a_listener_that_leaves_frees_its_work(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(ScriptedSpeaker(piece_s=5)) as house:
+        async with dial(house) as line:
+            await line.tell(type="text", text="One two. ")
+            await house.until(lambda: house.speaker.active == 1)
+            line.socket.transport.abort()
+            assert await house.until(lambda: house.speaker.active == 0) < 0.1
+        await house.until(lambda: house.desk.live == 0)
+
+
+async def test_a_listener_that_stands_still_is_let_go(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(write_s=0.3) as house, dial(house, max_queue=1) as line:
+        await line.tell(type="text", text="word " * 3000)
+        await line.tell(type="flush")
+        await house.until(lambda: house.desk.live == 0, within_s=8)
+        assert house.speaker.active == 0
+
+
+async def test_an_error_ends_the_turn_and_not_the_line(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(ScriptedSpeaker(error=busy())) as house, dial(house) as line:
+        await line.tell(type="text", text="One two.")
+        await line.tell(type="flush")
+        told, _ = await line.until("flushed")
+        assert told[1]["error"]["type"] == "rate_limit_error"
+        house.speaker.error = None
+        await line.tell(type="text", text="Again.")
+        await line.tell(type="end")
+        told, _ = await line.until("done")
+        assert told[0]["text"] == "Again."
+
+
+@pytest.mark.parametrize("query", ["?speed=9", "?voice=nobody", "?model=x", "?response_format=ra"])
+async def test_what_is_not_there_is_refused(house: House, dial: Dialled, query: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with dial(house, query):
+            pass
+    assert refused.value.response.status_code in (400, 404)
+    assert "error" in json.loads(refused.value.response.body)
+
+
+async def test_only_so_many_lines(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(live=1) as house, dial(house) as line:
+        await line.hear()
+        with pytest.raises(InvalidStatus) as refused:
+            async with dial(house):
+                pass
+        assert refused.value.response.status_code == 429
+
+
+async def test_the_key_is_asked_for(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(key="right") as house:
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            with pytest.raises(InvalidStatus) as refused:
+                async with dial(house, additional_headers=headers):
+                    pass
+            assert refused.value.response.status_code == 401
+        async with dial(house, additional_headers={"Authorization": "Bearer right"}) as line:
+            assert await line.hear()
+
+
+async def test_a_page_of_another_site_is_turned_away(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(origins=("https://chat.lan",)) as house:
+        with pytest.raises(InvalidStatus) as refused:
+            async with dial(house, origin="https://evil.example"):
+                pass
+        assert refused.value.response.status_code == 403
+        for origin in ("https://chat.lan", f"http://127.0.0.1:{house.port}"):
+            async with dial(house, origin=origin) as line:
+                assert await line.hear()
