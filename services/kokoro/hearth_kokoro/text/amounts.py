@@ -1,6 +1,6 @@
 """Says what is written in figures: money, measures, times, dates, ranges, telephone numbers."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import re
 from collections.abc import Callable
@@ -12,6 +12,9 @@ from hearth_kokoro.text.lexicon.shape import Lexicon
 from hearth_kokoro.text.numbers import cardinal, is_one, number, one_by_one, ordinal, pattern, year
 
 Say = Callable[[re.Match[str], Lexicon], str]
+
+_LONGEST = 48
+"""The most characters of an amount; longer ones are read part by part."""
 
 FRACTIONS = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅛": "1/8"}
 _HALVES = {
@@ -68,6 +71,8 @@ class _Rule:
 
 def amount(text: str, lexicon: Lexicon) -> str | None:
     """Return how a word of figures is said, or None when it is nothing that we know."""
+    if len(text) > _LONGEST:
+        return None
     for rule in _rules(lexicon):
         if match := rule.form.fullmatch(text):
             return rule.say(match, lexicon)

@@ -1,6 +1,6 @@
 """Cuts a text at its spaces into bounded chunks, the same ones however the text arrives."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import re
 from collections import deque
@@ -14,8 +14,8 @@ _SPACE = re.compile(rf"\s{{0,{LIMIT}}}")
 # Writing without spaces may be cut after its marks, and ours after a dash or an ellipsis between
 # words. Possessive: a run that touches the end of what is known must wait for its next character.
 _INNER = re.compile(
-    r"""[。！？｡、，；：]++[」』”’）】》〉"')\]]*+(?=\S)
-    | (?:—|…|\.{3,})++(?=[^\W\d_])""",
+    r"""(?<![。！？｡、，；：])[。！？｡、，；：]++[」』”’）】》〉"')\]]*+(?=\S)
+    | (?<![—…])[—…]++(?=[^\W\d_]) | (?<!\.)\.{3,}+(?=[^\W\d_])""",
     re.VERBOSE,
 )
 # A cap that would fall inside a number, or before what belongs to the letter before, moves back.
@@ -41,6 +41,8 @@ class Chunk:
     @property
     def breaks(self) -> int:
         """How many lines end here, two at the most: two are a paragraph's end."""
+        if self.space == " " or not self.space:
+            return 0
         if "\u2029" in self.space:
             return 2
         lines = sum(self.space.count(mark) for mark in "\n\u2028\x0b\x0c\x85")

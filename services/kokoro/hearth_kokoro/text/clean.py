@@ -1,6 +1,6 @@
 """Takes off a word what nobody says aloud: markup, links' targets, controls, emoji."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import html
 import re

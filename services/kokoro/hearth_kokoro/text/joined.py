@@ -1,6 +1,6 @@
 """Joins the words that make one amount: 10 km, $5 million, 1 234, 12 h 30, 06 12 34 56 78."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import re
 from dataclasses import replace

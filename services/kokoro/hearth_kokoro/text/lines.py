@@ -3,7 +3,6 @@
 # ruff: noqa: RUF001, RUF003
 
 import re
-from dataclasses import replace
 
 from hearth_kokoro.text.chunks import Chunk, Window
 from hearth_kokoro.text.lexicon.shape import Lexicon
@@ -60,27 +59,22 @@ def _marker(window: Window, chunk: Chunk, lexicon: Lexicon) -> Said | None:
     return None
 
 
-def follow(state: State, first: Chunk, last: Chunk, line: Line | None) -> State:
-    """Return the state behind these chunks of one line."""
-    fence, fence_line = _fence(state, first, last)
+def follow(state: State, first: Chunk, last: Chunk, line: Line | None) -> None:
+    """Take these chunks of one line into the state."""
+    state.fence, state.fence_line = _fence(state, first, last)
     if last.breaks:
-        return replace(
-            state, line_start=True, line=Line.TEXT, length=0, fence=fence, fence_line=False
-        )
+        state.line_start, state.line, state.length, state.fence_line = True, Line.TEXT, 0, False
+        return
     # What only leads a line leaves its start open: "> - [ ] # text".
-    leads = (state.line_start and line is not None) or (not first.text and state.line_start)
-    leads = leads or (state.line_start and bool(_QUOTE.fullmatch(first.text)))
-    return replace(
-        state,
-        line_start=leads,
-        line=line or state.line,
-        length=state.length + len(first.source) if first is last else state.length + 20,
-        fence=fence,
-        fence_line=fence_line,
-    )
+    leads = line is not None or not first.text or _QUOTE.fullmatch(first.text) is not None
+    state.line_start = state.line_start and leads
+    state.line = line or state.line
+    state.length += len(first.text) + len(first.space) if first is last else 20
 
 
 def _fence(state: State, first: Chunk, last: Chunk) -> tuple[str, bool]:
+    if not state.fence and not (state.line_start and first.text[:3] in {"```", "~~~"}):
+        return "", False
     if state.fence:
         marks = first.text.rstrip()
         closes = set(marks) == {state.fence[0]} and len(marks) >= len(state.fence)
@@ -88,7 +82,7 @@ def _fence(state: State, first: Chunk, last: Chunk) -> tuple[str, bool]:
         if (closes and state.line_start) or on_its_line:
             return "", False
         return state.fence, state.fence_line and not last.breaks
-    found = _FENCE.fullmatch(first.text) if state.line_start else None
+    found = _FENCE.fullmatch(first.text)
     return (found[1], not last.breaks) if found else ("", False)
 
 

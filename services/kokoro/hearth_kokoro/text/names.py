@@ -1,6 +1,6 @@
 """Says what is written for machines, capitals, and words that are not quite words."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import re
 import unicodedata

@@ -55,7 +55,7 @@ class Reader:
         chunks = self._window.chunks
         try:
             while chunks:
-                token, used, self._state = step(self._window, self._state, self._lexicon)
+                token, used = step(self._window, self._state, self._lexicon)
                 tokens.append(token)
                 for _ in range(used):
                     chunks.popleft()

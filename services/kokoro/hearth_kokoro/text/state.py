@@ -13,9 +13,9 @@ class Line(Enum):
     TABLE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class State:
-    """What is remembered of the text before."""
+    """What is remembered of the text before; it changes only when a token is settled."""
 
     line_start: bool = True
     line: Line = Line.TEXT

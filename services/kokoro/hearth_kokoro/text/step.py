@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hearth_kokoro.text import lines
 from hearth_kokoro.text.chunks import Chunk, Window
@@ -29,8 +29,8 @@ class _Turn:
     said: Said
 
 
-def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int, State]:
-    """Return the next token, how many chunks it took, and the state behind it; raises More."""
+def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int]:
+    """Return the next token and how many chunks it took; raises More and then changes nothing."""
     chunk = window.chunks[0]
     if silent := lines.silent(window, state, lexicon):
         turn = _Turn((chunk,), silent)
@@ -38,8 +38,7 @@ def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int, St
         turn = _Turn((chunk,), Said(""))
     else:
         turn = _read(window, state, lexicon)
-    token, after = _end(window, turn, state)
-    return token, len(turn.chunks), after
+    return _end(window, turn, state), len(turn.chunks)
 
 
 def _read(window: Window, state: State, lexicon: Lexicon) -> _Turn:
@@ -76,10 +75,9 @@ def _emoji(window: Window, state: State, lexicon: Lexicon) -> _Turn:
     return _Turn(tuple(chunks), Said(names, "." if names else "", Pause.SENTENCE))
 
 
-def _end(window: Window, turn: _Turn, state: State) -> tuple[Token, State]:
+def _end(window: Window, turn: _Turn, state: State) -> Token:
     """Put a token's pause and marks: by its own, by its line's end, by the text's end."""
-    last, said = turn.chunks[-1], turn.said
-    source = "".join(chunk.source for chunk in turn.chunks)
+    first, last, said = turn.chunks[0], turn.chunks[-1], turn.said
     pause, mark = said.pause, said.mark
     if last.goes_on and pause < Pause.WORD:
         pause = Pause.WORD
@@ -88,19 +86,17 @@ def _end(window: Window, turn: _Turn, state: State) -> tuple[Token, State]:
         if said.text and broken >= Pause.CLAUSE and (not mark or broken >= Pause.SENTENCE):
             mark = lines.mark_at_end(mark, broken)
         pause = broken
-    glued = state.glued + 1 if pause == Pause.NONE else 0
-    if glued > MOST_GLUED:
-        pause, glued = Pause.WORD, 0
-    spoken = said.text + mark if said.text else ""
-    tail = last.goes_on and (state.tail or is_address(last.text) or _in_target(last.text))
-    after = replace(
-        lines.follow(state, turn.chunks[0], last, said.line),
-        glued=glued,
-        tail=tail,
-        word=said.word if said.word or said.text else state.word,
-        number=said.number,
-    )
-    return Token(source, spoken, pause), after
+    # From here nothing looks ahead any more, so the state may change.
+    state.glued = state.glued + 1 if pause == Pause.NONE else 0
+    if state.glued > MOST_GLUED:
+        pause, state.glued = Pause.WORD, 0
+    lines.follow(state, first, last, said.line)
+    state.tail = last.goes_on and (state.tail or is_address(last.text) or _in_target(last.text))
+    state.number = said.number
+    if said.word or said.text:
+        state.word = said.word
+    source = last.source if first is last else "".join(chunk.source for chunk in turn.chunks)
+    return Token(source, said.text + mark if said.text else "", pause)
 
 
 def _in_target(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Says one word, or a few that belong together, and finds where its sentence ends."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 import re
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """English, as it is said in America and in Britain."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from dataclasses import replace
 
@@ -285,9 +285,19 @@ AMERICAN = Lexicon(
         dozen = dozen
         """
     ),
-    months=tuple(
-        "January February March April May June July August September October November "
-        "December".split()  # noqa: SIM905
+    months=(
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
     ),
     ordinal=r"(?:st|nd|rd|th)",
     starters=words(

@@ -1,6 +1,6 @@
 """French."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -187,9 +187,19 @@ FRENCH = Lexicon(
         milliards | Mds = milliards
         """
     ),
-    months=tuple(
-        "janvier février mars avril mai juin juillet août septembre octobre novembre "
-        "décembre".split()  # noqa: SIM905
+    months=(
+        "janvier",
+        "février",
+        "mars",
+        "avril",
+        "mai",
+        "juin",
+        "juillet",
+        "août",
+        "septembre",
+        "octobre",
+        "novembre",
+        "décembre",
     ),
     ordinal=r"(?:(?P<f>re|ère)|er|e|è|ème|eme|nd|nde|ᵉ)",
     starters=words(

@@ -1,6 +1,6 @@
 """Hindi; espeak-ng reads its numbers, which num2words cannot."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table
 
@@ -103,8 +103,19 @@ HINDI = Lexicon(
         अरब = अरब
         """
     ),
-    months=tuple(
-        "जनवरी फ़रवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर".split()  # noqa: SIM905
+    months=(
+        "जनवरी",
+        "फ़रवरी",
+        "मार्च",
+        "अप्रैल",
+        "मई",
+        "जून",
+        "जुलाई",
+        "अगस्त",
+        "सितंबर",
+        "अक्टूबर",
+        "नवंबर",
+        "दिसंबर",
     ),
     scripts="LATIN|DEVANAGARI",
 )

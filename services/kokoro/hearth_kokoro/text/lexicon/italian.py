@@ -1,6 +1,6 @@
 """Italian."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -179,9 +179,19 @@ ITALIAN = Lexicon(
         miliardi | mld | Mld = miliardi
         """
     ),
-    months=tuple(
-        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre "
-        "novembre dicembre".split()  # noqa: SIM905
+    months=(
+        "gennaio",
+        "febbraio",
+        "marzo",
+        "aprile",
+        "maggio",
+        "giugno",
+        "luglio",
+        "agosto",
+        "settembre",
+        "ottobre",
+        "novembre",
+        "dicembre",
     ),
     ordinal=r"(?:(?P<f>ª)|º|°(?=$))",
     starters=words(

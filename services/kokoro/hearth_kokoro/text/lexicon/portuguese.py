@@ -1,6 +1,6 @@
 """Portuguese, as it is said in Brazil."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -186,9 +186,19 @@ PORTUGUESE = Lexicon(
         trilhões = trilhões
         """
     ),
-    months=tuple(
-        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro "
-        "dezembro".split()  # noqa: SIM905
+    months=(
+        "janeiro",
+        "fevereiro",
+        "março",
+        "abril",
+        "maio",
+        "junho",
+        "julho",
+        "agosto",
+        "setembro",
+        "outubro",
+        "novembro",
+        "dezembro",
     ),
     ordinal=r"\.?(?:(?P<f>ª|a(?=$))|º|°(?=$)|o(?=$))",
     starters=words(

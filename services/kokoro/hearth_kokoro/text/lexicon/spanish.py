@@ -1,6 +1,6 @@
 """Spanish."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001
+# ruff: noqa: RUF001, RUF003
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -196,9 +196,19 @@ SPANISH = Lexicon(
         billones = billones
         """
     ),
-    months=tuple(
-        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre "
-        "diciembre".split()  # noqa: SIM905
+    months=(
+        "enero",
+        "febrero",
+        "marzo",
+        "abril",
+        "mayo",
+        "junio",
+        "julio",
+        "agosto",
+        "septiembre",
+        "octubre",
+        "noviembre",
+        "diciembre",
     ),
     ordinal=r"\.?(?:(?P<f>ª|ra|da|ta|va|na)|º|°(?=$)|er|ro|do|to|vo|no|mo)",
     starters=words(
