@@ -47,7 +47,7 @@ class Metrics:
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         ProcessCollector(namespace="kokoro", registry=self.registry)
         self._requests = Counter(

@@ -85,17 +85,25 @@ def listen(host: str, port: int, limits: Limits) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind, number)
+    except (OSError, OverflowError) as error:
+        raise _not_listening(host, port, error) from None
+    try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         # Also once an answer is wholly written, somebody who never reads it is not waited for.
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            user_timeout_ms = int(limits.write_s * 1000)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, user_timeout_ms)
+            after_ms = int(limits.write_s * 1000)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, after_ms)
         listener.bind(address)
+        listener.listen(512)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise SpeechError(f"cannot listen on {host} port {port}: {reason}") from None
-    listener.listen(512)
+        listener.close()
+        raise _not_listening(host, port, error) from None
     return listener
+
+
+def _not_listening(host: str, port: int, error: Exception) -> SpeechError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return SpeechError(f"cannot listen on {host} port {port}: {reason}")
 
 
 def config_of(app: object, limits: Limits) -> uvicorn.Config:
