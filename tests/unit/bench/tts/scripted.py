@@ -1,0 +1,149 @@
+"""A scripted speech server on the loopback: each path is a server with a habit of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from array import array
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+PIECE_S = 0.04
+PIECES = 4
+SOUND = array("h", [9000, -9000] * 3600).tobytes()  # 0.3 s
+FIRST_PIECE = "Anna opened"
+SILENCE = bytes(len(SOUND))
+
+
+@dataclass
+class Scripted:
+    """What the scripted server was asked, and where it is."""
+
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    spoken: set[str] = field(default_factory=set)
+    active: int = 0
+    most_active: int = 0
+
+    def at(self, habit: str) -> str:
+        return f"{self.url}/{habit}"
+
+
+async def _steady(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    """Speak piece by piece; the beginning of what was said before is remembered."""
+    for number in range(PIECES):
+        known = number == 0 and body["input"] in script.spoken
+        await asyncio.sleep(0 if known else PIECE_S)
+        yield SOUND
+    script.spoken.add(body["input"])
+
+
+async def _buffering(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    await asyncio.sleep(PIECES * PIECE_S)
+    yield SOUND * PIECES
+
+
+async def _filling(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    yield SILENCE
+    await asyncio.sleep(PIECES * PIECE_S)
+    yield SOUND * PIECES
+
+
+async def _stalling(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    yield SOUND
+    await asyncio.sleep(0.3 + 0.15)
+    yield SOUND
+
+
+async def _dripping(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    for _ in range(200):
+        yield SOUND[:20]
+        await asyncio.sleep(0.05)
+
+
+async def _endless(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    while True:
+        yield SOUND * 20
+        await asyncio.sleep(0.001)
+
+
+async def _cutting(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    yield SOUND
+    await asyncio.sleep(PIECE_S)
+    raise ConnectionResetError("cut on purpose")
+
+
+async def _silent(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    yield SILENCE
+
+
+HABITS = {
+    "steady": _steady,
+    "buffering": _buffering,
+    "filling": _filling,
+    "stalling": _stalling,
+    "dripping": _dripping,
+    "endless": _endless,
+    "cutting": _cutting,
+    "silent": _silent,
+}
+
+
+def _events() -> Iterator[bytes]:
+    sound = base64.b64encode(SOUND).decode()
+    for text in (f"{FIRST_PIECE} ", None, "the door."):
+        said = {"text": text} if text else {}
+        event = {"type": "speech.audio.delta", "audio": sound, **said}
+        yield f"data: {json.dumps(event)}\n\n".encode()
+
+
+def app(script: Scripted) -> Starlette:
+    async def speech(request: Request) -> Response:
+        body = await request.json()
+        habit = request.path_params["habit"]
+        script.bodies.append(body)
+        script.headers.append(dict(request.headers))
+        if habit == "refusing":
+            return JSONResponse({"error": {"message": "no such\nvoice"}}, status_code=400)
+        if habit == "lying":
+            return JSONResponse({"text": "this is no sound"})
+        if body.get("stream_format") == "sse" and habit == "steady":
+            return StreamingResponse(_events(), media_type="text/event-stream")
+
+        async def counted() -> AsyncIterator[bytes]:
+            script.active += 1
+            script.most_active = max(script.active, script.most_active)
+            try:
+                async for part in HABITS[habit](script, body):
+                    yield part
+            finally:
+                script.active -= 1
+
+        return StreamingResponse(counted(), media_type="audio/pcm")
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def status(request: Request) -> Response:
+        if request.path_params["habit"] != "steady":
+            return JSONResponse({"detail": "Not Found"}, status_code=404)
+        said: dict[str, Any] = {"engine": "onnx", "provider": "CPUExecutionProvider"}
+        said |= {"model": "m.onnx"}
+        said |= {"model_sha256": "ab", "threads": 2, "memory_bytes": 700 * 2**20, "waiting": 0}
+        return JSONResponse(said | {"active": script.active})
+
+    return Starlette(
+        routes=[
+            Route("/{habit}/v1/audio/speech", speech, methods=["POST"]),
+            Route("/{habit}/health", health),
+            Route("/{habit}/status", status),
+        ]
+    )

@@ -1,0 +1,111 @@
+"""One answer is measured whatever the server does, and never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from hearth.bench import BenchError
+from hearth.bench.tts.call import Ask, Sample, Server, ask_json, fetch, listen
+from hearth.bench.tts.pieces import first_piece
+from tests.unit.bench.tts.scripted import FIRST_PIECE, PIECE_S, PIECES, Scripted
+
+TEXT = "Anna opened the door. A wind blew in."
+
+
+async def heard(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
+    server = Server("s", scripted.at(habit), key="sesame", call_s=call_s)
+    async with server.client() as client:
+        return listen(await fetch(client, server, Ask(TEXT, **kind)))  # type: ignore[arg-type]
+
+
+async def test_a_streaming_server_is_heard_before_it_is_done(scripted: Scripted) -> None:
+    sample = await heard(scripted, "steady")
+    assert sample.error == ""
+    assert sample.ttfa_s is not None
+    assert PIECE_S <= sample.ttfa_s < sample.last_byte_s
+    assert sample.last_byte_s >= PIECES * PIECE_S
+    assert sample.chunks >= PIECES
+    assert sample.gap_s >= 0.9 * PIECE_S
+    assert sample.audio_s == pytest.approx(PIECES * 0.3)
+    assert sample.stalls == 0
+    assert len(sample.sha256) == 64
+    assert sample.rtf == pytest.approx(sample.last_byte_s / 1.2)
+    assert scripted.headers[0]["authorization"] == "Bearer sesame"
+    assert scripted.bodies == [
+        {
+            "model": "kokoro",
+            "input": TEXT,
+            "voice": "af_heart",
+            "response_format": "pcm",
+            "stream": True,
+        }
+    ]
+
+
+async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -> None:
+    sample = await heard(scripted, "buffering")
+    assert sample.ttfa_s is not None
+    assert sample.ttfa_s >= PIECES * PIECE_S
+
+
+async def test_filler_is_no_speech(scripted: Scripted) -> None:
+    sample = await heard(scripted, "filling")
+    assert sample.first_byte_s is not None
+    assert sample.ttfa_s is not None
+    assert sample.first_byte_s < PIECES * PIECE_S <= sample.ttfa_s
+    assert sample.lead_s == pytest.approx(0.3)
+
+
+async def test_a_stall_is_seen(scripted: Scripted) -> None:
+    sample = await heard(scripted, "stalling")
+    assert sample.stalls == 1
+    assert sample.dry_s >= 0.1
+
+
+@pytest.mark.parametrize(
+    ("habit", "said"),
+    [
+        ("refusing", 'HTTP 400: {"error":{"message":"no such\\nvoice"}}'),
+        ("cutting", "RemoteProtocolError"),
+        ("silent", "silence"),
+        ("endless", "more than"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, said: str) -> None:
+    sample = await heard(scripted, habit)
+    assert sample.error.startswith(said)
+    assert "\n" not in sample.error
+
+
+async def test_what_is_no_sound_is_said(scripted: Scripted) -> None:
+    assert (await heard(scripted, "lying", format="mp3")).error.startswith("no mp3")
+
+
+async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> None:
+    start = time.monotonic()
+    sample = await heard(scripted, "dripping", call_s=0.3 - 0.1 * len(TEXT))
+    assert sample.error == "no whole answer within 0.3 s"
+    assert time.monotonic() - start < 3
+
+
+async def test_nobody_there(unused_tcp_port: int) -> None:
+    server = Server("s", f"http://127.0.0.1:{unused_tcp_port}")
+    async with server.client() as client:
+        sample = listen(await fetch(client, server, Ask(TEXT)))
+        assert sample.error.startswith("ConnectError")
+        with pytest.raises(BenchError, match="/status: ConnectError"):
+            await ask_json(client, "/status")
+
+
+async def test_the_words_of_the_first_piece(scripted: Scripted) -> None:
+    for habit, words in (("steady", f"{FIRST_PIECE} "), ("buffering", None), ("refusing", None)):
+        server = Server("s", scripted.at(habit))
+        async with server.client() as client, asyncio.timeout(5):
+            assert await first_piece(client, server, Ask(TEXT)) == words
+
+
+async def test_a_key_is_not_shown() -> None:
+    assert "sesame" not in repr(Server("s", "http://x", key="sesame"))
