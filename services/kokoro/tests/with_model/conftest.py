@@ -1,0 +1,114 @@
+"""One real process with the full-size network and made-up weights, as its unit starts it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai import OpenAI
+
+from tests.farside.__main__ import DEFAULT_CACHE
+from tests.farside.kokoro import prepare
+from tests.farside.kokoro.files import FP32, VOICES
+
+PACKAGE = Path(__file__).parents[2]
+READY_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    url: str
+    port: int
+    process: subprocess.Popen[bytes]
+    log_file: Path
+
+    def status(self) -> dict[str, Any]:
+        answer: dict[str, Any] = httpx.get(f"{self.url}/status", trust_env=False).json()
+        return answer
+
+    def cpu_s(self) -> float:
+        """Return the processor seconds that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+
+@pytest.fixture(scope="session")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of made-up weights: the lab's where it is, else one of our own."""
+    writable = DEFAULT_CACHE.is_dir() and os.access(DEFAULT_CACHE, os.W_OK)
+    return prepare(DEFAULT_CACHE if writable else tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="session")
+def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Return the server that all tests of this folder share."""
+    with started(weights, tmp_path_factory.mktemp("kokoro")) as running:
+        yield running
+        assert "unforeseen" not in running.log()
+
+
+@contextmanager
+def started(weights: Path, folder: Path) -> Iterator[Server]:
+    """Start a server and wait until it is warm."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-W", "error", "-P", "-m", "hearth_kokoro", "--port", str(port)]
+    command += ["--model", str(weights / FP32), "--voices", str(weights / VOICES)]
+    log_file = folder / "log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--state", str(folder)],
+            env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE)},
+            cwd=folder,
+            stderr=log,
+        )
+    running = Server(f"http://127.0.0.1:{port}", port, process, log_file)
+    try:
+        await_ready(running)
+        yield running
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def await_ready(server: Server) -> None:
+    """Wait until it is healthy."""
+    end = time.monotonic() + READY_S
+    while time.monotonic() < end and server.process.poll() is None:
+        try:
+            if httpx.get(f"{server.url}/health", timeout=2, trust_env=False).is_success:
+                return
+        except httpx.HTTPError:
+            pass
+        time.sleep(0.1)
+    pytest.fail(f"the server did not start:\n{server.log()[-3000:]}")
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[OpenAI]:
+    """Return the official client."""
+    with OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=60) as made:
+        yield made
+
+
+@pytest.fixture
+def http(server: Server) -> Iterator[httpx.Client]:
+    """Return a plain client."""
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as made:
+        yield made

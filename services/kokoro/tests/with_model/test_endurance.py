@@ -1,0 +1,141 @@
+"""The real process under load: clients that leave, many at once, memory, health meanwhile."""
+
+import concurrent.futures
+import itertools
+import json
+import random
+import re
+import signal
+import socket
+import statistics
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from .conftest import Server, started
+
+LONG = "The old house by the river keeps its windows open all summer long. " * 12
+WORDS = re.findall(
+    r"\w+",
+    "amber birch cedar delta ember fern grove hazel iris jade kelp lilac maple nettle olive pine "
+    "quartz rose sage thyme umber violet willow yarrow zinnia",
+)
+
+
+def begin(server: Server, text: str = LONG) -> socket.socket:
+    """Ask for speech over a socket of our own, and wait until it is being made."""
+    line = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    body = json.dumps({"input": text, "response_format": "pcm"}).encode()
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    line.sendall(head.encode() + body)
+    while not server.status()["active"]:
+        time.sleep(0.005)
+    return line
+
+
+def test_health_answers_while_it_speaks(server: Server, http: httpx.Client) -> None:
+    line = begin(server)
+    took_ms = []
+    for _ in range(300):
+        began = time.perf_counter()
+        assert http.get("/health").is_success
+        took_ms.append((time.perf_counter() - began) * 1000)
+        time.sleep(0.01)
+    assert server.status()["active"] == 1
+    line.close()
+    took_ms.sort()
+    assert took_ms[round(len(took_ms) * 0.99) - 1] <= 50, took_ms[-10:]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_a_client_that_leaves_frees_its_work(server: Server, heard: bool) -> None:
+    line = begin(server)
+    if heard:
+        line.recv(100)
+    time.sleep(0.1)
+    line.close()
+    began = time.monotonic()
+    with httpx.Client(base_url=server.url, trust_env=False) as http:
+        while http.get("/status").json()["active"]:
+            assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 0.1
+    # What it no longer counts, it no longer computes either.
+    time.sleep(max(0, began + 0.1 - time.monotonic()))
+    before = server.cpu_s()
+    time.sleep(0.5)
+    assert server.cpu_s() - before < 0.2
+
+
+def test_a_repeat_starts_at_once(http: httpx.Client) -> None:
+    body = {"input": "Good morning, everybody. It is time.", "response_format": "pcm"}
+    waits_ms = []
+    for _ in range(8):
+        began = time.perf_counter()
+        with http.stream("POST", "/v1/audio/speech", json=body) as answer:
+            next(answer.iter_raw())
+            waits_ms.append((time.perf_counter() - began) * 1000)
+    # The bench measures 10 ms; this machine may be busy with other tests.
+    assert statistics.median(waits_ms[1:]) < 30, waits_ms
+
+
+def test_sixty_four_clients(server: Server) -> None:
+    def ask(number: int) -> httpx.Response:
+        body = {"input": f"Client {WORDS[number % 25]}.", "response_format": "opus"}
+        return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=90, trust_env=False)
+
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        answers = list(pool.map(ask, range(64)))
+    spoken = [answer for answer in answers if answer.status_code == 200]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(spoken) + len(refused) == 64
+    assert len(spoken) >= 32
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert server.status()["active"] == 0
+
+
+def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.Client) -> None:
+    dice = random.Random(3)  # noqa: S311 - repeatable on purpose
+    texts = [f"{a} {b}." for a, b in itertools.product(WORDS, WORDS) if a != b]
+    dice.shuffle(texts)
+    http.post("/v1/audio/speech", json={"input": LONG[:300], "response_format": "pcm"})
+    sizes: list[float] = []
+    for number in range(500):
+        if number % 10 == 9:
+            drop_half_way(http, texts[number])
+        else:
+            name = ("pcm", "mp3", "opus", "aac", "flac", "wav")[number % 6]
+            body = {"input": texts[number], "response_format": name, "stream": number % 2 == 0}
+            assert http.post("/v1/audio/speech", json=body).is_success
+        if number % 10 == 0:
+            status = server.status()
+            # The caches may fill up to their bounds; all else must stay.
+            cached = sum(cache["bytes"] for cache in status["caches"].values())
+            sizes.append((status["memory_bytes"] - cached) / 2**20)
+    assert server.status()["active"] == 0
+    settled = sizes[10:]
+    slope_mib = float(np.polyfit(range(len(settled)), settled, 1)[0])
+    print(f"memory without caches: {[round(size) for size in sizes]} MiB")
+    # 40 more points at this slope are less than 16 MiB for 400 requests.
+    assert slope_mib < 0.4, settled
+    assert settled[-1] - settled[0] < 24, settled
+
+
+def drop_half_way(http: httpx.Client, text: str) -> None:
+    """Hang up after the first sound of a text of two sentences."""
+    body = {"input": f"{text} And then there is {text}", "response_format": "pcm"}
+    with http.stream("POST", "/v1/audio/speech", json=body) as answer:
+        assert next(answer.iter_raw())
+
+
+def test_it_stops_within_seconds_while_it_speaks(weights: Path, tmp_path: Path) -> None:
+    with started(weights, tmp_path) as server:
+        line = begin(server)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - began < 5
+        line.close()
+        assert "windows" not in server.log()
