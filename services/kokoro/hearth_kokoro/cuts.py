@@ -16,9 +16,11 @@ _UNHEARD_S = 0.1
 _SAFE_SHARE = 0.75
 # A better place to cut is worth a shorter piece, down to this part of what the clock allows.
 _WORTH = ((Pause.PARAGRAPH, 0.3), (Pause.SENTENCE, 0.3), (Pause.CLAUSE, 0.4))
-# An overloaded machine only gets slower by tiny pieces: the fixed part of each stays below this.
+# Tiny pieces only make a machine slower: what grows is at least so many times the fixed part.
 _FIXED_PARTS = 3
 _LEAST_AT_MOST = 30
+# A machine that speaks no faster than people listen must pause: then rarely, and at a clause.
+_TOO_SLOW, _CLAUSE = 0.85, 60
 # A single short word after another is no speech: rather a longer first piece than that.
 _SHORTEST = 10
 
@@ -81,6 +83,8 @@ def next_cut(places: Sequence[Cut], rate: Rate, lead_s: float, said: int = 0) ->
 
 
 def _least(rate: Rate) -> float:
+    if rate.per_character_s > _TOO_SLOW * rate.sound_per_character_s:
+        return _CLAUSE
     return min(_LEAST_AT_MOST, _FIXED_PARTS * rate.fixed_s / rate.per_character_s)
 
 

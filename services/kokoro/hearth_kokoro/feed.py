@@ -10,10 +10,11 @@ from hearth_kokoro.text.token import Pause, Token
 
 # A language model that writes no punctuation is spoken after so many words all the same.
 _WORDS = 64
-# So much is read at once: the event loop must not wait for a long text.
-_STEP = 500
-# The most tokens that a piece is looked for in, and the spoken characters that are enough.
-_WINDOW_TOKENS, _WINDOW_CHARACTERS = 400, 600
+# So much is read at once: neither the event loop nor a first sound waits for a long text.
+_STEP = 150
+# The most tokens that a piece is looked for in, and the spoken characters that are enough for
+# a first piece and for any.
+_WINDOW_TOKENS, _FIRST_CHARACTERS, _WINDOW_CHARACTERS = 400, 100, 600
 
 
 class Feed:
@@ -97,20 +98,27 @@ class Feed:
         if not self._written and not self.is_closed:
             await self._fresh.wait()
 
-    def ready(self) -> list[Token]:
+    def ready(self, *, is_first: bool = False) -> list[Token]:
         """Return the tokens that may be spoken now, without taking them; a bounded part.
 
         Of an open text that is everything up to the last clause, or to a flush, or all of it
-        where 64 words came without a clause.
+        where 64 words came without a clause. For a first piece less is read, which is sooner.
         """
-        self._read_ahead()
+        if is_first:
+            self._read_ahead(_FIRST_CHARACTERS)
+            if found := self._speakable():
+                return found
+        self._read_ahead(_WINDOW_CHARACTERS)
+        return self._speakable()
+
+    def _speakable(self) -> list[Token]:
         window = list(islice(self._tokens, _WINDOW_TOKENS))
         if self._flushes:
             return window[: self._flushes[0] - self._taken]
         clause = next((i for i in range(len(window), 0, -1) if _ends(window[i - 1])), 0)
         words = sum(token.pause >= Pause.WORD for token in window[clause:])
         # A window without any clause is as long as a piece may be: there is no use in waiting.
-        endless = not clause and self._enough()
+        endless = not clause and self._has(_WINDOW_CHARACTERS)
         return window if words >= _WORDS or endless else window[:clause]
 
     def take(self, count: int) -> list[Token]:
@@ -123,9 +131,9 @@ class Feed:
         self._room.set()
         return taken
 
-    def _read_ahead(self) -> None:
+    def _read_ahead(self, characters: int) -> None:
         """Read as much as one piece may need, and never the whole of a long text at once."""
-        while self._written and not self._enough():
+        while self._written and not self._has(characters):
             part = self._written.popleft()
             if part is None:
                 self._keep(self._reader.flush())
@@ -136,10 +144,10 @@ class Feed:
                 self._written.appendleft(part[_STEP:])
             self._keep(self._reader.feed(part[:_STEP]))
 
-    def _enough(self) -> bool:
+    def _has(self, characters: int) -> bool:
         if len(self._tokens) >= _WINDOW_TOKENS:
             return True
-        return sum(len(token.spoken) for token in self._tokens) >= _WINDOW_CHARACTERS
+        return sum(len(token.spoken) for token in self._tokens) >= characters
 
     def _keep(self, tokens: list[Token]) -> None:
         self._tokens.extend(tokens)

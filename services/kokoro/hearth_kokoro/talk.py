@@ -95,7 +95,7 @@ class Talk:
     async def next(self) -> Piece | None:
         """Return the next piece once it can be heard, None when all is said."""
         waited = False
-        while not (tokens := self.feed.ready()):
+        while not (tokens := self.feed.ready(is_first=not self._index)):
             if self.feed.is_over:
                 return None
             waited = True

@@ -115,3 +115,9 @@ def test_the_first_piece_has_two_words_or_a_clause(tokens: list[Token], rate: Ra
     places = cuts(tokens)
     cut = first_cut(places, rate)
     assert cut != places[0] or len(places) == 1 or cut.pause >= Pause.CLAUSE
+
+
+def test_a_machine_that_is_too_slow_pauses_at_clauses_and_not_after_every_word() -> None:
+    text = "When all is said and done, there is no hurry about it, is there?"
+    cut = next_cut(cuts(read(text, "en-us")), PROCESSOR.shared(4), 0.3)
+    assert said(text, cut) == "When all is said and done, there is no hurry about it, "
