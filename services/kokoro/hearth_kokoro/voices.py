@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Voices:
         try:
             with np.load(path, allow_pickle=False) as found:
                 styles = {name: np.asarray(found[name], np.float32) for name in found.files}
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
             raise SpeechError(f"{path} is no file of voices: {error}") from error
         odd = next((n for n, s in styles.items() if s.shape != (MAX_PHONEMES, 1, 256)), None)
         if odd or not styles:

@@ -16,6 +16,8 @@ from hearth_kokoro.errors import SpeechError
 
 # Where kokoro-onnx's exports keep the configuration that the model was made with.
 _CONFIG_KEY = "kokoro_config"
+RUNTIME = f"onnxruntime {ort.__version__}"
+"""What runs the model, for whoever remembers how fast it was."""
 _DTYPES: Mapping[str, npt.DTypeLike] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,

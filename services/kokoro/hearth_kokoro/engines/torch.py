@@ -75,6 +75,13 @@ class TorchEngine:
             raise Stopped
 
 
+def has_card() -> bool:
+    """Say whether PyTorch is installed and finds a card for CUDA."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    return bool(_imported("torch").cuda.is_available())
+
+
 def _imported(name: str) -> Any:
     """Import an optional library, or say how to get it."""
     try:

@@ -1,0 +1,80 @@
+"""What nobody beats: the seconds of bare inferences, for whoever measures a server beside it.
+
+Reads lines of JSON {"text": ..., "language": optional} and answers each with one line. Reading
+the text and finding its phonemes is not timed.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hearth_kokoro.cuts import spoken
+from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Engine, Stop
+from hearth_kokoro.engines.machine import this_machine
+from hearth_kokoro.engines.onnx import OnnxEngine
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.text.read import read
+from hearth_kokoro.voices import Voice, Voices
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Answer every line of standard input; a failure is one line and exit code 1."""
+    options = _parser().parse_args(arguments)
+    try:
+        voice = Voices.load(options.voices).get(options.voice)
+        engine = OnnxEngine(options.model, options.threads or this_machine().cores)
+        phonemizer = Phonemizer()
+        # The first inference of a session also finds its memory.
+        engine.infer(phonemizer.phonemes("Ready.", voice.language), voice.styles, 1.0, Stop())
+        for line in sys.stdin:
+            if line.strip():
+                answer = _answer(engine, phonemizer, voice, json.loads(line), options.repeat)
+                print(json.dumps(answer, ensure_ascii=False), flush=True)
+    except (SpeechError, ValueError, KeyError) as error:
+        print(f"hearth_kokoro.bare: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _answer(
+    engine: Engine, phonemizer: Phonemizer, voice: Voice, asked: dict[str, Any], repeat: int
+) -> dict[str, Any]:
+    """Infer one text so many times, in as few inferences as the model allows."""
+    text, language = str(asked["text"]), str(asked.get("language") or voice.language)
+    phonemes = phonemizer.phonemes(spoken(read(text, language)), language)
+    seconds, samples = [], 0
+    for _ in range(repeat):
+        started = time.perf_counter()
+        sounds = [engine.infer(p, voice.styles, 1.0, Stop()) for p in parts(phonemes)]
+        seconds.append(time.perf_counter() - started)
+        samples = sum(sound.size for sound in sounds)
+    audio_s = samples / SAMPLE_RATE
+    return {"text": text, "phonemes": phonemes, "seconds": seconds, "audio_s": audio_s}
+
+
+def parts(phonemes: str) -> Iterator[str]:
+    """Cut phonemes into what the model takes at once, at spaces where there are any."""
+    while len(phonemes) > MAX_PHONEMES:
+        cut = phonemes.rfind(" ", 1, MAX_PHONEMES) + 1 or MAX_PHONEMES
+        yield phonemes[:cut]
+        phonemes = phonemes[cut:]
+    yield phonemes
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hearth_kokoro.bare", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--voices", type=Path, required=True)
+    parser.add_argument("--threads", type=int, default=0, help="default: the physical cores")
+    parser.add_argument("--voice", default="af_heart")
+    parser.add_argument("--repeat", type=int, default=1)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

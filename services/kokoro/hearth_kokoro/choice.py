@@ -1,0 +1,163 @@
+"""Which engine, which model and how many threads: measured once on this machine, remembered."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Styles
+from hearth_kokoro.engines.machine import Machine, this_machine
+from hearth_kokoro.engines.memory import Memory
+from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
+from hearth_kokoro.errors import SpeechError
+
+log = logging.getLogger(__name__)
+
+# About two seconds of sound: long enough to tell, short enough for a slow machine.
+PHRASE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ."  # noqa: RUF001
+_ROUNDS = 4
+# The first model is the exact one: another must be worth what it loses.
+_WORTH = 0.9
+
+Load = Callable[[Path, int, str], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One candidate: its best seconds of work per second of sound."""
+
+    model: str
+    threads: int
+    rtf: float
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A loaded engine, why it is this one, and what was measured for that, now or before."""
+
+    engine: Engine
+    threads: int
+    because: str
+    measured: tuple[Measured, ...]
+
+
+def choose(
+    models: Sequence[Path],
+    state: Path | None,
+    *,
+    voice: Styles,
+    engine: str = "auto",
+    load: Load | None = None,
+    machine: Machine | None = None,
+) -> Choice:
+    """Return the fastest engine for this machine, loaded.
+
+    `models` are .onnx files, the most exact one first, or .pth files for PyTorch; `engine` is
+    auto, onnx or torch. What was measured is kept in `state`, where one is given: the next start
+    with the same files, processor and onnxruntime does not measure again.
+    """
+    weights = [path for path in models if path.suffix == ".pth"]
+    graphs = [path for path in models if path.suffix != ".pth"]
+    if engine == "torch" or (engine == "auto" and weights):
+        chosen = _by_torch(weights, may_fall_back=engine == "auto" and bool(graphs))
+        if chosen:
+            return chosen
+    if not graphs:
+        raise SpeechError("--engine onnx needs a model that ends with .onnx")
+    found = Memory(state)
+    return _by_onnx(graphs, found, voice, load or _load, machine or this_machine())
+
+
+def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> Choice | None:
+    """Load PyTorch's engine; None when there is no card and something else to run."""
+    from hearth_kokoro.engines.torch import TorchEngine, has_card
+
+    if not weights:
+        raise SpeechError("--engine torch needs weights that end with .pth")
+    if may_fall_back and not has_card():
+        log.warning("no card that CUDA can use: the processor speaks")
+        return None
+    loaded = TorchEngine(weights[0])
+    return Choice(loaded, loaded.threads, f"PyTorch on {loaded.provider}", ())
+
+
+def _by_onnx(
+    models: Sequence[Path], memory: Memory, voice: Styles, load: Load, machine: Machine
+) -> Choice:
+    """Load the fastest model with the fastest number of threads, as remembered or measured."""
+    hashes = {path: memory.sha256(path) for path in models}
+    named = [[path.name, digest] for path, digest in hashes.items()]
+    key = {**asdict(machine), "runtime": RUNTIME, "models": named}
+    candidates = machine.candidates()
+    known = _known(memory.recall(key))
+    if not known and len(models) * len(candidates) > 1:
+        known = _measure(hashes, candidates, voice, load)
+        memory.keep(key, [asdict(one) for one in known])
+    if not known:
+        path = models[0]
+        loaded = load(path, candidates[0], hashes[path])
+        return Choice(loaded, candidates[0], "the only choice on this machine", ())
+    best = fastest(known, models[0].name)
+    path = next(path for path in models if path.name == best.model)
+    return Choice(load(path, best.threads, hashes[path]), best.threads, _why(best, known), known)
+
+
+def _known(rows: Sequence[Mapping[str, Any]]) -> tuple[Measured, ...]:
+    """Return the remembered rows, none if somebody edited them."""
+    try:
+        return tuple(Measured(str(r["model"]), int(r["threads"]), float(r["rtf"])) for r in rows)
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def fastest(measured: Sequence[Measured], exact: str) -> Measured:
+    """Return the best candidate; one that is not the exact model must be 10 % faster."""
+    best = min(measured, key=lambda one: one.rtf)
+    exacts = [one for one in measured if one.model == exact]
+    if not exacts:
+        return best
+    best_exact = min(exacts, key=lambda one: one.rtf)
+    return best if best.rtf <= _WORTH * best_exact.rtf else best_exact
+
+
+def _measure(
+    hashes: dict[Path, str], candidates: Sequence[int], voice: Styles, load: Load
+) -> tuple[Measured, ...]:
+    """Measure the thread counts with the first model, then the other models with the best."""
+    first, *others = hashes
+    found = [_timed(first, threads, hashes[first], voice, load) for threads in candidates]
+    threads = min(found, key=lambda one: one.rtf).threads
+    for path in others:
+        try:
+            found.append(_timed(path, threads, hashes[path], voice, load))
+        except SpeechError as error:
+            log.warning("%s is left out: %s", path.name, error)
+    return tuple(found)
+
+
+def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> Measured:
+    """Measure one candidate. One model at a time is loaded: the unit's memory is bounded."""
+    engine = load(path, threads, sha256)
+    best = float("inf")
+    for turn in range(_ROUNDS):
+        started = perf_counter()
+        sound = engine.infer(PHRASE, voice, 1.0, Stop())
+        seconds = perf_counter() - started
+        if sound.size == 0:
+            raise SpeechError(f"{path.name} says nothing")
+        if turn:  # the first inference also finds its memory
+            best = min(best, seconds / (sound.size / SAMPLE_RATE))
+    log.info("measured: %s with %d threads needs %.3f s for 1 s", path.name, threads, best)
+    return Measured(path.name, threads, round(best, 4))
+
+
+def _why(best: Measured, known: Sequence[Measured]) -> str:
+    """Say in one line what was compared."""
+    rows = ", ".join(f"{one.model} with {one.threads}: {one.rtf:.3f}" for one in known)
+    return f"fastest here, {best.rtf:.3f} s for 1 s of sound ({rows})"
+
+
+def _load(path: Path, threads: int, sha256: str) -> Engine:
+    return OnnxEngine(path, threads, sha256=sha256)

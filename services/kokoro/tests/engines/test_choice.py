@@ -1,0 +1,190 @@
+"""What is measured, what is taken, and what is remembered."""
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hearth_kokoro.choice import Measured, choose, fastest
+from hearth_kokoro.engines import Engine, Samples, Stop, Styles
+from hearth_kokoro.engines.machine import Machine, this_machine
+from hearth_kokoro.errors import SpeechError
+
+VOICE = np.zeros((510, 1, 256), np.float32)
+FOUR_CORES = Machine("a processor", 4, 8)
+
+
+@dataclass
+class Timed:
+    """An engine that takes as long as it is told for a second of sound."""
+
+    model: str
+    threads: int
+    takes_s: float
+    name: str = "onnx"
+    provider: str = "CPUExecutionProvider"
+    model_sha256: str = ""
+
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+        time.sleep(self.takes_s)
+        return np.zeros(24_000, np.float32)
+
+
+@dataclass
+class Loader:
+    """Loads such engines and remembers which."""
+
+    takes_s: dict[tuple[str, int], float]
+    loaded: list[tuple[str, int]] = field(default_factory=list)
+
+    def __call__(self, path: Path, threads: int, sha256: str) -> Engine:
+        self.loaded.append((path.name, threads))
+        if (path.name, threads) not in self.takes_s:
+            raise SpeechError("does not load")
+        return Timed(path.name, threads, self.takes_s[path.name, threads])
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / name for name in ("exact.onnx", "small.onnx")]
+    for path in paths:
+        path.write_text(path.name)
+    return paths
+
+
+def loader(small_s: float = 0.001) -> Loader:
+    times = {("exact.onnx", 2): 0.04, ("exact.onnx", 4): 0.02, ("exact.onnx", 8): 0.04}
+    return Loader(times | {("small.onnx", 4): small_s})
+
+
+def test_the_fastest_threads_and_then_the_fastest_model_are_taken(
+    models: list[Path], tmp_path: Path
+) -> None:
+    load = loader()
+    chosen = choose(models, tmp_path / "state", voice=VOICE, load=load, machine=FOUR_CORES)
+    assert (chosen.engine.model, chosen.threads) == ("small.onnx", 4)
+    tried = [("exact.onnx", 2), ("exact.onnx", 4), ("exact.onnx", 8), ("small.onnx", 4)]
+    assert load.loaded == [*tried, ("small.onnx", 4)]
+    assert [(one.model, one.threads) for one in chosen.measured] == tried
+    assert "small.onnx with 4" in chosen.because
+
+
+def test_the_second_start_measures_nothing(models: list[Path], tmp_path: Path) -> None:
+    first = choose(models, tmp_path / "s", voice=VOICE, load=loader(), machine=FOUR_CORES)
+    load = loader()
+    again = choose(models, tmp_path / "s", voice=VOICE, load=load, machine=FOUR_CORES)
+    assert load.loaded == [("small.onnx", 4)]
+    assert (again.measured, again.because) == (first.measured, first.because)
+
+
+@pytest.mark.parametrize("change", ["model", "processor", "order", "file"])
+def test_what_matters_is_measured_again(models: list[Path], tmp_path: Path, change: str) -> None:
+    state, machine = tmp_path / "s", FOUR_CORES
+    choose(models, state, voice=VOICE, load=loader(), machine=machine)
+    if change == "model":
+        models[1].write_text("another one")
+    elif change == "processor":
+        machine = Machine("another processor", 4, 8)
+    elif change == "order":
+        models = models[:1]
+    else:
+        (state / "choice.json").write_text('{"version": 1, "key": 5')
+    load = loader()
+    choose(models, state, voice=VOICE, load=load, machine=machine)
+    assert len(load.loaded) > 2
+
+
+def test_a_file_somebody_edited_is_measured_again(models: list[Path], tmp_path: Path) -> None:
+    choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    path = tmp_path / "choice.json"
+    content = json.loads(path.read_text())
+    content["measured"] = [{"model": "exact.onnx"}]
+    path.write_text(json.dumps(content))
+    chosen = choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    assert len(chosen.measured) == 4
+
+
+def test_without_a_place_to_remember_it_still_chooses(models: list[Path]) -> None:
+    chosen = choose(models, Path("/proc/none"), voice=VOICE, load=loader(), machine=FOUR_CORES)
+    assert chosen.threads == 4
+    assert choose(models, None, voice=VOICE, load=loader(), machine=FOUR_CORES).threads == 4
+
+
+def test_nothing_is_measured_where_there_is_nothing_to_choose(models: list[Path]) -> None:
+    load = Loader({("exact.onnx", 1): 0.0})
+    chosen = choose(models[:1], None, voice=VOICE, load=load, machine=Machine("one", 1, 1))
+    assert load.loaded == [("exact.onnx", 1)]
+    assert chosen.because == "the only choice on this machine"
+
+
+def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> None:
+    load = Loader({("exact.onnx", 1): 0.0})
+    chosen = choose(models, None, voice=VOICE, load=load, machine=Machine("one", 1, 1))
+    assert chosen.engine.model == "exact.onnx"
+
+
+def test_another_model_than_the_exact_one_must_be_ten_percent_faster() -> None:
+    exact, slower = Measured("exact", 2, 0.200), Measured("exact", 1, 0.300)
+    close, far = Measured("small", 2, 0.181), Measured("small", 2, 0.179)
+    assert fastest([slower, exact, close], "exact") is exact
+    assert fastest([slower, exact, far], "exact") is far
+
+
+@pytest.mark.parametrize(
+    ("names", "engine", "message"),
+    [
+        (["w.pth"], "onnx", "--engine onnx needs a model that ends with .onnx"),
+        (["m.onnx"], "torch", "--engine torch needs weights that end with .pth"),
+        (["gone.onnx"], "auto", "no model at gone.onnx: No such file or directory"),
+    ],
+)
+def test_what_does_not_fit_is_told(names: list[str], engine: str, message: str) -> None:
+    with pytest.raises(SpeechError) as caught:
+        choose([Path(name) for name in names], None, voice=VOICE, engine=engine)
+    assert str(caught.value) == message
+
+
+def test_a_model_is_hashed_anew_only_when_it_changed(
+    models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def sha256_of(path: Path) -> str:
+        hashed.append(path.name)
+        return "0" * 64
+
+    monkeypatch.setattr("hearth_kokoro.engines.memory.sha256_of", sha256_of)
+    for _ in range(2):
+        choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    assert hashed == ["exact.onnx", "small.onnx"]
+
+
+def machine_files(root: Path, quota: str) -> None:
+    import os
+
+    for number in os.sched_getaffinity(0):
+        folder = root / f"sys/devices/system/cpu/cpu{number}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{number}\n")
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD Ryzen 7 5800U\n")
+    (root / "proc/self/cgroup").write_text("0::/system.slice/kokoro.service\n")
+    inner = root / "sys/fs/cgroup/system.slice/kokoro.service"
+    inner.mkdir(parents=True)
+    (inner / "cpu.max").write_text("max 100000\n")
+    (inner.parent / "cpu.max").write_text(quota)
+
+
+def test_a_machine_counts_only_what_it_may_use(tmp_path: Path) -> None:
+    machine_files(tmp_path, "100000 100000\n")
+    assert this_machine(tmp_path) == Machine("AMD Ryzen 7 5800U", 1, 1)
+    assert this_machine().cores >= 1
+
+
+def test_threads_are_tried_around_the_physical_cores() -> None:
+    assert Machine("", 1, 1).candidates() == (1,)
+    assert Machine("", 2, 2).candidates() == (1, 2)
+    assert FOUR_CORES.candidates() == (2, 4, 8)

@@ -1,0 +1,107 @@
+"""The engine for the processor, on graphs without weights."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hearth_kokoro.engines import Stop, Stopped, Styles
+from hearth_kokoro.engines.onnx import OnnxEngine
+from hearth_kokoro.errors import SpeechError
+
+from . import tiny
+
+
+@pytest.fixture
+def voice() -> Styles:
+    """A voice whose style says for how many phonemes it is: they sum to n / 1000."""
+    rows = np.arange(1, 511, dtype=np.float32) / 1000 / 256
+    return np.repeat(rows[:, None, None], 256, axis=2)
+
+
+@pytest.mark.parametrize("newer", [False, True])
+def test_both_published_signatures_speak(tmp_path: Path, voice: Styles, newer: bool) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", newer=newer), 1)
+    sound = engine.infer("hɛllOO.", voice, 1.0, Stop())
+    # Seven phonemes, and a pad on either side.
+    assert sound.shape == (9 * 600,)
+    assert sound.dtype == np.float32
+    assert sound[0] == pytest.approx(0.007, rel=1e-3)
+
+
+def test_speed_shortens(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
+    assert engine.infer("aa", voice, 4.0, Stop()).shape == (600,)
+    assert engine.infer("aa", voice, 0.25, Stop()).shape == (9600,)
+
+
+def test_a_model_that_takes_whole_speeds_gets_the_nearest(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", whole_speeds=True), 1)
+    assert engine.infer("aa", voice, 0.25, Stop()).shape == (2400,)
+    assert engine.infer("aa", voice, 1.8, Stop()).shape == (1200,)
+
+
+def test_what_is_not_in_the_vocabulary_is_not_said(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
+    assert engine.infer("a\u4e00a", voice, 1.0, Stop()).shape == (4 * 600,)
+    assert engine.infer("", voice, 1.0, Stop()).shape == (0,)
+
+
+def test_the_vocabulary_inside_the_model_wins(tmp_path: Path, voice: Styles) -> None:
+    path = tiny.write(tmp_path / "t.onnx", newer=True, config=json.dumps({"vocab": {"a": 1}}))
+    assert OnnxEngine(path, 1).infer("ab", voice, 1.0, Stop()).shape == (3 * 600,)
+
+
+def test_510_phonemes_are_the_most(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
+    assert engine.infer("a" * 510, voice, 1.0, Stop()).shape == (512 * 600,)
+    with pytest.raises(SpeechError, match="511 phonemes at once, the model takes 510"):
+        engine.infer("a" * 511, voice, 1.0, Stop())
+
+
+def test_sound_is_within_one(tmp_path: Path) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
+    loud = np.full((510, 1, 256), 1.0, np.float32)
+    assert engine.infer("a", loud, 1.0, Stop()).max() == 1.0
+    assert not engine.infer("a", loud * np.nan, 1.0, Stop()).any()
+
+
+def test_it_names_what_runs(tmp_path: Path) -> None:
+    engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
+    said = (engine.name, engine.provider, engine.model, engine.threads)
+    assert said == ("onnx", "CPUExecutionProvider", "tiny.onnx", 1)
+    assert len(engine.model_sha256) == 64
+
+
+def test_an_inference_ends_within_100_ms_of_its_stop(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write_endless(tmp_path / "endless.onnx"), 1)
+    stop, stopped_at = Stop(), [0.0]
+
+    def set_it() -> None:
+        stopped_at[0] = time.perf_counter()
+        stop.set()
+
+    timer = threading.Timer(0.2, set_it)
+    timer.start()
+    with pytest.raises(Stopped):
+        engine.infer("a", voice, 1.0, stop)
+    assert time.perf_counter() - stopped_at[0] < 0.1
+
+
+def test_a_stop_before_the_inference_counts(tmp_path: Path, voice: Styles) -> None:
+    engine = OnnxEngine(tiny.write_endless(tmp_path / "endless.onnx"), 1)
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Stopped):
+        engine.infer("a", voice, 1.0, stop)
+
+
+def test_a_broken_model_is_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"not a model")
+    with pytest.raises(SpeechError, match=r"broken\.onnx is no model that onnxruntime reads") as e:
+        OnnxEngine(broken, 1)
+    assert "\n" not in str(e.value)

@@ -1,0 +1,78 @@
+"""Text to phonemes, by the espeak-ng that the wheel brings."""
+
+import threading
+
+import pytest
+
+from hearth_kokoro.engines.vocabulary import VOCABULARY
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.languages import LANGUAGES
+from hearth_kokoro.phonemes import Phonemizer
+
+TEXTS = {
+    "en-us": "Hello there, Dr Smith! Is it (really) five o'clock?",
+    "en-gb": "I would rather have a bath at home.",
+    "es": "¿Qué hora es? Son las tres, y llueve.",
+    "fr-fr": "J'aime la pluie; et vous?",
+    "hi": "नमस्ते, आप कैसे हैं?",
+    "it": "Ciao, come stai? Bene, grazie.",
+    "pt-br": "Olá, tudo bem? Não sei.",
+}
+
+
+@pytest.fixture(scope="module")
+def phonemizer() -> Phonemizer:
+    return Phonemizer()
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_language_is_read_with_its_punctuation(phonemizer: Phonemizer, language: str) -> None:
+    text = TEXTS[language]
+    said = phonemizer.phonemes(text, language)
+    assert set(said) <= set(VOCABULARY)
+    assert len(said) > len(text) / 2
+    marks = [c for c in text if c in ",.!?;()"]
+    assert [c for c in said if c in ",.!?;()"] == marks
+
+
+@pytest.mark.parametrize("text", ["", "   ", "...", "?!", "\x00", "\u200b", "\ufffd", "\n"])
+def test_nothing_to_say_is_said_as_nothing_but_marks(phonemizer: Phonemizer, text: str) -> None:
+    assert set(phonemizer.phonemes(text, "en-us")) <= set(".?!")
+
+
+def test_a_foreign_word_brings_no_language_tags(phonemizer: Phonemizer) -> None:
+    said = phonemizer.phonemes("J'aime le football.", "fr-fr")
+    assert "(" not in said
+    assert "en" not in said
+
+
+def test_languages_do_not_disturb_each_other(phonemizer: Phonemizer) -> None:
+    alone = {language: Phonemizer().phonemes(text, language) for language, text in TEXTS.items()}
+    wrong: list[str] = []
+
+    def read(language: str) -> None:
+        for _ in range(50):
+            if phonemizer.phonemes(TEXTS[language], language) != alone[language]:
+                wrong.append(language)
+
+    threads = [threading.Thread(target=read, args=[language]) for language in TEXTS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
+    languages = phonemizer.languages()
+    assert set(languages) == set(LANGUAGES.values())
+    assert [language for language, who in languages.items() if who == "espeak"] == list(TEXTS)
+
+
+@pytest.mark.parametrize("language", ["ja", "zh"])
+def test_a_language_without_a_reader_is_told(phonemizer: Phonemizer, language: str) -> None:
+    if phonemizer.languages()[language] == "misaki":
+        pytest.skip("misaki is installed")
+    with pytest.raises(SpeechError, match="misaki") as caught:
+        phonemizer.phonemes("你好", language)
+    assert (caught.value.status, caught.value.param) == (400, "voice")

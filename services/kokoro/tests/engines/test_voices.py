@@ -1,0 +1,93 @@
+"""Voices and blends of them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.voices import Voices
+
+
+@pytest.fixture
+def voices() -> Voices:
+    """Three voices, each full of one number."""
+    levels = {"af_heart": 1.0, "bm_fable": 4.0, "ef_dora": 7.0}
+    return Voices({name: np.full((510, 1, 256), x, np.float32) for name, x in levels.items()})
+
+
+def test_a_voice_knows_its_language(voices: Voices) -> None:
+    assert voices.names == ("af_heart", "bm_fable", "ef_dora")
+    assert [voices.get(name).language for name in voices.names] == ["en-us", "en-gb", "es"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "level", "language"),
+    [
+        ("af_heart(2)+bm_fable(1)", 2.0, "en-us"),
+        ("bm_fable+af_heart", 2.5, "en-gb"),
+        ("af_heart(0.5) + ef_dora(0.5)", 4.0, "en-us"),
+        ("af_heart(1)", 1.0, "en-us"),
+    ],
+)
+def test_a_blend_is_the_weighed_mean(
+    voices: Voices, asked: str, level: float, language: str
+) -> None:
+    voice = voices.get(asked)
+    assert voice.language == language
+    assert voice.name == asked
+    assert voice.styles.shape == (510, 1, 256)
+    assert voice.styles.dtype == np.float32
+    np.testing.assert_allclose(voice.styles, level, rtol=1e-6)
+
+
+def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
+    first = voices.get("af_heart(2)+bm_fable(1)")
+    assert voices.get("af_heart(2)+bm_fable(1)") is first
+    for weight in range(1, 200):
+        voices.get(f"af_heart({weight})+bm_fable(1)")
+    assert voices.get("af_heart(2)+bm_fable(1)") is not first
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("af_hart", "no voice 'af_hart': did you mean af_heart?"),
+        ("heart", "no voice 'heart': did you mean af_heart?"),
+        ("zz", "no voice 'zz': GET /v1/audio/voices lists them"),
+        ("", "no voice '': GET /v1/audio/voices lists them"),
+        ("af_heart(2)+bm_fabel(1)", "no voice 'bm_fabel': did you mean bm_fable?"),
+        ("af_heart(0)+bm_fable(0)", "a blend needs a weight above 0: af_heart(0)+bm_fable(0)"),
+        ("af_heart+" * 8 + "af_heart", "a blend is at most 8 voices"),
+        ("af_heart(-1)", "no voice 'af_heart(-1)': did you mean af_heart?"),
+        ("x" * 5000, "a blend is at most 8 voices"),
+    ],
+)
+def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: str) -> None:
+    with pytest.raises(SpeechError) as caught:
+        voices.get(asked)
+    assert str(caught.value) == message
+    assert (caught.value.status, caught.value.param) == (400, "voice")
+
+
+def test_a_file_of_voices_is_read(tmp_path: Path, voices: Voices) -> None:
+    path = tmp_path / "voices-v1.0.bin"
+    with path.open("wb") as content:
+        np.savez(content, allow_pickle=False, af_heart=voices.get("af_heart").styles)
+    assert Voices.load(path).names == ("af_heart",)
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 100])
+def test_a_broken_file_of_voices_is_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "voices-v1.0.bin"
+    path.write_bytes(content)
+    with pytest.raises(SpeechError, match=r"voices-v1\.0\.bin is no file of voices"):
+        Voices.load(path)
+
+
+def test_voices_of_another_shape_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "voices.bin"
+    with path.open("wb") as content:
+        np.savez(content, allow_pickle=False, af_heart=np.zeros((510, 256), np.float32))
+    with pytest.raises(SpeechError, match="af_heart in it"):
+        Voices.load(path)
