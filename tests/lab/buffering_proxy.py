@@ -1,0 +1,43 @@
+"""What a house must notice: a proxy that holds an answer back until all of it is there.
+
+`python3 buffering_proxy.py ADDRESS PORT http://SERVER:PORT`, with Python's library alone: it runs
+in a lab machine.
+"""
+
+import http.client
+import sys
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+LIMIT_S = 120
+
+
+class Buffering(BaseHTTPRequestHandler):
+    """Passes a request on, and its answer when that is whole."""
+
+    protocol_version = "HTTP/1.1"
+    behind: ClassVar[str] = ""
+
+    def answer(self) -> None:
+        """Ask the server behind and send what it said, in one piece."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        server = http.client.HTTPConnection(self.behind, timeout=LIMIT_S)
+        kind = {"Content-Type": self.headers.get("Content-Type", "application/json")}
+        server.request(self.command, self.path, body or None, kind)
+        said = server.getresponse()
+        whole = said.read()
+        server.close()
+        self.send_response(said.status)
+        self.send_header("Content-Type", said.headers.get("Content-Type", "text/plain"))
+        self.send_header("Content-Length", str(len(whole)))
+        self.end_headers()
+        self.wfile.write(whole)
+
+    do_GET = do_POST = answer
+
+
+if __name__ == "__main__":
+    address, port, server = sys.argv[1:]
+    Buffering.behind = urllib.parse.urlsplit(server).netloc
+    ThreadingHTTPServer((address, int(port)), Buffering).serve_forever()

@@ -1,0 +1,95 @@
+"""Speech in the house: proved by the deploy, and a server that buffers does not pass."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from hearth import lab
+from tests.lab.house import CLONE, NAME, House
+from tests.lab.test_2_again import HOUSE
+
+pytestmark = pytest.mark.lab
+
+PROMISE = "speech starts early"
+BUFFERED, PORT = "kokoro_buffered", 8899
+SMOKE = (
+    f"cd {CLONE}; .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke --rootdir . "
+    "-p hearth.verify.plugin -m home -k speech_starts_early -v --tb=line"
+)
+
+
+def test_the_deploy_has_measured_how_soon_it_speaks(house: House) -> None:
+    receipt = house.receipt()
+    said = {v["about"]: v for v in receipt["verdicts"] if v["promise"] == PROMISE}
+    assert {about: v["outcome"] for about, v in said.items()} == {"kokoro": "passed"}
+    figures = {figure["name"]: figure for figure in receipt["figures"]}
+    first, whole = figures["first sound of kokoro"], figures["whole phrase of kokoro"]
+    assert first["n"] == 10
+    assert 0 < first["median"] <= first["p95"]
+    assert first["median"] < whole["median"] / 2
+    house.figures["first sound through the front door, ms"] = first["median"]
+    house.figures["first sound of a repeat, ms"] = figures["first sound of kokoro again"]["median"]
+    house.figures["whole phrase, ms"] = whole["median"]
+
+
+def test_without_a_card_its_server_is_neither_made_nor_missed(house: House) -> None:
+    status = json.loads(house.hearth("status", "--json").stdout)
+    assert "kokoro" in {row["name"] for row in status["rows"]}
+    assert "kokoro_gpu" not in {row["name"] for row in status["rows"]}
+    assert "kokoro-gpu" not in house.shell("incus list --format csv --columns n </dev/null")
+    # Nor is anything fetched for it: its weights and libraries are gigabytes.
+    programs = house.shell("ls /var/lib/hearth/programs").split()
+    assert {"kokoro", "kokoro_model", "kokoro_voices"} <= set(programs)
+    assert not {"kokoro_gpu", "kokoro_weights"} & set(programs)
+
+
+def test_weights_lie_on_the_disk_once(house: House) -> None:
+    found = house.shell(
+        "stat -c '%h %s' /var/lib/hearth/programs/kokoro_model/current/*.onnx\n"
+        "ls /var/cache/hearth/downloads | grep -c 'kokoro_model-.*onnx$' || true"
+    ).split()
+    # One name for it, hundreds of megabytes, and no second file where downloads are kept.
+    assert found[0] == "1"
+    assert int(found[1]) > 300e6
+    assert found[2] == "0"
+
+
+def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
+    said = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
+    assert said["chosen_because"]
+    assert said["voices"] == 54
+    remembered = house.shell("incus exec kokoro -- cat /var/lib/kokoro/choice.json </dev/null")
+    assert said["model"] in remembered
+
+
+@pytest.fixture
+def buffered(house: House) -> Iterator[None]:
+    """The house's own speech server once more, behind a proxy that buffers."""
+    address = lab.address(NAME)
+    record = (
+        f"  {BUFFERED}:\n    role: kokoro\n    summary: Speaks when all is said.\n"
+        f"    runtime: external\n    url: http://{address}:{PORT}\n"
+        "    health: {path: /health, contains: '\"ok\"'}\n"
+        "    publish: {kokoro-buffered: {auth: lan}}\n"
+    )
+    with house.spending("a server that buffers", 2.0):
+        house.shell(
+            f"systemd-run --quiet --unit buffering python3 {CLONE}/tests/lab/buffering_proxy.py "
+            f"{address} {PORT} http://10.140.30.13:8880"
+        )
+        house.edit("services.yml", "services:\n", f"services:\n{record}")
+        house.site()
+        yield
+        # With it goes all that was changed here.
+        house.back_to(HOUSE)
+
+
+@pytest.mark.usefixtures("buffered")
+def test_the_same_test_fails_against_a_server_that_buffers(house: House) -> None:
+    done = house.inside("/bin/bash", "-c", SMOKE, timeout=300)
+    print(done.stdout[-1500:], flush=True)
+    outcomes = dict(re.findall(r"speech_starts_early\[(\w+)\] (PASSED|FAILED)", done.stdout))
+    assert outcomes == {"kokoro": "PASSED", BUFFERED: "FAILED"}, done.stdout[-4000:]
+    assert "does the server or a proxy buffer?" in done.stdout
