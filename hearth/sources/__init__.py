@@ -7,7 +7,7 @@ therefore imported only by whoever fetches (`hearth.sources.download`).
 from hearth.sources.archive import install_archive
 from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Limits, Source, address_of
-from hearth.sources.plain import install_file
+from hearth.sources.plain import Plain, install_files
 from hearth.sources.programs import Installed, is_installed, switch_back
 from hearth.sources.python import install_python, python_digest
 
@@ -15,11 +15,12 @@ __all__ = [
     "Fetched",
     "Installed",
     "Limits",
+    "Plain",
     "Source",
     "SourceError",
     "address_of",
     "install_archive",
-    "install_file",
+    "install_files",
     "install_python",
     "is_installed",
     "python_digest",

@@ -15,7 +15,7 @@ from hearth.sources.archive import install_archive
 from hearth.sources.download import fetch
 from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Progress, Source, address_of
-from hearth.sources.plain import install_file, is_file_installed
+from hearth.sources.plain import Plain, are_installed, digest_of, install_files
 from hearth.sources.programs import Installed, is_installed
 from hearth.sources.yaml_edit import put_entry
 
@@ -68,41 +68,72 @@ def install_release(
     mirrors: Mapping[str, str],
     progress: Progress | None = None,
     *,
-    file: str | None = None,
     write: bool = True,
 ) -> tuple[Installed, bool]:
-    """Fetch, verify, record and install one source; also says whether it was its first sight.
+    """Fetch, verify, record and install one archive; also says whether it was its first sight.
 
-    It is an archive, or with `file` a plain file that is installed under that name. What is
-    installed and intact is not fetched again. With `write` false nothing is fetched.
+    What is installed and intact is not fetched again. With `write` false nothing is fetched.
     """
     source = known(inventory, source)
-    if source.sha256 is not None and _is_there(programs_folder, name, source.sha256, file):
+    if source.sha256 is not None and is_installed(programs_folder, name, source.sha256):
         return Installed(
             name, source.sha256, programs_folder / name / source.sha256, "nothing"
         ), False
     if not write:
         digest = source.sha256 or ""
         return Installed(name, digest, programs_folder / name / (digest or "new"), "install"), False
+    fetched = _fetched(inventory, source, downloads, mirrors, progress)
+    installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
+    return installed, fetched.first_sight
+
+
+def install_plain(
+    inventory: Path,
+    files: Mapping[str, Source],
+    name: str,
+    downloads: Path,
+    programs_folder: Path,
+    mirrors: Mapping[str, str],
+    progress: Progress | None = None,
+    *,
+    write: bool = True,
+) -> Installed:
+    """Fetch, verify, record and install files as they are, in one folder, under their names.
+
+    What is installed and intact is not fetched again. With `write` false nothing is fetched.
+    """
+    wanted = {file: known(inventory, source) for file, source in files.items()}
+    digests = {file: source.sha256 for file, source in wanted.items() if source.sha256}
+    digest = digest_of(digests) if len(digests) == len(wanted) else ""
+    place = programs_folder / name / (digest or "new")
+    if digest and are_installed(programs_folder, name, digests):
+        return Installed(name, digest, place, "nothing")
+    if not write:
+        return Installed(name, digest, place, "install")
+    found = {
+        file: _fetched(inventory, source, downloads, mirrors, progress)
+        for file, source in wanted.items()
+    }
+    plain = [
+        # What lies elsewhere than in our own folder is somebody's mirror, and stays.
+        Plain(one.path, one.sha256, file, ours=one.path.parent == downloads)
+        for file, one in found.items()
+    ]
+    return install_files(plain, programs_folder, name)
+
+
+def _fetched(
+    inventory: Path,
+    source: Source,
+    downloads: Path,
+    mirrors: Mapping[str, str],
+    progress: Progress | None,
+) -> Fetched:
     fetched = fetch(source, downloads, mirrors, progress)
     # First of all, so that a kill between here and the end changes nothing about what is trusted.
     if fetched.first_sight:
         record_first_sight(inventory, source, fetched)
-    if file is None:
-        installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
-    else:
-        # What lies elsewhere than in our own folder is somebody's mirror, and stays.
-        ours = fetched.path.parent == downloads
-        installed = install_file(
-            fetched.path, programs_folder, name, fetched.sha256, file, keep=not ours
-        )
-    return installed, fetched.first_sight
-
-
-def _is_there(programs_folder: Path, name: str, digest: str, file: str | None) -> bool:
-    if file is None:
-        return is_installed(programs_folder, name, digest)
-    return is_file_installed(programs_folder, name, digest, file)
+    return fetched
 
 
 def lock(

@@ -1,7 +1,10 @@
-"""Install one file as it is: a model's weights, the voices of a speech server."""
+"""Install files as they are: a model's weights, the voices of a speech server."""
 
+import hashlib
 import os
 import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hearth.sources import manifest
@@ -10,38 +13,64 @@ from hearth.sources.errors import SourceError
 from hearth.sources.programs import Installed, install, is_installed
 
 
-def is_file_installed(programs_folder: Path, name: str, digest: str, file_name: str) -> bool:
-    """Whether `current` is this digest, intact, and holds the file under this name."""
-    place = programs_folder / name / digest / file_name
-    return is_installed(programs_folder, name, digest) and place.is_file()
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """One verified file, and what it shall be called.
+
+    What is `ours` is moved in rather than copied, for hundreds of megabytes shall not lie here
+    twice; what is not stays where it is.
+    """
+
+    path: Path
+    sha256: str
+    name: str
+    ours: bool = False
 
 
-def install_file(
-    file: Path, programs_folder: Path, name: str, digest: str, file_name: str, *, keep: bool = True
-) -> Installed:
-    """Make PROGRAMS/NAME/current/`file_name` the contents of `file`, whose sha256 is `digest`.
+def digest_of(files: Mapping[str, str]) -> str:
+    """The digest of a folder of files, from name to sha256; of one file it is the file's own."""
+    if len(files) == 1:
+        return next(iter(files.values()))
+    lines = "".join(f"{name} {sha256}\n" for name, sha256 in sorted(files.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
 
-    Without `keep` the file is ours: it is moved in rather than copied, and gone at the end, for
-    what is hundreds of megabytes large shall not lie here twice. A killed run still finds it.
+
+def are_installed(programs_folder: Path, name: str, files: Mapping[str, str]) -> bool:
+    """Whether `current` holds these files (name to sha256), intact."""
+    digest = digest_of(files)
+    place = programs_folder / name / digest
+    there = all((place / file).is_file() for file in files)
+    return is_installed(programs_folder, name, digest) and there
+
+
+def install_files(files: Sequence[Plain], programs_folder: Path, name: str) -> Installed:
+    """Make PROGRAMS/NAME/current a folder of these files.
+
+    A killed run leaves nothing half installed, and nothing to be fetched again.
 
     Raises:
-        SourceError: the file is not `digest`, or cannot be put there; what was current stays.
+        SourceError: a file is not its digest, or cannot be put there; what was current stays.
     """
 
     def fill(folder: Path, _lock: int) -> None:
-        # Whoever called has verified it; whoever forgot to would install anything at all.
-        if sha256_of(file) != digest:
-            raise SourceError(f"{name}: {file} is not {digest}: remove the file and fetch it anew")
-        if keep or not _linked(file, folder / file_name):
-            shutil.copyfile(file, folder / file_name)
+        for file in files:
+            # Whoever called has verified it; whoever forgot to would install anything at all.
+            if sha256_of(file.path) != file.sha256:
+                raise SourceError(
+                    f"{name}: {file.path} is not {file.sha256}: remove the file and fetch it anew"
+                )
+            if not (file.ours and _linked(file.path, folder / file.name)):
+                shutil.copyfile(file.path, folder / file.name)
 
+    digest = digest_of({file.name: file.sha256 for file in files})
     place = programs_folder / name / digest
-    if place.is_dir() and not (place / file_name).is_file():
+    if place.is_dir() and not all((place / file.name).is_file() for file in files):
         # Under another name it is no use; without its record the folder is built anew.
         (place / manifest.NAME).unlink(missing_ok=True)
     installed = install(programs_folder, name, digest, fill)
-    if not keep:
-        file.unlink(missing_ok=True)
+    for file in files:
+        if file.ours:
+            file.path.unlink(missing_ok=True)
     return installed
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_program
-short_description: Install a release archive, a file, or a locked Python environment
+short_description: Install a release archive, plain files, or a locked Python environment
 description: Builds in a fresh folder under /var/lib/hearth/programs/NAME and switches one link
   last. Instances see the folder read-only; they need no way out to be installed.
 author: Hearth
 options:
   name: {description: Name of the program., type: str, required: true}
   source: {description: "A source of sources.lock.yml: name, version, url, sha256.", type: dict}
-  file: {description: "The source is no archive but a file, which shall be called so.", type: str}
+  files: {description: "Sources that are no archives but files: what each shall be called, to the
+    source.", type: dict}
   mirrors: {description: Other places for the same addresses., type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
   package: {description: Our own package that is installed beside them., type: path}
@@ -31,8 +32,8 @@ PROGRAMS = Path("/var/lib/hearth/programs")
 DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 
-def from_source(module: AnsibleModule) -> Installed:
-    """Install a release's archive or file; a digest that nobody knew is recorded for ever after."""
+def from_archive(module: AnsibleModule) -> Installed:
+    """Install a release; a digest that nobody knew is recorded for ever after."""
     # Fetching needs httpx, which only whoever fetches has to load.
     from hearth.sources.lock import install_release
 
@@ -43,10 +44,24 @@ def from_source(module: AnsibleModule) -> Installed:
         DOWNLOADS,
         PROGRAMS,
         module.params["mirrors"] or {},
-        file=module.params["file"],
         write=not module.check_mode,
     )
     return installed
+
+
+def from_files(module: AnsibleModule) -> Installed:
+    """Install files as they are, each under its name, in one folder."""
+    from hearth.sources.lock import install_plain
+
+    return install_plain(
+        current().inventory,
+        {name: Source(**source) for name, source in module.params["files"].items()},
+        module.params["name"],
+        DOWNLOADS,
+        PROGRAMS,
+        module.params["mirrors"] or {},
+        write=not module.check_mode,
+    )
 
 
 def from_requirements(module: AnsibleModule) -> Installed:
@@ -63,25 +78,28 @@ def from_requirements(module: AnsibleModule) -> Installed:
     )
 
 
+WAYS = {"source": from_archive, "files": from_files, "requirements": from_requirements}
+
+
 def main() -> None:
     """Answer with what was done and the digest that is current."""
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
             "source": {"type": "dict"},
-            "file": {"type": "str"},
+            "files": {"type": "dict"},
             "mirrors": {"type": "dict"},
             "requirements": {"type": "path"},
             "package": {"type": "path"},
             "image": {"type": "str", "choices": list(PYTHONS)},
         },
-        required_one_of=[("source", "requirements")],
-        mutually_exclusive=[("source", "requirements")],
-        required_by={"requirements": "image", "file": "source"},
+        required_one_of=[tuple(WAYS)],
+        mutually_exclusive=[tuple(WAYS)],
+        required_by={"requirements": "image"},
         supports_check_mode=True,
     )
     try:
-        install = from_source if module.params["source"] else from_requirements
+        install = next(way for option, way in WAYS.items() if module.params[option])
         installed = install(module)
     except SourceError as error:
         module.fail_json(msg=str(error))

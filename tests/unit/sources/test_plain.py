@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.sources import Source, SourceError, install_file, switch_back
+from hearth.sources import Installed, Plain, Source, SourceError, install_files, switch_back
 from hearth.sources import lock as locking
 from hearth.sources.archive import sha256_of
 
@@ -23,6 +23,12 @@ def made(path: Path, content: bytes = b"weights" * 1000) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return sha256_of(path)
+
+
+def install_file(
+    file: Path, programs: Path, name: str, digest: str, called: str, *, keep: bool = True
+) -> Installed:
+    return install_files([Plain(file, digest, called, ours=not keep)], programs, name)
 
 
 def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path) -> None:
@@ -102,9 +108,10 @@ def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:
 def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
     digest = made(tmp_path / "downloads" / "a", os.urandom(24 << 20))
     script = (
-        "import sys; from pathlib import Path; from hearth.sources import install_file; "
+        "import sys; from pathlib import Path; from hearth.sources import Plain, install_files; "
         "t = Path(sys.argv[1]); print('go', flush=True); "
-        f"install_file(t/'downloads'/'a', t/'programs', 'model', '{digest}', '{NAME}', keep=False)"
+        f"file = Plain(t/'downloads'/'a', '{digest}', '{NAME}', ours=True); "
+        "install_files([file], t/'programs', 'model')"
     )
     root = Path(__file__).parents[3]
     spare = tmp_path / "spare"
@@ -134,28 +141,26 @@ def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path
     (tmp_path / "inventory").mkdir()
     source = Source("model", "1", "https://example.org/weights-1.onnx")
 
-    def install(write: bool = True) -> tuple[str, bool]:
-        done, first = locking.install_release(
+    def install(write: bool = True) -> str:
+        return locking.install_plain(
             tmp_path / "inventory",
-            source,
+            {NAME: source},
             "model",
             tmp_path / "downloads",
             tmp_path / "programs",
             {"https://example.org/": f"{tmp_path}/mirror/"},
-            file=NAME,
             write=write,
-        )
-        return done.did, first
+        ).did
 
-    assert install(write=False) == ("install", False)
+    assert install(write=False) == "install"
     assert not (tmp_path / "programs").exists()
-    assert install() == ("install", True)
+    assert install() == "install"
     recorded = yaml.safe_load(locking.lock_file(tmp_path / "inventory").read_text())["sources"]
     assert recorded["model@1"]["sha256"] == digest
     mirror = tmp_path / "mirror" / "weights-1.onnx"
     assert mirror.exists(), "a mirror's file stays"
     mirror.unlink()
-    assert install() == ("nothing", False)
+    assert install() == "nothing"
     there = tmp_path / "programs" / "model" / "current" / NAME
     there.write_bytes(b"damaged")
     with pytest.raises(SourceError, match="there is no such file"):
@@ -164,5 +169,32 @@ def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path
     with pytest.raises(SourceError, match=f"expected {digest}"):
         install()
     made(mirror)
-    assert install() == ("repair", False)
+    assert install() == "repair"
     assert sha256_of(there) == digest
+
+
+def test_files_that_belong_together_are_switched_together(tmp_path: Path) -> None:
+    mirror, folder = tmp_path / "mirror", tmp_path / "programs" / "model" / "current"
+    made(mirror / "weights.pth")
+    made(mirror / "config.json", b"{}")
+    (tmp_path / "inventory").mkdir()
+    files = {
+        "weights.pth": Source("weights", "1", "https://example.org/weights.pth"),
+        "config.json": Source("config", "1", "https://example.org/config.json"),
+    }
+
+    def install() -> str:
+        places = (tmp_path / "downloads", tmp_path / "programs")
+        there = {"https://example.org/": f"{mirror}/"}
+        return locking.install_plain(tmp_path / "inventory", files, "model", *places, there).did
+
+    assert install() == "install"
+    assert {path.name for path in folder.iterdir()} >= {"weights.pth", "config.json"}
+    assert install() == "nothing"
+    before = os.readlink(folder)
+    made(mirror / "config-2.json", b"{ }")
+    files["config.json"] = Source("config", "2", "https://example.org/config-2.json")
+    assert install() == "install"
+    assert os.readlink(folder) != before
+    assert (folder / "config.json").read_bytes() == b"{ }"
+    assert (folder / "weights.pth").is_file()
