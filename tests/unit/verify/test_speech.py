@@ -60,7 +60,7 @@ class Scripted:
             with self.lock:
                 self.left += 1
             if self.keeps_working:
-                time.sleep(smoke.FREE_S + 1)
+                time.sleep(2)
         finally:
             with self.lock:
                 self.active -= 1
