@@ -37,6 +37,11 @@ def test_a_slow_machine_begins_with_more_so_that_the_next_is_there_in_time() -> 
     assert len(first(PHRASE, slow)) > len(first(PHRASE, PROCESSOR))
 
 
+def test_a_long_word_that_would_come_too_late_belongs_to_the_first_piece() -> None:
+    text = "Go on unimaginatively, she said, and he went."
+    assert first(text, Rate(0.06, 0.05, 0.075)) == "Go on unimaginatively, "
+
+
 @pytest.mark.parametrize(
     ("lead_s", "expected"),
     [

@@ -87,7 +87,7 @@ async def test_a_cancelled_feed_ends_its_speech_and_no_other() -> None:
     await until(lambda: len(engine.asked) == 1)
     began = time.monotonic()
     feed.cancel()
-    assert await waiting is None
+    assert await asyncio.wait_for(waiting, 5) is None
     await until(lambda: len(engine.stopped) == 1)
     assert time.monotonic() - began < 0.1
     engine.gate.set()
@@ -200,7 +200,8 @@ async def test_a_listener_who_ran_dry_for_want_of_text_is_answered_like_a_new_on
     engine.clock.advance(60)
     feed.write("that is a sentence that came very late to be spoken at once. ")
     feed.flush()
-    assert len((await anext(pieces)).text) < 20
+    # Later pieces without any lead are single words; a first one has two at least.
+    assert 2 <= len((await anext(pieces)).text.split()) <= 4
     await pieces.aclose()
     await speaker.close()
 

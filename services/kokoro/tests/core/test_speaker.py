@@ -158,7 +158,9 @@ def test_another_speed_or_voice_is_not_taken_from_the_cache() -> None:
 def test_too_many_phonemes_are_cut_again() -> None:
     engine = ScriptedEngine(sound_s=0.02, per_phoneme_s=0.001)
     text = "A sentence whose letters are many phonemes each, and it is long. " * 20
-    assert heard(text, engine, per_letter=6).text == text
+    got = heard(text, engine, per_letter=6)
+    assert got.text == text
+    assert len(got.pieces) == len(engine.asked)
     assert max(map(len, engine.asked)) > MAX_PHONEMES / 2
 
 
