@@ -1,6 +1,6 @@
 """Says what is written in figures: money, measures, times, dates, ranges, telephone numbers."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 from collections.abc import Callable
@@ -158,7 +158,9 @@ def _range(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def _ordinal(match: re.Match[str], lexicon: Lexicon) -> str:
-    return ordinal(match["n"], lexicon, feminine=bool(match.groupdict().get("f")))
+    said = ordinal(match["n"], lexicon, feminine=bool(match.groupdict().get("f")))
+    # 1er, 3er: primer, tercer.
+    return said[:-1] if lexicon.language == "es" and match[0].endswith("er") else said
 
 
 def _decade(match: re.Match[str], lexicon: Lexicon) -> str:
@@ -181,7 +183,9 @@ def _fraction(match: re.Match[str], lexicon: Lexicon) -> str:
             kind, "बटा"
         )
         top, _, bottom = text.partition("/")
-        part = f"{cardinal(top, lexicon)} {over} {cardinal(bottom, lexicon)}"
+        # 9/11 and 24/7 are no fractions.
+        between = over if 2 <= int(bottom) <= 10 or bottom == "100" else ""
+        part = " ".join(filter(None, (cardinal(top, lexicon), between, cardinal(bottom, lexicon))))
     elif kind == "en" and text.startswith("1/"):
         part = f"a {part}" if whole else ("one " + part)
     return f"{cardinal(whole, lexicon)} {_AND.get(kind, '')} {part}" if whole else part
@@ -210,6 +214,8 @@ def _telephone(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def _power(match: re.Match[str], lexicon: Lexicon) -> str:
+    if said := lexicon.symbols.get(match["e"]):
+        return f"{number(match['n'], lexicon)} {said}"
     exponent = match["e"].translate(_SUPER)
     sign, figures = ("-", exponent[1:]) if exponent.startswith("-") else ("", exponent)
     said = _signed(sign, cardinal(figures, lexicon), lexicon)
@@ -227,8 +233,6 @@ def _rules(lexicon: Lexicon) -> tuple[_Rule, ...]:
     part = rf"\d{{1,4}}/\d{{1,4}}|[{''.join(FRACTIONS)}]"
     money, times = _any(lexicon.money), _any(lexicon.multipliers)
     rows: list[tuple[str, Say]] = [*dates.rules(lexicon)]
-    rows += [(r"(?P<v>[vV]?)(?P<n>\d{1,6}(?:\.\d{1,6}){2,7})", _version)]
-    rows += [(r"(?P<v>[vV])(?P<n>\d{1,6}(?:\.\d{1,6})?)", _version)]
     if lexicon.language.startswith("en"):
         rows += [(r"[’']?(?P<n>\d?\d?\d0)s", _decade)]
     if lexicon.ordinal:
@@ -245,6 +249,8 @@ def _rules(lexicon: Lexicon) -> tuple[_Rule, ...]:
         (rf"(?P<whole>)(?P<part>{part})", _fraction),
         (rf"(?P<whole>\d{{1,6}})\s?(?P<part>{part})", _fraction),
         (rf"{sign}(?P<n>{n})", _plain),
+        (r"(?P<v>[vV]?)(?P<n>\d{1,6}(?:\.\d{1,6}){2,7})", _version),
+        (r"(?P<v>[vV])(?P<n>\d{1,6}(?:\.\d{1,6})?)", _version),
         (rf"(?P<n>{n})\s?[-–—−]\s?(?P<m>{n})", _range),
         (rf"{n}(?:\s?[x×]\s?{n}){{1,3}}", _sides),
         (rf"(?P<n>{n})(?:\^|(?=[⁻⁰-⁹¹²³]))(?P<e>-?\d{{1,4}}|⁻?[⁰¹²³⁴-⁹]{{1,4}})", _power),

@@ -1,6 +1,6 @@
 """Cuts a text at its spaces into bounded chunks, the same ones however the text arrives."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 from collections import deque
@@ -75,7 +75,8 @@ def cut(text: str, start: int, final: bool) -> Chunk | None:
     known = len(text)
     match = _WORD.match(text, start)
     end = match.end() if match else start
-    inner = _INNER.search(text, start, min(end + 1, known))
+    # Two characters at least before a mark, so that hostile text is not cut into a million pieces.
+    inner = _INNER.search(text, start + 2, min(end + 1, known)) if end - start > 3 else None
     if inner and inner.end() < end:
         return Chunk(text[start : inner.end()], "", text[inner.end()])
     if end == known and not final:
@@ -100,7 +101,7 @@ def _cap(text: str, start: int, end: int) -> int:
     while cap > start + LIMIT // 2 and (
         _JOINING.match(text, cap)
         or text[cap - 1] == "\u200d"
-        or (text[cap].isdigit() and text[cap - 1].isdigit())
+        or (text[cap].isdecimal() and text[cap - 1].isdecimal())
     ):
         cap -= 1
     return cap if cap > start + LIMIT // 2 else end

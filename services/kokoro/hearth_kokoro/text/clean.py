@@ -1,6 +1,6 @@
 """Takes off a word what nobody says aloud: markup, links' targets, controls, emoji."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import html
 import re
@@ -122,6 +122,11 @@ def _letters(text: str) -> str:
         else:
             kept.append(unicodedata.normalize("NFKC", letter))
     return "".join(kept)
+
+
+def plain_marks(ends: str) -> str:
+    """Return punctuation in its plain form: a full-width question mark becomes ours."""
+    return ends.translate(_TERMINALS)
 
 
 def mark_of(ends: str) -> str:

@@ -18,7 +18,11 @@ def rules(lexicon: Lexicon) -> list[tuple[str, Say]]:
     clock = _CLOCK.format(":")
     first, second = ("mo", "d") if lexicon.language == "en-us" else ("d", "mo")
     found: list[tuple[str, Say]] = [
-        (clock + _HALF_DAY + "(?P<z>)", _time),
+        (
+            clock + (_HALF_DAY if lexicon.language[:2] in {"en", "es"} else "(?P<half>)(?: ?h)?"),
+            _time,
+        ),
+        (clock + r"(?P<half>) ?h", _time),
         (_DATE, _date),
         (rf"{_DATE}[T ]{clock}(?P<half>)(?P<z>Z|[+-]\d\d:?\d\d)?", _moment),
         (
@@ -47,15 +51,19 @@ def _time(match: re.Match[str], lexicon: Lexicon) -> str:
 
 def _english(hour: str, minute: str, second: str, half: str, lexicon: Lexicon) -> str:
     said = [cardinal(hour, lexicon)]
-    if minute == "00" and not second:
-        said += [] if half else ["hundred hours" if int(hour) > 12 or hour == "0" else "o'clock"]
+    if minute == "00":
+        said += (
+            []
+            if half or second.strip("0")
+            else ["hundred hours" if int(hour) > 12 or hour == "0" else "o'clock"]
+        )
     elif minute:
         said += (
             ["oh", cardinal(minute[1], lexicon)]
             if minute[0] == "0"
             else [cardinal(minute, lexicon)]
         )
-    if second:
+    if second.strip("0"):
         said += ["and", cardinal(second.lstrip("0") or "0", lexicon), "seconds"]
     return " ".join(said)
 

@@ -1,6 +1,6 @@
 """Joins the words that make one amount: 10 km, $5 million, 1 234, 12 h 30, 06 12 34 56 78."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 from dataclasses import replace
@@ -16,7 +16,7 @@ _WORDS_TOO = frozenset({"in", "A", "a", "K", "x", "B", "h", "t", "T", "bi", "mi"
 _NUMBER = re.compile(r"[-+−±~]?[\d.,]*\d")
 _PREFIX = re.compile(r"[-+]?[A-Z]{0,3}[$€£¥₹₩₽₿]")
 _THREE = re.compile(r"\d{3}(?:[.,]\d+)?")
-_PHONE = re.compile(r"\(?(?:\+|0|\d{3}\))[\d().\s/-]*")
+_PHONE = re.compile(r"(?:\+\d{1,3}|0\d{1,4}|\(\d{2,5}\))(?:[\s.-]\(?\d{1,5}\)?)*")
 
 
 def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
@@ -32,7 +32,7 @@ def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
         if further is None:
             break
         word = clean(further.text)
-        if word.core in {"–", "—"} and further.after.isdigit() and further.space:
+        if word.core in {"–", "—"} and further.after.isdecimal() and further.space:
             end = window.peek(used + 1)
             if end is None or not _NUMBER.fullmatch(clean(end.text).core):
                 break
@@ -49,9 +49,9 @@ def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
 def _may(last: Chunk, core: str, lexicon: Lexicon) -> bool:
     """Whether the next letter alone rules nothing out."""
     after = last.after
-    if after.isdigit() or after in "+(½⅓⅔¼¾⅛–—%°‰€£¥₹$":
+    if after.isdecimal() or after in "+(½⅓⅔¼¾⅛–—%°‰€£¥₹$":
         return True
-    return (core[-1].isdigit() or core[-1] in "½¼¾") and (after.isalpha() or after in "ºµμ℃℉")
+    return (core[-1].isdecimal() or core[-1] in "½¼¾") and (after.isalpha() or after in "ºµμ℃℉")
 
 
 def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
@@ -61,10 +61,12 @@ def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
         return True
     if _PHONE.fullmatch(core) and re.fullmatch(r"[\d()./-]{2,}", word):
         return len(core) < 24
-    if not core[-1].isdigit() and core[-1] not in "½¼¾":
+    if not core[-1].isdecimal() and core[-1] not in "½¼¾":
         return core.endswith(" h") and bool(re.fullmatch(r"[0-5]\d", word))
     if core.split()[0] in lexicon.money or core[0] in "$€£¥₹" or core.startswith(("R$", "US$")):
         return word in lexicon.multipliers and len(word) > 1
+    if re.fullmatch(r"\d{1,2}:\d\d", core) and word == "h":
+        return True
     if word in lexicon.money:
         return True
     if word in lexicon.units and word not in _WORDS_TOO:
@@ -72,10 +74,10 @@ def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
     if word == "h" and lexicon.language != "en-us":
         return True
     if word[0] in "½⅓⅔¼¾⅛" or re.fullmatch(r"[1-7]/[2-9]", word):
-        return core.isdigit()
+        return core.isdecimal()
     if re.fullmatch(r"\d{1,2}:\d\d(?::\d\d)?", core) and word.lower() in {"am", "pm", "a.m", "p.m"}:
         return True
-    if core.isdigit() and len(core) < 3 and word.lower() in {"am", "pm"}:
+    if core.isdecimal() and len(core) < 3 and word.lower() in {"am", "pm"}:
         return lexicon.language.startswith("en")
     narrow = last.space in {"\u00a0", "\u202f", "\u2009"}
     grouped = bool(re.fullmatch(r"\d{1,3}(?: \d{3})*", core) and _THREE.fullmatch(word))

@@ -1,6 +1,6 @@
 """Knows the lines of Markdown: headings, lists, quotes, tables, rules and blocks of code."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 
@@ -11,7 +11,7 @@ from hearth_kokoro.text.said import Said
 from hearth_kokoro.text.state import Line, State
 from hearth_kokoro.text.token import Pause
 
-SHORT_LINE = 60
+SHORT_LINE = 50
 """A line that ends before this was ended on purpose; a longer one was only wrapped."""
 
 _HEADING = re.compile(r"#{1,6}")
@@ -29,6 +29,8 @@ def silent(window: Window, state: State, lexicon: Lexicon) -> Said | None:
     if not chunk.text:
         return Said("", pause=Pause.WORD)
     if state.fence:
+        return Said("")
+    if state.line is Line.HEADING and _HEADING.fullmatch(chunk.text):
         return Said("")
     if not state.line_start:
         return None
@@ -50,7 +52,7 @@ def _marker(window: Window, chunk: Chunk, lexicon: Lexicon) -> Said | None:
     if chunk.text == "|":
         return Said("", pause=Pause.NONE, line=Line.TABLE)
     if _BULLET.fullmatch(chunk.text):
-        # "- 5" begins a list, "– 5" too; a rule of three marks with spaces says nothing.
+        # A rule of three marks with spaces between them says nothing either.
         return Said("", pause=Pause.NONE, line=Line.ITEM)
     if counted := _COUNTED.fullmatch(chunk.text):
         if window.peek(1) is None:
@@ -98,7 +100,7 @@ def pause_at_end(window: Window, used: int, last: Chunk, state: State) -> Pause:
         return Pause.PARAGRAPH
     if state.line is not Line.TEXT:
         return Pause.SENTENCE
-    if last.after in "#>-*+•|`~=" or last.after.isdigit():
+    if last.after in "#>-*+•|`~=" or last.after.isdecimal():
         further = window.peek(used)
         if further is not None and _begins(further):
             return Pause.SENTENCE
@@ -116,5 +118,5 @@ def _begins(chunk: Chunk) -> bool:
 def mark_at_end(mark: str, pause: Pause) -> str:
     """Return the mark that shapes the voice where a line ends without one of its own."""
     if pause >= Pause.SENTENCE:
-        return mark if mark[-1:] in {".", "!", "?", "…"} and mark else "."
+        return mark if mark[-1:] in {".", "!", "?", "…", ":"} else "."
     return mark or ","

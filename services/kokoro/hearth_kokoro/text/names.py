@@ -1,13 +1,14 @@
 """Says what is written for machines, capitals, and words that are not quite words."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 import unicodedata
 from functools import lru_cache
 
+from hearth_kokoro.text.clean import TERMINALS, mark_of, plain_marks
 from hearth_kokoro.text.lexicon.shape import Lexicon
-from hearth_kokoro.text.numbers import cardinal, number, ordinal, pattern
+from hearth_kokoro.text.numbers import cardinal, number, one_by_one, ordinal, pattern
 
 _TOP = (
     "com|org|net|io|dev|ai|app|lan|local|gov|edu|info|biz|eu|co|uk|us|de|fr|es|it|pt|br|in|jp|cn|"
@@ -23,6 +24,8 @@ _MAIL = re.compile(r"<?(?:mailto:)?(?P<name>[\w.+-]{1,64})@(?P<host>[\w-]+(?:\.[
 _ROMAN = re.compile(r"M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")
 _CAMEL = re.compile(r"(?<=[a-zà-ÿ])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ELIDED = re.compile(r"([A-Za-z]{1,4}['’])([A-Z]+)")
+_LOOSE = re.compile(r" ([,;:.!?…])")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _AT = {"en": "at", "es": "arroba", "fr": "arobase", "it": "chiocciola", "pt": "arroba", "hi": "ऐट"}
 
@@ -103,6 +106,8 @@ def plain(core: str, lexicon: Lexicon, *, is_code: bool = False) -> str:
         return lexicon.symbols[core]
     if core.isupper() and core.lower() in lexicon.spell:
         return spell(core, lexicon)
+    if (found := _ELIDED.fullmatch(core)) and found[2].lower() in lexicon.spell:
+        return found[1] + spell(found[2], lexicon)
     if core.startswith("#") and len(core) > 1 and core[1:].isidentifier():
         return "hashtag " + _CAMEL.sub(" ", core[1:]).replace("_", " ")
     if core.startswith("@") and len(core) > 1:
@@ -125,19 +130,25 @@ def pieces(text: str, lexicon: Lexicon) -> str:
     """Return a text of any sort part by part: words, numbers, and the signs that have names."""
     if text.isalpha() and text.isascii():
         return text
+    for mark in "²³":
+        text = text.replace(mark, f" {lexicon.symbols.get(mark, '')} ")
     said: list[str] = []
     for sign, figures, word, other in _parts(lexicon).findall(text):
         if figures:
-            said.append(number(figures, lexicon))
+            # Long figures among letters are a name's, not a count's.
+            name = len(figures) > 4 and figures.isdecimal() and figures != text
+            said.append((one_by_one if name else number)(figures, lexicon))
         elif word:
             said.append(readable(word, lexicon))
+        elif sign.startswith(("..", "--")):
+            said.append("…" if sign[0] == "." else "")
         elif sign:
             said.append(lexicon.symbols.get(sign, ""))
-        elif other in ",;":
-            said.append(",")
+        elif other in TERMINALS and other not in ".:":
+            said.append(mark_of(plain_marks(other)))
         elif not other.isspace():
             said.append(_sign(other, lexicon))
-    return " ".join(filter(None, said)).replace(" ,", ",").strip(" ,")
+    return _LOOSE.sub(r"\1", " ".join(filter(None, said))).strip(" ,:;.!?…")
 
 
 def _sign(other: str, lexicon: Lexicon) -> str:

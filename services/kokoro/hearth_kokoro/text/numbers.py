@@ -63,6 +63,8 @@ def number(text: str, lexicon: Lexicon) -> str:
     said = cardinal(whole, lexicon)
     if not decimals:
         return said
+    if not lexicon.point:
+        return text
     if lexicon.spelled or len(decimals) > 2 or decimals[0] == "0":
         return f"{said} {lexicon.point} {one_by_one(decimals, lexicon)}"
     return f"{said} {lexicon.point} {cardinal(decimals, lexicon)}"

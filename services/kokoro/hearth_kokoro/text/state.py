@@ -27,6 +27,8 @@ class State:
     """Whether one is still in the line that opened it."""
     tail: bool = False
     """Whether this word goes on an address that was too long for one chunk."""
+    until: str = ""
+    """What ends the tag or the link's target that one is in."""
     glued: int = 0
     word: str = ""
     """The last word, in lower case."""

@@ -17,6 +17,10 @@ from hearth_kokoro.text.words import say
 MOST_GLUED = 8
 """So many tokens may be glued to their next; then a cut is allowed, whatever is written."""
 
+MOST_HIDDEN = 12
+"""The most words of a tag or a target; what does not end by then is neither."""
+
+_OPEN_TAG = re.compile(r"<(?:[A-Za-z][^<>]*|!--[^<>]*)")
 _CLOSING = re.compile(r"[,.;:!?…»”)\]]+|\|")
 _CLOSERS = frozenset(",.;:!?…»”)]|")
 
@@ -27,6 +31,7 @@ class _Turn:
 
     chunks: tuple[Chunk, ...]
     said: Said
+    until: str = ""
 
 
 def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int]:
@@ -43,7 +48,10 @@ def step(window: Window, state: State, lexicon: Lexicon) -> tuple[Token, int]:
 
 def _read(window: Window, state: State, lexicon: Lexicon) -> _Turn:
     chunk = window.chunks[0]
-    bare = clean(chunk.text)
+    text = chunk.text.partition(state.until)[2] if state.until else chunk.text
+    if hidden := _hidden(window, text):
+        return hidden
+    bare = clean(text)
     if bare.is_emoji:
         return _emoji(window, state, lexicon)
     used, said = say(window, bare, state, lexicon)
@@ -59,10 +67,30 @@ def _read(window: Window, state: State, lexicon: Lexicon) -> _Turn:
     return _Turn(tuple(chunks), said)
 
 
+def _hidden(window: Window, text: str) -> _Turn | None:
+    """Return the words of a tag or of a link's target up to the one that ends it."""
+    if text.startswith("<") and _OPEN_TAG.fullmatch(text):
+        until, said = ">", Said("", pause=Pause.NONE)
+    elif "](" in text and _in_target(text):
+        # The last word of the label stands before the target; it ends here.
+        until, said = ")", Said(clean(text.rpartition("](")[0]).core)
+    else:
+        return None
+    chunks = [window.chunks[0]]
+    while len(chunks) < MOST_HIDDEN and not chunks[-1].goes_on and chunks[-1].breaks < 2:
+        further = window.peek(len(chunks))
+        if further is None:
+            return None
+        if until in further.text:
+            return _Turn(tuple(chunks), said, until)
+        chunks.append(further)
+    return None
+
+
 def _emoji(window: Window, state: State, lexicon: Lexicon) -> _Turn:
     """An emoji is said where its line has nothing else; anywhere else it only decorates."""
     chunks = [window.chunks[0]]
-    while state.line_start and not chunks[-1].breaks and len(chunks) < 8:
+    while state.line_start and chunks[-1].space and not chunks[-1].breaks and len(chunks) < 8:
         further = window.peek(len(chunks))
         if further is None:
             break
@@ -92,11 +120,15 @@ def _end(window: Window, turn: _Turn, state: State) -> Token:
         pause, state.glued = Pause.WORD, 0
     lines.follow(state, first, last, said.line)
     state.tail = last.goes_on and (state.tail or is_address(last.text) or _in_target(last.text))
+    state.until = turn.until
     state.number = said.number
     if said.word or said.text:
         state.word = said.word
     source = last.source if first is last else "".join(chunk.source for chunk in turn.chunks)
-    return Token(source, said.text + mark if said.text else "", pause)
+    text = said.text.strip()
+    if "  " in text:
+        text = " ".join(text.split())
+    return Token(source, text + mark if text else "", pause)
 
 
 def _in_target(text: str) -> bool:

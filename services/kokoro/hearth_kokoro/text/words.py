@@ -1,6 +1,6 @@
 """Says one word, or a few that belong together, and finds where its sentence ends."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 import re
 from dataclasses import replace
@@ -24,6 +24,11 @@ _FIGURE = re.compile(r"[\d½⅓⅔¼¾⅛]")
 def say(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> tuple[int, Said]:
     """Return how many chunks belong to the next token, and what it says; raises More."""
     core = bare.core
+    if core.islower() and core.isalpha() and not bare.aside and core not in _special(lexicon):
+        if not bare.ends:
+            return 1, _simple(core, lexicon)
+        if bare.ends == ",":
+            return 1, _simple_clause(core, lexicon)
     if not core:
         return 1, _marks_alone(window.chunks[0], bare, state)
     if core in _DASHES:
@@ -41,6 +46,22 @@ def say(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> tuple[in
     return used, _ended(window, used, bare, said)
 
 
+@lru_cache(maxsize=16)
+def _special(lexicon: Lexicon) -> frozenset[str]:
+    """The words for which it matters what stands around them."""
+    return _months(lexicon) | _first_parts(lexicon) | frozenset(lexicon.bare)
+
+
+@lru_cache(maxsize=4096)
+def _simple(word: str, lexicon: Lexicon) -> Said:
+    return Said(names.plain(word, lexicon), word=word)
+
+
+@lru_cache(maxsize=1024)
+def _simple_clause(word: str, lexicon: Lexicon) -> Said:
+    return _simple(word, lexicon).with_ends(",")
+
+
 def _ended(window: Window, used: int, bare: Clean, said: Said) -> Said:
     """Put the marks behind a word, and the pause that they ask for here."""
     chunk = window.chunks[used - 1]
@@ -49,6 +70,14 @@ def _ended(window: Window, used: int, bare: Clean, said: Said) -> Said:
     mark = mark_of(bare.ends)
     if chunk.text.endswith("—"):
         return replace(said, mark=mark or "—", pause=Pause.CLAUSE)
+    # A unit's dot: "15:30 h. el lunes".
+    if (
+        mark == "."
+        and said.number
+        and bare.core[-1].isalpha()
+        and _next(window, used)[:1].islower()
+    ):
+        return said
     if not mark:
         return said
     pause = pause_of(mark)
@@ -76,11 +105,13 @@ def _marks_alone(chunk: Chunk, bare: Clean, state: State) -> Said:
     if chunk.text == "|":
         return Said("", pause=Pause.CLAUSE)
     opens = bool(chunk.text) and chunk.text[-1] in "([{«“„‹¿¡"
-    return Said("", pause=Pause.NONE if opens and chunk.space else Pause.WORD)
+    if opens and chunk.space:
+        return Said("", pause=Pause.NONE)
+    return Said("", pause=pause_of(mark) if state.until else Pause.WORD)
 
 
 def _dash(chunk: Chunk, state: State, lexicon: Lexicon) -> Said:
-    if state.number and chunk.after.isdigit() and lexicon.minus:
+    if state.number and chunk.after.isdecimal() and lexicon.minus:
         return Said(lexicon.minus)
     if state.line_start or not chunk.after:
         return Said("")
@@ -89,14 +120,11 @@ def _dash(chunk: Chunk, state: State, lexicon: Lexicon) -> Said:
 
 def _word(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> str:
     core = bare.core
-    if said := names.address(core, lexicon):
-        return said
-    if lexicon.bare and (said := lexicon.bare.get(core.lower())):
-        return said
     if state.number and core in lexicon.units and not core.isalpha():
         return lexicon.units[core][1]
-    if names.is_dotted(core):
-        return names.spell(core.replace(".", ""), lexicon)
+    # Half past ten: "10:30 बजे" has said its hour.
+    if core == "बजे" and ":" in state.word:
+        return ""
     if lexicon.numbers and core[0] in "IVXLCM":
         chunk = window.chunks[0]
         after = ""
@@ -105,21 +133,43 @@ def _word(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> str:
             after = clean(further.text).core.lower() if further else ""
         if said := names.roman(core, state.word, after, lexicon):
             return said
-    return names.plain(core, lexicon, is_code=bare.is_code)
+    return _known_word(core, bare.is_code, lexicon)
+
+
+@lru_cache(maxsize=4096)
+def _known_word(core: str, is_code: bool, lexicon: Lexicon) -> str:
+    """Say a word for which it does not matter what stands around it."""
+    if said := names.address(core, lexicon) or lexicon.bare.get(core.lower()):
+        return said
+    if names.is_dotted(core):
+        return names.spell(core.replace(".", ""), lexicon)
+    return names.plain(core, lexicon, is_code=is_code)
 
 
 def _figures(window: Window, used: int, core: str, state: State, lexicon: Lexicon) -> str:
     """Say figures, which beside a month are its day."""
-    if core.isdigit() and len(core) <= 2 and 1 <= int(core) <= 31 and lexicon.months:
-        before = lexicon.language.startswith("en") and state.word in _months(lexicon)
-        if before or _month_follows(window, used, lexicon):
+    if core.isdecimal() and len(core) <= 2 and 1 <= int(core) <= 31 and lexicon.months:
+        english = lexicon.language.startswith("en")
+        if _month_follows(window, used, lexicon):
+            day = day_of_month(core, lexicon)
+            return f"{'' if state.word == 'the' else 'the '}{day} of" if english else day
+        if english and state.word in _months(lexicon):
             return day_of_month(core, lexicon)
     if (said := names.address(core, lexicon)) and not re.fullmatch(r"[\d.,]+", core):
+        return said
+    if said := lexicon.bare.get(core):
         return said
     said = amount(core, lexicon)
     if said is None and core[:1] in "([" and len(core) > 1:
         said = amount(core[1:], lexicon)
+    if said is None and "-" in core.strip("-") and len(core) <= 24:
+        parts = core.split("-")
+        return " ".join(filter(None, (_part(part, lexicon) for part in parts)))
     return names.plain(core, lexicon) if said is None else said
+
+
+def _part(part: str, lexicon: Lexicon) -> str:
+    return amount(part, lexicon) or (names.plain(part, lexicon) if part else "")
 
 
 def _month_follows(window: Window, used: int, lexicon: Lexicon) -> bool:
@@ -132,7 +182,7 @@ def _month_follows(window: Window, used: int, lexicon: Lexicon) -> bool:
 
 def _after_figures(window: Window, used: int, bare: Clean, lexicon: Lexicon) -> Pause:
     """A day is not cut from its month."""
-    if bare.ends or not bare.core.isdigit() or len(bare.core) > 2 or not lexicon.months:
+    if bare.ends or not bare.core.isdecimal() or len(bare.core) > 2 or not lexicon.months:
         return Pause.WORD
     return Pause.NONE if _month_follows(window, used, lexicon) else Pause.WORD
 
@@ -140,7 +190,7 @@ def _after_figures(window: Window, used: int, bare: Clean, lexicon: Lexicon) -> 
 def _after_month(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> Pause:
     """Neither is a month from the figures behind it."""
     chunk = window.chunks[0]
-    if chunk.after.isdigit() and not chunk.breaks and not bare.ends:
+    if chunk.after.isdecimal() and not chunk.breaks and not bare.ends:
         return Pause.NONE if bare.core.lower() in _months(lexicon) else Pause.WORD
     return Pause.WORD
 

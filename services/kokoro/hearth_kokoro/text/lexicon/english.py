@@ -1,6 +1,6 @@
 """English, as it is said in America and in Britain."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from dataclasses import replace
 
@@ -81,13 +81,13 @@ AMERICAN = Lexicon(
     late=table(
         """
         st = Street
-        dr = Drive
         """
     ),
     short=table(
         """
         etc = et cetera
-        et al | al = al
+        et al = et al
+        al = al
         inc = Incorporated
         ltd = Limited
         corp = Corporation
@@ -141,6 +141,8 @@ AMERICAN = Lexicon(
         == = equals
         != | ≠ | !== = not equal to
         ≈ = about
+        ² = squared
+        ³ = cubed
         × = times
         ÷ = divided by
         ± = plus or minus
@@ -207,7 +209,6 @@ AMERICAN = Lexicon(
         °C | ℃ = degree Celsius, degrees Celsius
         °F | ℉ = degree Fahrenheit, degrees Fahrenheit
         ° = degree, degrees
-        K = kelvin
         Hz = hertz
         kHz = kilohertz
         MHz = megahertz
@@ -222,7 +223,6 @@ AMERICAN = Lexicon(
         Pa = pascal, pascals
         hPa = hectopascal, hectopascals
         dB = decibel, decibels
-        B = byte, bytes
         kB | KB = kilobyte, kilobytes
         MB = megabyte, megabytes
         GB = gigabyte, gigabytes

@@ -1,6 +1,6 @@
 """French."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -89,6 +89,8 @@ FRENCH = Lexicon(
         != | ≠ = différent de
         ≈ | ~ = environ
         × | * = fois
+        ² = au carré
+        ³ = au cube
         ÷ = divisé par
         ± = plus ou moins
         − = moins

@@ -1,6 +1,6 @@
 """Hindi; espeak-ng reads its numbers, which num2words cannot."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table
 
@@ -46,6 +46,8 @@ HINDI = Lexicon(
         != | ≠ = बराबर नहीं
         ≈ | ~ = लगभग
         × | * = गुणा
+        ² = का वर्ग
+        ³ = का घन
         ÷ = भाग
         ± = प्लस माइनस
         − = माइनस

@@ -1,6 +1,6 @@
 """Italian."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -65,6 +65,10 @@ ITALIAN = Lexicon(
     ),
     bare=table(
         """
+        sig.ra = signora
+        sig.na = signorina
+        dott.ssa = dottoressa
+        prof.ssa = professoressa
         n° | nº = numero
         ecc = eccetera
         """
@@ -84,6 +88,8 @@ ITALIAN = Lexicon(
         != | ≠ = diverso da
         ≈ | ~ = circa
         × | * = per
+        ² = al quadrato
+        ³ = al cubo
         ÷ = diviso
         ± = più o meno
         − = meno

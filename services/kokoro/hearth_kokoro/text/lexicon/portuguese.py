@@ -1,6 +1,6 @@
 """Portuguese, as it is said in Brazil."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -89,6 +89,8 @@ PORTUGUESE = Lexicon(
         != | ≠ = diferente de
         ≈ | ~ = aproximadamente
         × | * = vezes
+        ² = ao quadrado
+        ³ = ao cubo
         ÷ = dividido por
         ± = mais ou menos
         − = menos

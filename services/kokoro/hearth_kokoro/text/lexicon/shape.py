@@ -1,5 +1,6 @@
 """What a language must say of itself so that its texts can be read aloud."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -17,8 +18,9 @@ def table(text: str) -> Mapping[str, str]:
     """Return `key = value` lines as a mapping; several keys may share a line, split by `|`."""
     rows: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
-        keys, _, value = line.partition(" = ")
-        rows |= {key.strip(): value.strip() for key in keys.split("|")}
+        # The sign itself may be a key: "= = equals".
+        if found := re.fullmatch(r"(.+?) = (.+)", line.strip()):
+            rows |= dict.fromkeys(found[1].split(" | "), found[2].strip())
     return MappingProxyType(rows)
 
 

@@ -1,6 +1,6 @@
 """Spanish."""
 # The signs that look like others are meant: they are what people write.
-# ruff: noqa: RUF001, RUF003
+# ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
 
@@ -98,6 +98,8 @@ SPANISH = Lexicon(
         != | ≠ = distinto de
         ≈ | ~ = aproximadamente
         × | * = por
+        ² = al cuadrado
+        ³ = al cubo
         ÷ = dividido por
         ± = más o menos
         − = menos

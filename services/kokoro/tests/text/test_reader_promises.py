@@ -1,0 +1,174 @@
+"""What holds for every text: nothing lost, nothing cut, the same however it arrives, bounded."""
+
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
+
+import random
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearth_kokoro.text.chunks import LIMIT
+from hearth_kokoro.text.lexicon import LEXICONS
+from hearth_kokoro.text.read import read
+from hearth_kokoro.text.reader import Reader
+from hearth_kokoro.text.step import MOST_GLUED, MOST_HIDDEN
+from hearth_kokoro.text.token import Pause, Token
+
+LANGUAGES = st.sampled_from(sorted(LEXICONS))
+# What the rules look for, in any order, is likelier to break them than letters by chance.
+PARTS = st.sampled_from(
+    [
+        *" \n\t.,;:!?…-–—*_`~#>|()[]<>/\\\"'«»¿¡।。、$€£₹%°&@+=^½²×",
+        *"aAxIVh510 7éñहि日本",
+        *("\r\n", "\n\n", "...", "```", "~~~", "**", "](", "[a](", "<a ", "<!--", "-->", "&amp;"),
+        *("Dr.", "e.g.", "p. ej.", "U.S.", "J. K.", "etc.", "St.", "no.", "a. C.", "av. J.-C."),
+        *("3.14", "1,234", "1 234", "10 km", "$5 million", "5–7", "21st", "1990s", "12h30"),
+        *("10:30 a.m.", "2024-05-21", "May 21", "21 de mayo", "06 12 34", "(555) 123-4567"),
+        *("https://example.com/a?b=c", "www.x.org", "a.b@c.de", "snake_case", "getHTTP()"),
+        *(
+            "👍",
+            "👨‍👩‍👧",
+            "🇫🇷",
+            "❤️",
+            "\u200d",
+            "\u200b",
+            "\u202e",
+            "\u0301",
+            "\ufe0f",
+            "\x00",
+            "\x1b",
+        ),
+        *("\ud800", "\u00a0", "\u202f", "\u2028", "\u2029", "\x85", "\ufeff", "\U000e0041"),
+        *("- ", "1. ", "# ", "> ", "| a |", "|---|", "---", "- [x] ", "Louis XIV", "XXIe siècle"),
+        *("a" * 199, "a" * 200, "a" * 201, " " * 201, "7" * 203, "a." * 120, "Hello", "world. "),
+    ]
+)
+TEXTS = st.lists(PARTS | st.text(max_size=6), max_size=24).map("".join)
+
+
+def streamed(text: str, language: str, cuts: list[int]) -> list[Token]:
+    reader = Reader(language)
+    tokens: list[Token] = []
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        tokens += reader.feed(text[start:end])
+    return [*tokens, *reader.flush()]
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(TEXTS, LANGUAGES)
+def test_no_character_is_lost(text: str, language: str) -> None:
+    assert "".join(token.source for token in read(text, language)) == text
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(TEXTS, LANGUAGES, st.randoms(use_true_random=False))
+def test_deltas_never_change_the_tokens(text: str, language: str, chance: random.Random) -> None:
+    whole = read(text, language)
+    cuts = sorted(chance.choices(range(len(text) + 1), k=chance.randint(0, 12)))
+    assert streamed(text, language, cuts) == whole
+    assert streamed(text, language, list(range(len(text)))) == whole
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(TEXTS, TEXTS, LANGUAGES)
+def test_what_is_settled_never_changes(begun: str, rest: str, language: str) -> None:
+    settled = Reader(language).feed(begun)
+    assert read(begun + rest, language)[: len(settled)] == settled
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(TEXTS, TEXTS, LANGUAGES)
+def test_after_a_flush_a_text_begins_anew(first: str, second: str, language: str) -> None:
+    reader = Reader(language)
+    assert [*reader.feed(first), *reader.flush()] == read(first, language)
+    assert [*reader.feed(second), *reader.flush()] == read(second, language)
+    assert reader.flush() == []
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(TEXTS, LANGUAGES)
+def test_every_token_is_bounded_and_sayable(text: str, language: str) -> None:
+    glued = 0
+    for token in read(text, language):
+        assert 0 < len(token.source) <= (MOST_HIDDEN + 2) * 2 * LIMIT
+        assert token.spoken == token.spoken.strip()
+        assert all(letter.isprintable() for letter in token.spoken)
+        glued = glued + 1 if token.pause == Pause.NONE else 0
+        assert glued <= MOST_GLUED
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.sampled_from(["fox", "3.14", "1,234.5", "Dr.", "e.g.", "U.S.", "v1.2.3"]), max_size=9
+    )
+)
+def test_no_cut_inside_a_token(words: list[str]) -> None:
+    text = " ".join(words)
+    starts = {0}
+    for token in read(text, "en-us"):
+        starts.add(max(starts) + len(token.source))
+    written, at = {0, len(text)}, 0
+    for word in words:
+        at += len(word) + 1
+        written.add(min(at, len(text)))
+    assert starts <= written
+
+
+HOSTILE = {
+    "letters": "a", "figures": "7", "dots": ".", "marks": "!?", "spaces": " ", "lines": "\n",
+    "accents": "e\u0301", "only accents": "\u0301", "controls": "\x00", "surrogates": "\ud800",
+    "right to left": "\u202e", "joiners": "\u200d", "emoji": "👍", "family": "👨\u200d",
+    "bold": "**", "ticks": "`", "brackets": "[", "targets": "](", "tags": "<a", "entities": "&amp;",
+    "address": "http://a", "mail": "a@", "ranges": "1-", "fractions": "1/", "times": "1:",
+    "commas": "a,", "backslash": "\\(", "Devanagari": "क्", "quotes": "\"'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_megabyte_without_a_space_reads_in_two_seconds(unit: str) -> None:
+    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
+    began = time.process_time()
+    tokens = read(text, "en-us")
+    assert time.process_time() - began < 2
+    assert "".join(token.source for token in tokens) == text
+    if not unit.isspace():
+        assert max(len(token.source) for token in tokens) <= LIMIT
+
+
+@pytest.mark.parametrize(
+    "unit", ["Dr. ", "1 ", "# ", "- ", "« ", "J. ", "<a ", "[a](b ", "| ", "。", "a—"]
+)
+def test_time_grows_with_the_length_alone(unit: str) -> None:
+    def seconds(length: int) -> float:
+        text = unit * (length // len(unit))
+        began = time.process_time()
+        read(text, "fr-fr")
+        return time.process_time() - began
+
+    seconds(10_000)
+    assert seconds(80_000) < 24 * seconds(10_000) + 0.1
+
+
+def test_a_reader_holds_little_of_an_endless_word() -> None:
+    reader = Reader("en-us")
+    longest = held = 0
+    for _ in range(20_000):
+        held += 1 - sum(len(token.source) for token in reader.feed("x"))
+        longest = max(longest, held)
+    assert longest <= 2 * LIMIT
+
+
+def test_a_word_is_settled_when_the_next_begins() -> None:
+    reader = Reader("en-us")
+    assert reader.feed("Hello") == []
+    assert reader.feed(" ") == []
+    assert [token.spoken for token in reader.feed("w")] == ["Hello"]
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(KeyError):
+        read("Hej", "sv")
