@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import logging
-import os
 import signal
 import socket
 import time
@@ -11,8 +10,8 @@ import time
 import uvicorn
 
 from .app import make_app
+from .choice import Choice, choose
 from .desk import Desk, Loaded
-from .engines import Engine
 from .errors import SpeechError
 from .phonemes import Phonemizer
 from .settings import Limits
@@ -64,18 +63,18 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
 
 async def load_speaker(options: argparse.Namespace) -> Loaded:
     """Load everything off the event loop, and warm it up."""
-    voices, engine, because = await asyncio.to_thread(_load, options)
+    voices, choice = await asyncio.to_thread(_load, options)
     phonemizer = await asyncio.to_thread(Phonemizer)
-    speaker = Speaker(engine, voices, phonemizer)
+    speaker = Speaker(choice.engine, voices, phonemizer)
     await speaker.start()
-    return Loaded(speaker, voices, engine, because, phonemizer.languages())
+    return Loaded(speaker, voices, choice.engine, choice.because, phonemizer.languages())
 
 
-def _load(options: argparse.Namespace) -> tuple[Voices, Engine, str]:
+def _load(options: argparse.Namespace) -> tuple[Voices, Choice]:
     voices = Voices.load(options.voices)
-    from .engines.onnx import OnnxEngine
-
-    return voices, OnnxEngine(options.model[0], os.cpu_count() or 1), "one per processor"
+    measured_by = voices.get(voices.names[0]).styles
+    choice = choose(options.model, options.state, voice=measured_by, engine=options.engine)
+    return voices, choice
 
 
 def listen(host: str, port: int, limits: Limits) -> socket.socket:

@@ -54,15 +54,23 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder where servers remember what they measured here."""
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture(scope="session")
+def server(
+    weights: Path, state: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     """Return the server that all tests of this folder share."""
-    with started(weights, tmp_path_factory.mktemp("kokoro")) as running:
+    with started(weights, state, tmp_path_factory.mktemp("kokoro")) as running:
         yield running
         assert "unforeseen" not in running.log()
 
 
 @contextmanager
-def started(weights: Path, folder: Path) -> Iterator[Server]:
+def started(weights: Path, state: Path, folder: Path) -> Iterator[Server]:
     """Start a server and wait until it is warm."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -72,7 +80,7 @@ def started(weights: Path, folder: Path) -> Iterator[Server]:
     log_file = folder / "log"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--state", str(folder)],
+            [*command, "--state", str(state)],
             env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE)},
             cwd=folder,
             stderr=log,
