@@ -13,7 +13,7 @@ from tests.lab.test_2_again import HOUSE
 pytestmark = pytest.mark.lab
 
 PROMISE = "speech starts early"
-BUFFERED, PORT = "kokoro_buffered", 8899
+BUFFERED, PORT = "buffered", 8899
 SMOKE = (
     f"cd {CLONE}; .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke --rootdir . "
     "-p hearth.verify.plugin -m home -k speech_starts_early -v --tb=line"
@@ -57,6 +57,7 @@ def test_weights_lie_on_the_disk_once(house: House) -> None:
 
 
 def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
+    house.wait_green()
     said = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
     assert said["chosen_because"]
     assert said["voices"] == 54
@@ -75,15 +76,18 @@ def buffered(house: House) -> Iterator[None]:
         "    publish: {kokoro-buffered: {auth: lan}}\n"
     )
     with house.spending("a server that buffers", 2.0):
-        house.shell(
-            f"systemd-run --quiet --unit buffering python3 {CLONE}/tests/lab/buffering_proxy.py "
-            f"{address} {PORT} http://10.140.30.13:8880"
-        )
-        house.edit("services.yml", "services:\n", f"services:\n{record}")
-        house.site()
-        yield
-        # With it goes all that was changed here.
-        house.back_to(HOUSE)
+        try:
+            house.shell(
+                "systemd-run --quiet --unit buffering "
+                f"python3 {CLONE}/tests/lab/buffering_proxy.py "
+                f"{address} {PORT} http://10.140.30.13:8880"
+            )
+            house.edit("services.yml", "services:\n", f"services:\n{record}")
+            house.site()
+            yield
+        finally:
+            # With it goes all that was changed here.
+            house.back_to(HOUSE)
 
 
 @pytest.mark.usefixtures("buffered")
