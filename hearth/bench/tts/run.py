@@ -86,7 +86,7 @@ class Session:
     _done: int = 0
 
     async def run(self) -> None:
-        """Measure everything; after the plan's total time it ends with what it has."""
+        """Measure everything; after the plan's total time, or Ctrl-C, it ends with what it has."""
         try:
             async with asyncio.timeout(self.plan.total_s):
                 await self._warm_up()
@@ -99,6 +99,11 @@ class Session:
                 await self._cells()
         except TimeoutError:
             self.stopped = f"ended after {self.plan.total_s:g} s with what was measured until then"
+        except asyncio.CancelledError:
+            self.stopped = "interrupted: this is what was measured until then"
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
 
     async def _warm_up(self) -> None:
         """Let every server speak before anything counts: what loads on first use is loaded then."""
