@@ -2,10 +2,15 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
+import os
 import signal
 import socket
+import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import uvicorn
 
@@ -20,6 +25,8 @@ from .speech import unforeseen
 from .voices import Voices
 
 log = logging.getLogger("hearth_kokoro")
+
+T = TypeVar("T")
 
 
 def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
@@ -59,22 +66,47 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         asyncio.run(server.serve(sockets=[listener]))
     if failures:
         raise failures[0]
+    if desk.loaded is None:
+        # A thread may be deep in native code, which a plain exit would pull from under it.
+        logging.shutdown()
+        os._exit(0)
 
 
 async def load_speaker(options: argparse.Namespace) -> Loaded:
     """Load everything off the event loop, and warm it up."""
-    voices, choice = await asyncio.to_thread(_load, options)
-    phonemizer = await asyncio.to_thread(Phonemizer)
+    voices, choice, phonemizer = await _in_daemon(lambda: _load(options))
     speaker = Speaker(choice.engine, voices, phonemizer)
     await speaker.start()
     return Loaded(speaker, voices, choice.engine, choice.because, phonemizer.languages())
 
 
-def _load(options: argparse.Namespace) -> tuple[Voices, Choice]:
+async def _in_daemon(work: Callable[[], T]) -> T:
+    """Do `work` in a thread that nobody waits for: SIGTERM may come in the middle of a load."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(settled: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody asks any more
+            loop.call_soon_threadsafe(lambda: None if done.done() else settled())
+
+    def run() -> None:
+        try:
+            found = work()
+        except Exception as error:
+            failure = error
+            settle(lambda: done.set_exception(failure))
+        else:
+            settle(lambda: done.set_result(found))
+
+    threading.Thread(target=run, name="load", daemon=True).start()
+    return await done
+
+
+def _load(options: argparse.Namespace) -> tuple[Voices, Choice, Phonemizer]:
     voices = Voices.load(options.voices)
     measured_by = voices.get(voices.names[0]).styles
     choice = choose(options.model, options.state, voice=measured_by, engine=options.engine)
-    return voices, choice
+    return voices, choice, Phonemizer()
 
 
 def listen(host: str, port: int, limits: Limits) -> socket.socket:

@@ -21,7 +21,7 @@ from tests.farside.kokoro import prepare
 from tests.farside.kokoro.files import FP32, VOICES
 
 PACKAGE = Path(__file__).parents[2]
-READY_S = 120
+READY_S = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def server(
 
 
 @contextmanager
-def started(weights: Path, state: Path, folder: Path) -> Iterator[Server]:
-    """Start a server and wait until it is warm."""
+def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> Iterator[Server]:
+    """Start a server and wait until it answers, and is warm."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -87,20 +87,25 @@ def started(weights: Path, state: Path, folder: Path) -> Iterator[Server]:
         )
     running = Server(f"http://127.0.0.1:{port}", port, process, log_file)
     try:
-        await_ready(running)
+        await_answer(running, warm)
         yield running
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(20)
+        try:
+            process.wait(20)
+        finally:
+            process.kill()
+            process.wait()
 
 
-def await_ready(server: Server) -> None:
-    """Wait until it is healthy."""
+def await_answer(server: Server, warm: bool) -> None:
+    """Wait until it answers, and is healthy where it shall be `warm`."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and server.process.poll() is None:
         try:
-            if httpx.get(f"{server.url}/health", timeout=2, trust_env=False).is_success:
+            health = httpx.get(f"{server.url}/health", timeout=2, trust_env=False)
+            if health.is_success or not warm:
                 return
         except httpx.HTTPError:
             pass

@@ -142,3 +142,12 @@ def test_it_stops_within_seconds_while_it_speaks(
         assert time.monotonic() - began < 5
         line.close()
         assert "windows" not in server.log()
+
+
+def test_it_stops_within_seconds_while_it_loads(weights: Path, tmp_path: Path) -> None:
+    with started(weights, tmp_path, tmp_path, warm=False) as server:
+        time.sleep(0.5)
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+        assert time.monotonic() - began < 5
