@@ -4,7 +4,6 @@ import argparse
 import ipaddress
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,10 +101,5 @@ def _state() -> Path | None:
     return Path(folder) if folder else None
 
 
-def _ignore(*_: object) -> None:
-    """Let uvicorn end by itself: it raises the signal again when all is done."""
-
-
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _ignore)
     sys.exit(main())

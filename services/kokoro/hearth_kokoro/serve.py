@@ -56,9 +56,13 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         return loaded
 
     server = uvicorn.Server(config_of(make_app(desk, load, fail), limits))
-    # uvicorn raises the signal again when it has ended; that is a good end, and not a death.
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    # Before uvicorn listens to signals, and when it raises them again after a good end.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, end)
     where = f"[{options.host}]" if ":" in options.host else options.host
     log.info("listens on http://%s:%d (%s)", where, listener.getsockname()[1],
              "with a key" if key else "open")  # fmt: skip

@@ -5,9 +5,10 @@ from typing import Any
 
 import httpx
 import pytest
+from openai import AsyncOpenAI, AuthenticationError, InternalServerError, RateLimitError
 from prometheus_client.parser import text_string_to_metric_families
 
-from .conftest import House, Opened, ScriptedSpeaker
+from .conftest import House, Opened, ScriptedSpeaker, busy
 
 PATHS = ("/status", "/metrics", "/v1/models", "/v1/audio/voices")
 
@@ -61,6 +62,25 @@ async def test_the_key_opens_everything_and_nothing_else_does(open_house: Opened
                 assert answer.json()["error"]["code"] == "invalid_api_key"
             right = {"Authorization": "Bearer right"}
             assert (await house.client.get(path, headers=right)).status_code == 200
+
+
+async def test_the_official_client_knows_our_errors(open_house: Opened) -> None:
+    speaker = ScriptedSpeaker(error=busy())
+    async with open_house(speaker, key="right") as house:
+
+        async def ask(key: str) -> None:
+            async with AsyncOpenAI(
+                base_url=f"{house.url}/v1", api_key=key, max_retries=0
+            ) as client:
+                await client.audio.speech.create(model="tts-1", voice="nova", input="One two.")
+
+        with pytest.raises(AuthenticationError):
+            await ask("wrong")
+        with pytest.raises(RateLimitError):
+            await ask("right")
+        speaker.error = RuntimeError("broken")
+        with pytest.raises(InternalServerError):
+            await ask("right")
 
 
 async def test_pages_of_other_sites_are_turned_away(open_house: Opened) -> None:
