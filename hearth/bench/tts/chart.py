@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hearth.bench.tts.report import Figures, Report, ServerReport
 from hearth.bench.tts.view import case_text, machine_text
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = tuple[int, ServerReport, Figures]
 _COLOURS = ("#2a6f97", "#bc6c25", "#588157", "#9d4edd")
 _ROW_INCHES = 0.34
-# One chart has one scale: what takes minutes stands in the tables alone.
-_LONGEST_MS = 60_000.0
+_HEAD_INCHES = 1.1
+_LONGER = ("paragraph", "long")
 
 
 def draw(report: Report, into: Path) -> None:
@@ -20,9 +26,20 @@ def draw(report: Report, into: Path) -> None:
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
-    rows = _rows(report)
-    figure = Figure(figsize=(10, 2.2 + _ROW_INCHES * len(rows)), layout="constrained")
-    axes = figure.subplots()
+    # A text of minutes would leave nothing to be seen of a phrase: each has its own scale.
+    parts = [rows for rows in (_rows(report, False), _rows(report, True)) if rows]
+    heights = [_HEAD_INCHES + _ROW_INCHES * len(rows) for rows in parts] or [_HEAD_INCHES]
+    figure = Figure(figsize=(10, sum(heights) + 0.4), layout="constrained")
+    panels = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+    for axes, rows in zip(panels, parts, strict=False):
+        _bars(report, axes, rows)
+    panels[0].set_title("Speech: first sound and last byte, medians")
+    panels[-1].set_xlabel("ms from the request: pale until the first sound, full until the last")
+    figure.text(0.01, -0.02, machine_text(report), fontsize=7, color="#555555")
+    figure.savefig(into, dpi=130, bbox_inches="tight", format="png")
+
+
+def _bars(report: Report, axes: Axes, rows: Sequence[Row]) -> None:
     for place, (number, _, figures) in enumerate(rows):
         first, last = figures.ttfa_ms, figures.last_byte_ms
         if first is None or last is None:
@@ -36,19 +53,15 @@ def draw(report: Report, into: Path) -> None:
     labels = [_label(report, server, figures) for _, server, figures in rows]
     axes.set_yticks(range(len(rows)), labels, fontsize=8)
     axes.invert_yaxis()
-    axes.margins(x=0.18)
+    axes.margins(x=0.2)
     axes.set_xlim(left=0)
-    axes.set_xlabel("ms from the request: pale until the first sound, full until the last byte")
-    axes.set_title("Speech: first sound and last byte, medians")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
-    figure.text(0.01, -0.02, machine_text(report), fontsize=7, color="#555555")
-    figure.savefig(into, dpi=130, bbox_inches="tight", format="png")
 
 
-def _rows(report: Report) -> list[tuple[int, ServerReport, Figures]]:
-    """Return what is drawn, the same kind of request of all servers side by side."""
+def _rows(report: Report, longer: bool) -> list[Row]:
+    """Return what one part draws, the same kind of request of all servers side by side."""
     cases = list(dict.fromkeys(f.case for server in report.servers for f in server.figures))
     return [
         (number, server, figures)
@@ -56,7 +69,7 @@ def _rows(report: Report) -> list[tuple[int, ServerReport, Figures]]:
         for number, server in enumerate(report.servers)
         for figures in server.figures
         if figures.case == case and figures.last_byte_ms and figures.ttfa_ms
-        if figures.last_byte_ms.median <= _LONGEST_MS
+        if (case.what in _LONGER) == longer
     ]
 
 

@@ -1,0 +1,98 @@
+"""The bare inference: how it is started, and what becomes of one that does not answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hearth import engine
+from hearth.bench import BenchError
+from hearth.bench.tts.bare import Running, by_command, in_house, read
+
+ANSWER = """
+import json, sys
+for line in sys.stdin:
+    print("loading", flush=True)
+    print(json.dumps({"text": json.loads(line)["text"], "seconds": [9, 0.2, 0.3]}))
+"""
+ARGV = (
+    *("/usr/bin/python3", "-P", "-m", "hearth_kokoro", "--voices", "/v/voices.bin"),
+    *("--model", "/m/a.onnx", "--model=/m/b.onnx", "--port", "8880"),
+)
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+async def test_each_text_has_its_median() -> None:
+    assert await by_command(python(ANSWER))(["one", "two"]) == [0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (python("import sys; sys.exit(3)"), "exit code 3"),
+        (python("print('no')"), "answered 0 of 1 texts"),
+        (python("print('{\"text\": 1}')"), "did not say its seconds"),
+        (["/nowhere/at/all"], "cannot be run"),
+        (python("import time; time.sleep(60)"), "longer than 0.5 s"),
+    ],
+)
+async def test_what_does_not_answer_is_one_line(argv: list[str], said: str) -> None:
+    start = time.monotonic()
+    with pytest.raises(BenchError, match=said):
+        await by_command(argv, within_s=0.5 if "sleep" in argv[-1] else 30)(["one"])
+    assert time.monotonic() - start < 20
+
+
+def test_too_many_answers_are_no_answers() -> None:
+    line = json.dumps({"seconds": [1.0]}) + "\n"
+    with pytest.raises(BenchError, match="2 of 1"):
+        read(["one"], line * 2)
+
+
+def test_it_uses_the_servers_python_model_and_threads() -> None:
+    assert Running(ARGV, "/opt/code").bare("b.onnx", 2, 3) == [
+        *("/usr/bin/env", "PYTHONPATH=/opt/code", "/usr/bin/python3", "-P"),
+        *("-m", "hearth_kokoro.bare", "--model", "/m/b.onnx", "--voices", "/v/voices.bin"),
+        *("--threads", "2", "--repeat", "3"),
+    ]
+    assert "/m/a.onnx" in Running(ARGV).bare("of-another-name", 2, 3)
+    with pytest.raises(BenchError, match="names no model"):
+        Running(("python3", "-m", "hearth_kokoro")).bare("b.onnx", 2, 3)
+
+
+class Service:
+    """As much of a service as is looked at."""
+
+    name = "kokoro"
+    instance = "kokoro"
+    unit = "kokoro.service"
+
+
+async def test_in_the_house_the_running_process_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Sequence[str]] = []
+
+    def execute(instance: str, argv: Sequence[str], **more: Any) -> engine.Completed:
+        ran.append(argv)
+        if argv[0].endswith("systemctl"):
+            return engine.Completed(0, "77\n", "")
+        if argv[0] == "/bin/cat":
+            said = {"cmdline": [*ARGV, ""], "environ": ["A=b", "PYTHONPATH=/opt/code", ""]}
+            return engine.Completed(0, "\0".join(said[argv[-1].rsplit("/", 1)[1]]), "")
+        assert json.loads(more["stdin"]) == {"text": "one"}
+        return engine.Completed(0, '{"seconds": [0.5]}\n', "")
+
+    monkeypatch.setattr(engine, "execute", execute)
+    infer = in_house(Service(), {"model": "b.onnx", "threads": 2}, 3)  # type: ignore[arg-type]
+    assert await infer(["one"]) == [0.5]
+    assert "PYTHONPATH=/opt/code" in ran[-1]
+    monkeypatch.setattr(engine, "execute", lambda *_, **__: engine.Completed(0, "0\n", ""))
+    with pytest.raises(BenchError, match="does not run"):
+        await infer(["one"])

@@ -1,0 +1,83 @@
+"""`hearth bench tts` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hearth.bench.tts.run import Plan
+from hearth.cli import benches
+from hearth.cli.prove import bench
+from tests.unit.bench.tts.scripted import Scripted
+
+SMALL = Plan(
+    quick=True,
+    runs=1,
+    cell_runs=1,
+    long_characters=200,
+    clients=(),
+    formats=("pcm",),
+    voices=("af_heart",),
+)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benches, "quick", lambda: SMALL)
+
+
+def hearth(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(bench, ["tts", "--quick", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_what_buffers_ends_with_one_and_everything_is_written(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    code, said, _ = hearth("--url", scripted.at("buffering"), "--out", str(tmp_path / "new"))
+    assert code == 1
+    assert "not reached" in said
+    report = json.loads((tmp_path / "new" / "bench-tts.json").read_text())
+    assert report["servers"][0]["name"] == "server"
+    assert (tmp_path / "new" / "bench-tts.md").read_text().startswith("# Speech, measured")
+    assert (tmp_path / "new" / "bench-tts.png").stat().st_size > 1000
+
+
+def test_json_is_json_and_another_server_is_asked_in_its_own_words(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "sesame")
+    other = ("--against", scripted.at("steady"), "--against-model", "tts-1")
+    more = ("--against-voice", "alloy", "--against-key-env", "OTHER_KEY", "--json")
+    _, said, _ = hearth("--url", scripted.at("buffering"), *other, *more)
+    assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
+    asked = {(body["model"], body["voice"]) for body in scripted.bodies}
+    assert asked == {("kokoro", "af_heart"), ("tts-1", "alloy")}
+    keys = {header.get("authorization") for header in scripted.headers}
+    assert keys == {None, "Bearer sesame"}
+
+
+def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
+    code, said, error = hearth("--url", f"http://127.0.0.1:{unused_tcp_port}")
+    assert (code, said) == (1, "")
+    assert "ConnectError" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
+        (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_asked(
+    scripted: Scripted, arguments: tuple[str, str], said: str
+) -> None:
+    code, _, error = hearth("--url", scripted.at("steady"), *arguments)
+    assert code == 2
+    assert said in " ".join(error.replace("│", " ").split())
+    assert scripted.bodies == []

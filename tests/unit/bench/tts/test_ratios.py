@@ -1,0 +1,108 @@
+"""Each ratio from figures that the test makes up: what reaches it, what does not, what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hearth.bench.tts.call import Sample
+from hearth.bench.tts.ratios import Measured, Round, ratios
+from hearth.bench.tts.report import Case, Ratio, Taken, health_of
+
+
+def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:
+    return Sample(90, error, ttfa_s, ttfa_s, last_s, stalls=stalls, audio_s=6.0)
+
+
+def measured(*fresh: Sample, more: dict[Case, Sequence[Sample]] | None = None, **rest: Any) -> Any:
+    rounds = [Round({"s": one}, "Anna opened", 0.3, 1.5) for one in fresh]
+    taken = Taken({Case("phrase"): list(fresh)} | {c: list(s) for c, s in (more or {}).items()})
+    return Measured("s", "af_heart", taken, rounds, **rest)
+
+
+def find(of: Measured, what: str) -> Ratio:
+    (row,) = [row for row in ratios(of) if row.what.startswith(what)]
+    return row
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "value", "verdict"),
+    [
+        ("TTFA - one", measured(sample(0.31), sample(0.315), sample(0.9)), 15.0, "reached"),
+        ("TTFA - one", measured(sample(0.33)), 30.0, "not reached"),
+        ("TTFA ÷", measured(sample(0.3)), 0.2, "reached"),
+        ("TTFA ÷", measured(sample(0.33)), 0.22, "not reached"),
+        ("whole", measured(sample(0.3, 1.725)), 1.15, "reached"),
+        ("whole", measured(sample(0.3, 1.8)), 1.2, "not reached"),
+        ("stalls, phrase", measured(sample(0.3)), 0.0, "reached"),
+        ("stalls, phrase", measured(sample(0.3), sample(0.3, stalls=2)), 2.0, "not reached"),
+        (
+            "stalls, phrase",
+            measured(sample(0.3), more={Case("phrase", repeated=True): [sample(0.1, stalls=1)]}),
+            1.0,
+            "not reached",
+        ),
+        ("stalls, long", measured(more={Case("long"): [sample(0.3)]}), 0.0, "reached"),
+        ("stalls, long", measured(sample(0.3)), None, "not measured"),
+        (
+            "mean TTFA of four",
+            measured(
+                sample(0.3, 1.0),
+                more={Case("phrase", clients=4): [sample(t) for t in (0.2, 0.4, 0.6, 1.0)]},
+            ),
+            0.55,
+            "reached",
+        ),
+        (
+            "mean TTFA of four",
+            measured(sample(0.3, 1.0), more={Case("phrase", clients=4): [sample(0.7)]}),
+            0.7,
+            "not reached",
+        ),
+        (
+            "TTFA of a repeat",
+            measured(more={Case("phrase", repeated=True): [sample(0.006), sample(0.012)]}),
+            9.0,
+            "reached",
+        ),
+        (
+            "TTFA of a repeat",
+            measured(more={Case("phrase", repeated=True): [sample(0.011)]}),
+            11.0,
+            "not reached",
+        ),
+        ("first byte", measured(caddy_s=[(0.004, 0.008), (0.004, 0.1)]), 50.0, "not reached"),
+        ("first byte", measured(caddy_s=[(0.004, 0.008)]), 4.0, "reached"),
+        ("first byte", measured(no_caddy="no answer"), None, "not measured"),
+        ("/health", measured(health_s=[0.002] * 99 + [0.4]), 2.0, "reached"),
+        ("/health", measured(health_s=[0.002] * 98 + [0.4] * 2), 400.0, "not reached"),
+        ("/health", measured(health_s=[0.002] * 5), None, "not measured"),
+        ("/health", measured(health_s=[0.002] * 99 + [None]), 2.0, "not reached"),
+    ],
+)
+def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
+    row = find(of, what)
+    assert row.verdict == verdict
+    if value is not None:
+        assert row.value == pytest.approx(value)
+    assert bool(row.why) == (row.value is None or "answer" in row.why)
+
+
+def test_what_failed_counts_for_nothing() -> None:
+    of = measured(sample(9.0, error="HTTP 500"), sample(0.3))
+    assert find(of, "TTFA ÷").n == 1
+    assert find(of, "TTFA ÷").value == pytest.approx(0.2)
+
+
+def test_all_rows_of_the_table_are_there_and_fewer_for_another_server() -> None:
+    assert len(ratios(measured(sample(0.3)))) == 9
+    assert len(ratios(measured(sample(0.3), ours=False))) == 7
+
+
+def test_health_without_any_answer() -> None:
+    assert health_of([]) is None
+    health = health_of([None, None])
+    assert health is not None
+    assert (health.n, health.failed) == (0, 2)
