@@ -92,7 +92,7 @@ def buffered(house: House) -> Iterator[None]:
 
 @pytest.mark.usefixtures("buffered")
 def test_the_same_test_fails_against_a_server_that_buffers(house: House) -> None:
-    done = house.inside("/bin/bash", "-c", SMOKE, timeout=300)
+    done = house.inside("/bin/bash", "-c", SMOKE, timeout=600)
     print(done.stdout[-1500:], flush=True)
     outcomes = dict(re.findall(r"speech_starts_early\[(\w+)\] (PASSED|FAILED)", done.stdout))
     assert outcomes == {"kokoro": "PASSED", BUFFERED: "FAILED"}, done.stdout[-4000:]

@@ -33,6 +33,8 @@ PACKAGES = "python3-torch,python3-numpy"
 RECIPE = 1
 # Debian's torch stands for PyPI's, which brings these.
 LEFT_OUT = ("torch==", "triton==", "nvidia-", "cuda-", "sympy==", "networkx==", "mpmath==")
+# It loads in seconds; a machine that does other things meanwhile needs longer.
+_READY_S = 240
 ENGINE = """
 import json, sys, threading, time
 from pathlib import Path
@@ -141,7 +143,8 @@ def test_pytorch_speaks_stops_and_takes_every_voice(root: Path, weights: Path) -
     assert said["sha256"] == digest_of(weights / "kokoro-v1_0.pth")
     # 11 to 16 characters a second, as the other engine's made-up weights.
     assert 44 / 22 < said["words"] < 44 / 8, said
-    assert said["fast"] == pytest.approx(said["words"] / 2, rel=0.15)
+    # Not half: a phoneme lasts whole frames, and these begin with two or three.
+    assert said["words"] / 4 < said["fast"] < said["words"] / 1.5, said
     assert said["short"] < said["words"] / 2
     assert said["other"] == pytest.approx(said["words"], rel=0.5)
     assert 0.01 < said["peak"] <= 1
@@ -191,12 +194,13 @@ def serving(root: Path, weights: Path, engine: str, model: str) -> Iterator[http
         )
         try:
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=120) as client:
-                if not is_ready(client, process, 120):
+                if not is_ready(client, process, _READY_S):
                     log.seek(0)
                     pytest.fail(f"{engine} is not ready:\n{log.read()[-3000:]}")
                 yield client
         finally:
-            process.terminate()
+            # unshare does not heed SIGTERM while it waits for its child, which dies with it.
+            process.kill()
             process.wait(30)
 
 
