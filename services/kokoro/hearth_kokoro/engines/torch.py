@@ -5,6 +5,7 @@ import importlib.util
 import json
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,14 @@ def _configuration(path: Path) -> dict[str, Any]:
 
 def _loaded(config: dict[str, Any], weights: Path) -> Any:
     """Make the model with its weights; the package's name is never looked up on the network."""
-    kmodel: Callable[..., Any] = _model_module().KModel
     try:
-        return kmodel(repo_id="hexgrad/Kokoro-82M", config=config, model=str(weights))
+        # Both warn of things that only who wrote the model can change, at every start.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kmodel: Callable[..., Any] = _model_module().KModel
+            return kmodel(repo_id="hexgrad/Kokoro-82M", config=config, model=str(weights))
+    except SpeechError:
+        raise
     except Exception as error:  # torch, zipfile, pickle: each has its own
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise SpeechError(f"{weights} is no Kokoro for PyTorch: {line}") from error
@@ -128,6 +134,8 @@ def _model_module() -> types.ModuleType:
         package = types.ModuleType("kokoro")
         package.__path__ = list(spec.submodule_search_locations)
         sys.modules["kokoro"] = package
+    # It writes what it loads, and which tensors, to the standard error.
+    _imported("loguru").logger.disable("kokoro")
     module: types.ModuleType = _imported("kokoro.model")
     return module
 

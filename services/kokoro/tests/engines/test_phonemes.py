@@ -1,5 +1,6 @@
 """Text to phonemes, by the espeak-ng that the wheel brings."""
 
+# ruff: noqa: RUF001 - phonetic letters look like others
 import threading
 
 import pytest
@@ -69,10 +70,47 @@ def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
     assert [language for language, who in languages.items() if who == "espeak"] == list(TEXTS)
 
 
-@pytest.mark.parametrize("language", ["ja", "zh"])
-def test_a_language_without_a_reader_is_told(phonemizer: Phonemizer, language: str) -> None:
-    if phonemizer.languages()[language] == "misaki":
-        pytest.skip("misaki is installed")
-    with pytest.raises(SpeechError, match="misaki") as caught:
-        phonemizer.phonemes("你好", language)
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [
+        ("zh", "this voice's language (zh) needs misaki: pip install 'hearth-kokoro[misaki]'"),
+        ("ja", "this voice's language (ja) cannot be read: its reader, pyopenjtalk, cannot be"),
+    ],
+)
+def test_a_language_without_a_reader_is_told(
+    phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
+) -> None:
+    monkeypatch.setattr("hearth_kokoro.engines.mandarin.is_installed", lambda: False)
+    with pytest.raises(SpeechError) as caught:
+        phonemizer.phonemes("\u4f60\u597d", language)
+    assert str(caught.value).startswith(message)
     assert (caught.value.status, caught.value.param) == (400, "voice")
+
+
+def test_mandarin_is_read_where_misaki_is_installed(
+    phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth_kokoro.engines.mandarin.is_installed", lambda: True)
+    monkeypatch.setattr("hearth_kokoro.engines.mandarin.reader", lambda: lambda text: f"ni {text}.")
+    assert phonemizer.languages()["zh"] == "misaki"
+    assert phonemizer.phonemes("xau", "zh") == "ni xau."
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "said"),
+    [
+        ("en-us", "boat", "bˈOt"),
+        ("en-us", "mountain", "mˈWntn"),
+        ("en-us", "water", "wˈɔTəɹ"),
+        ("en-us", "choose", "ʧˈuz"),
+        ("en-gb", "boat", "bˈQt"),
+        ("en-gb", "there", "ðˈɛː"),
+        ("es", "ocho", "ˈoʧo"),
+        ("it", "grazie", "ɡrˈaʦje"),
+        ("hi", "ठीक।", "ʈʰˈiːk."),
+    ],
+)
+def test_phonemes_are_those_that_the_voices_were_taught(
+    phonemizer: Phonemizer, language: str, text: str, said: str
+) -> None:
+    assert phonemizer.phonemes(text, language) == said
