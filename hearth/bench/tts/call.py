@@ -49,9 +49,16 @@ class Server:
 
     def client(self) -> httpx.AsyncClient:
         """Return a client that keeps its connections to this server."""
+
+        async def name(request: httpx.Request) -> None:
+            # The address is dialled, the name is asked for and verified.
+            if self.host:
+                request.extensions["sni_hostname"] = self.host
+
         return httpx.AsyncClient(
             base_url=self.url.rstrip("/"),
             headers=self.headers,
+            event_hooks={"request": [name]},
             verify=self.trust or True,
             trust_env=False,
             timeout=None,  # noqa: S113 - every call has a total deadline of its own

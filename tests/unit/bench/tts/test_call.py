@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 
 import pytest
@@ -105,6 +106,18 @@ async def test_the_words_of_the_first_piece(scripted: Scripted) -> None:
         server = Server("s", scripted.at(habit))
         async with server.client() as client, asyncio.timeout(5):
             assert await first_piece(client, server, Ask(TEXT)) == words
+
+
+async def test_an_address_is_dialled_and_a_name_is_asked_for_and_verified(
+    over_tls: tuple[Scripted, str, ssl.SSLContext],
+) -> None:
+    script, name, trust = over_tls
+    for host, error in ((name, ""), ("kokoro-stream.lan", "ConnectError")):
+        server = Server("s", script.at("steady"), host=host, trust=trust)
+        async with server.client() as client:
+            sample = listen(await fetch(client, server, Ask(TEXT)))
+        assert sample.error.partition(":")[0] == error
+    assert [header["host"] for header in script.headers] == [name]
 
 
 async def test_a_key_is_not_shown() -> None:
