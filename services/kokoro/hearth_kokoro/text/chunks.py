@@ -79,8 +79,6 @@ def cut(text: str, start: int, final: bool) -> Chunk | None:
     inner = _INNER.search(text, start + 2, min(end + 1, known)) if end - start > 3 else None
     if inner and inner.end() < end:
         return Chunk(text[start : inner.end()], "", text[inner.end()])
-    if end == known and not final:
-        return None
     if end - start == LIMIT and end < known and not text[end].isspace():
         end = _cap(text, start, end)
         return Chunk(text[start:end], "", text[end], goes_on=True)

@@ -57,6 +57,7 @@ def one_by_one(figures: str, lexicon: Lexicon) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def number(text: str, lexicon: Lexicon) -> str:
     """Return a number in words, with its decimals."""
     whole, decimals = parse(text, lexicon)

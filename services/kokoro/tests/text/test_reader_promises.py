@@ -162,6 +162,12 @@ def test_a_reader_holds_little_of_an_endless_word() -> None:
     assert longest <= 2 * LIMIT
 
 
+@pytest.mark.parametrize("unit", ["Dr. ", "J. ", "« ", "e.g. "])
+def test_a_cut_comes_in_the_end(unit: str) -> None:
+    pauses = [token.pause for token in read(unit * 40, "en-us")]
+    assert Pause.WORD in pauses[: MOST_GLUED + 1]
+
+
 def test_a_word_is_settled_when_the_next_begins() -> None:
     reader = Reader("en-us")
     assert reader.feed("Hello") == []
