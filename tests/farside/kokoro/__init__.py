@@ -3,6 +3,11 @@
 Speech from them is noise of a realistic length, so that structure and speed can be tested.
 """
 
-from tests.farside.kokoro.files import prepare
+import os
+
+# onnxruntime's wheels report to Microsoft unless this is set before they are imported.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+from tests.farside.kokoro.files import prepare  # noqa: E402
 
 __all__ = ["prepare"]

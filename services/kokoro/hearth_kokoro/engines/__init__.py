@@ -1,11 +1,16 @@
 """The engines that turn phonemes into sound, behind one interface."""
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+# Since 1.29 onnxruntime's wheels report each session to Microsoft and write a device's number into
+# the home folder, as soon as they are imported. This house tells nobody; it must be said before.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 SAMPLE_RATE = 24_000
 """Samples per second of everything that Kokoro makes."""

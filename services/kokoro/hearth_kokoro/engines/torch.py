@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import types
 import warnings
@@ -31,6 +32,8 @@ class TorchEngine:
 
         `device` is auto, cuda or cpu. A card that is asked for and missing is an error.
         """
+        # Read when the library is imported: it neither reports nor looks for anything outside.
+        os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
         torch = _imported("torch")
         where = _device(torch, device)
         found = _configuration(config or weights.with_name("config.json"))

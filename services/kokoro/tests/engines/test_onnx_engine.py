@@ -1,6 +1,9 @@
 """The engine for the processor, on graphs without weights."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -97,6 +100,24 @@ def test_a_stop_before_the_inference_counts(tmp_path: Path, voice: Styles) -> No
     stop.set()
     with pytest.raises(Stopped):
         engine.infer("a", voice, 1.0, stop)
+
+
+def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> None:
+    model, home = tiny.write(tmp_path / "tiny.onnx"), tmp_path / "home"
+    home.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from hearth_kokoro.engines.onnx import OnnxEngine; "
+        "OnnxEngine(Path(sys.argv[1]), 1)"
+    )
+    # Its own switches for continuous integration would hide that ours is missing.
+    hidden = ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "CI", "GITHUB_ACTIONS")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment |= {"HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("XDG_CACHE_HOME", None)
+    subprocess.run(
+        [sys.executable, "-c", code, str(model)], check=True, timeout=60, env=environment
+    )
+    assert list(home.rglob("*")) == []
 
 
 def test_a_broken_model_is_one_line(tmp_path: Path) -> None:
