@@ -8,6 +8,6 @@ import os
 # onnxruntime's wheels report to Microsoft unless this is set before they are imported.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
-from tests.farside.kokoro.files import prepare  # noqa: E402
+from tests.farside.kokoro.files import prepare
 
 __all__ = ["prepare"]
