@@ -101,6 +101,8 @@ def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.C
     dice = random.Random(3)  # noqa: S311 - repeatable on purpose
     texts = [f"{a} {b}." for a, b in itertools.product(WORDS, WORDS) if a != b]
     dice.shuffle(texts)
+    # Each text comes twice: then it is spoken from the caches, as people's greetings are.
+    texts = [text for text in texts[:250] for _ in range(2)]
     http.post("/v1/audio/speech", json={"input": LONG[:300], "response_format": "pcm"})
     sizes: list[float] = []
     for number in range(500):
@@ -108,7 +110,7 @@ def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.C
             drop_half_way(http, texts[number])
         else:
             name = ("pcm", "mp3", "opus", "aac", "flac", "wav")[number % 6]
-            body = {"input": texts[number], "response_format": name, "stream": number % 2 == 0}
+            body = {"input": texts[number], "response_format": name, "stream": number % 4 < 2}
             assert http.post("/v1/audio/speech", json=body).is_success
         if number % 10 == 0:
             status = server.status()
