@@ -13,8 +13,8 @@ from hearth.bench import BenchError
 from hearth.bench.stats import spread
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.call import Server
-from hearth.bench.tts.ratios import Measured, ratios
-from hearth.bench.tts.report import FORM, BareFigures, Machine, Ratio, Report
+from hearth.bench.tts.ratios import Measured, Round, ratios
+from hearth.bench.tts.report import FORM, BareFigures, Machine, Ratio, Report, RoundFigures
 from hearth.bench.tts.run import Plan, Progress, Session
 from hearth.bench.tts.target import Target
 from hearth.verify import facts
@@ -58,6 +58,7 @@ async def bench_tts(
         machine=_machine(load),
         servers=tuple(target.report() for target in targets),
         bare=_bare_figures(session),
+        rounds=tuple(_round_figures(around) for around in session.rounds),
         ratios=tuple(_ratios(session)),
         stopped=session.stopped,
     )
@@ -111,6 +112,20 @@ def _bare_figures(session: Session) -> BareFigures:
     pieces = [r.first_piece for r in session.rounds if r.first_piece]
     reason = "" if whole else session.no_bare or "no round was ended"
     return BareFigures(spread(first), spread(whole), pieces[-1] if pieces else "", reason)
+
+
+def _round_figures(around: Round) -> RoundFigures:
+    def ms(seconds: float | None) -> float | None:
+        return None if seconds is None else seconds * 1000
+
+    good = {name: sample for name, sample in around.fresh.items() if not sample.error}
+    return RoundFigures(
+        ttfa_ms={name: ms(sample.ttfa_s) for name, sample in good.items()},
+        last_byte_ms={name: sample.last_byte_s * 1000 for name, sample in good.items()},
+        first_piece=around.first_piece,
+        bare_first_ms=ms(around.bare_first_s),
+        bare_whole_ms=ms(around.bare_whole_s),
+    )
 
 
 def _machine(load: float) -> Machine:

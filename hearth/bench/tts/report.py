@@ -103,6 +103,17 @@ class BareFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundFigures:
+    """One fresh phrase: the servers' times by their names, and the bare inferences beside them."""
+
+    ttfa_ms: dict[str, float | None]
+    last_byte_ms: dict[str, float]
+    first_piece: str | None
+    bare_first_ms: float | None
+    bare_whole_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """One figure that a server should reach, what it reached, and how that is known."""
 
@@ -144,6 +155,7 @@ class Report:
     machine: Machine
     servers: tuple[ServerReport, ...]
     bare: BareFigures
+    rounds: tuple[RoundFigures, ...]
     ratios: tuple[Ratio, ...]
     stopped: str = ""
 

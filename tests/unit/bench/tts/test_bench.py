@@ -82,6 +82,9 @@ async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
     assert fresh.last_byte_ms.median >= PIECES * PIECE_S * 1000 > fresh.ttfa_ms.median
     assert report.bare.first_piece.strip() == FIRST_PIECE
     assert report.bare.reason == ""
+    assert len(report.rounds) == 2
+    assert report.rounds[0].bare_whole_ms == BARE_WHOLE_S * 1000
+    assert report.rounds[0].ttfa_ms.keys() == report.rounds[0].last_byte_ms.keys() == {"steady"}
     assert scripted.most_active == 4
     assert any(header.get("authorization") == "Bearer sesame" for header in scripted.headers)
 
