@@ -129,8 +129,25 @@ def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> No
 def test_another_model_than_the_exact_one_must_be_ten_percent_faster() -> None:
     exact, slower = Measured("exact", 2, 0.200), Measured("exact", 1, 0.300)
     close, far = Measured("small", 2, 0.181), Measured("small", 2, 0.179)
-    assert fastest([slower, exact, close], "exact") is exact
-    assert fastest([slower, exact, far], "exact") is far
+    assert fastest([slower, exact, close], "exact", 2) is exact
+    assert fastest([slower, exact, far], "exact", 2) is far
+
+
+@pytest.mark.parametrize(
+    ("rtfs", "threads"),
+    [
+        ({2: 0.20, 4: 0.20, 8: 0.20}, 4),
+        ({2: 0.16, 4: 0.20, 8: 0.19}, 4),
+        ({2: 0.14, 4: 0.20, 8: 0.19}, 2),
+        ({2: 0.30, 4: 0.20, 8: 0.17}, 8),
+    ],
+)
+def test_threads_differ_from_the_cores_only_for_a_clear_gain(
+    rtfs: dict[int, float], threads: int
+) -> None:
+    """A busy neighbour makes fewer threads look better than they are."""
+    measured = [Measured("exact", number, rtf) for number, rtf in rtfs.items()]
+    assert fastest(measured, "exact", 4).threads == threads
 
 
 @pytest.mark.parametrize(
