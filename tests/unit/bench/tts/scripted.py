@@ -30,6 +30,7 @@ class Scripted:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     spoken: set[str] = field(default_factory=set)
+    remembered: int = 0
     active: int = 0
     most_active: int = 0
 
@@ -41,6 +42,7 @@ async def _steady(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes
     """Speak piece by piece; the beginning of what was said before is remembered."""
     for number in range(PIECES):
         known = number == 0 and body["input"] in script.spoken
+        script.remembered += known
         await asyncio.sleep(0 if known else PIECE_S)
         yield SOUND
     script.spoken.add(body["input"])
