@@ -106,6 +106,6 @@ def test_a_language_that_nobody_reads_says_what_to_do(client: OpenAI) -> None:
             model="kokoro", voice="jf_alpha", input="こんにちは。", response_format="pcm"
         )
     except BadRequestError as error:
-        assert "misaki" in str(error)  # noqa: PT017 - it may work, where misaki is installed
+        assert "(ja) cannot be read" in str(error)  # noqa: PT017 - elsewhere it may be
     else:
         assert hear(answer.content, "pcm").seconds > 0.4
