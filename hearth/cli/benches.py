@@ -20,11 +20,11 @@ from hearth.bench.llm import LlmReport, Progress, bench_llm
 from hearth.bench.tts.bare import by_command
 from hearth.bench.tts.bench import bench_tts
 from hearth.bench.tts.call import Server
-from hearth.bench.tts.page import markdown
-from hearth.bench.tts.report import Report
+from hearth.bench.tts.report.figures import Report
+from hearth.bench.tts.report.page import markdown
+from hearth.bench.tts.report.view import tts_view
 from hearth.bench.tts.run import Plan, quick
 from hearth.bench.tts.setting import ROLE, Setting, in_house
-from hearth.bench.tts.view import tts_view
 from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
 from hearth.cli.say import complain, err, find, show, write_json
@@ -180,7 +180,7 @@ def _write(report: Report, files: Mapping[str, list[Path]]) -> None:
         path.write_text(markdown(report, shlex.join(["hearth", *sys.argv[1:]])), "utf-8")
     if files["png"]:
         # Drawing needs a library that nothing else here does.
-        from hearth.bench.tts.chart import draw
+        from hearth.bench.tts.report.chart import draw
 
         for path in files["png"]:
             draw(report, path)

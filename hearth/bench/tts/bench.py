@@ -14,7 +14,7 @@ from hearth.bench.stats import spread
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.call import Server
 from hearth.bench.tts.ratios import Measured, Round, ratios
-from hearth.bench.tts.report import FORM, BareFigures, Machine, Ratio, Report, RoundFigures
+from hearth.bench.tts.report.figures import FORM, BareFigures, Machine, Ratio, Report, RoundFigures
 from hearth.bench.tts.run import Plan, Progress, Session
 from hearth.bench.tts.target import Target
 from hearth.verify import facts

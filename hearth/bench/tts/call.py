@@ -15,7 +15,7 @@ import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
-from hearth.bench.tts.decode import decode
+from hearth.bench.tts.heard.decode import decode
 
 Clock = Callable[[], float]
 # No server speaks slower than this: 24 kHz of 16 bits, and four characters a second.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hearth.bench.tts.call import Sample
-from hearth.bench.tts.report import Case, Health, Ratio, Taken, Verdict, health_of
+from hearth.bench.tts.report.figures import Case, Health, Ratio, Taken, Verdict, health_of
 
 FOUR = 4
 # Below this a 99th percentile says nothing.

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from hearth.bench import BenchError
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.call import Ask
-from hearth.bench.tts.decode import FORMATS
+from hearth.bench.tts.heard.decode import FORMATS
 from hearth.bench.tts.pieces import first_piece, settled
 from hearth.bench.tts.ratios import FOUR, Round
-from hearth.bench.tts.report import Case
+from hearth.bench.tts.report.figures import Case
 from hearth.bench.tts.target import Target
 from hearth.bench.tts.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
 

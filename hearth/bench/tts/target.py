@@ -13,7 +13,7 @@ import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.tts.call import Ask, Sample, Server, ask_json, fetch, listen
-from hearth.bench.tts.report import Case, ServerReport, Taken, health_of
+from hearth.bench.tts.report.figures import Case, ServerReport, Taken, health_of
 
 # So many failures in a row are no accident: asking on would only take hours.
 FAILURES = 3

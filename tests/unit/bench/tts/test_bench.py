@@ -16,12 +16,12 @@ from hearth.bench import BenchError
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.bench import NO_BARE, bench_tts
 from hearth.bench.tts.call import Server
-from hearth.bench.tts.chart import draw
-from hearth.bench.tts.page import markdown
-from hearth.bench.tts.report import FORM, Case, Figures, Ratio, Report, ServerReport
+from hearth.bench.tts.report.chart import draw
+from hearth.bench.tts.report.figures import FORM, Case, Figures, Ratio, Report, ServerReport
+from hearth.bench.tts.report.page import markdown
+from hearth.bench.tts.report.schema import PUBLISHED, schema, text
+from hearth.bench.tts.report.view import tts_view
 from hearth.bench.tts.run import Plan, quick
-from hearth.bench.tts.schema import PUBLISHED, schema, text
-from hearth.bench.tts.view import tts_view
 from tests.unit.bench.tts.scripted import FIRST_PIECE, PIECE_S, PIECES, Scripted
 
 ROOT = Path(__file__).parents[4]
@@ -208,7 +208,7 @@ async def test_what_is_shown_and_published(scripted: Scripted, tmp_path: Path) -
 
 
 def test_the_published_schema_is_the_codes() -> None:
-    # `python -m hearth.bench.tts.schema` writes it.
+    # `python -m hearth.bench.tts.report.schema` writes it.
     assert (ROOT / PUBLISHED).read_text(encoding="utf-8") == text()
 
 

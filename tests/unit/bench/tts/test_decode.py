@@ -14,7 +14,7 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
-from hearth.bench.tts.decode import FORMATS, decode
+from hearth.bench.tts.heard.decode import FORMATS, decode
 
 CODECS = {
     "mp3": ("mp3", "libmp3lame", 24_000),

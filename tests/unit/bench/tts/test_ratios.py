@@ -9,7 +9,7 @@ import pytest
 
 from hearth.bench.tts.call import Sample
 from hearth.bench.tts.ratios import Measured, Round, ratios
-from hearth.bench.tts.report import Case, Ratio, Taken, health_of
+from hearth.bench.tts.report.figures import Case, Ratio, Taken, health_of
 
 
 def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:

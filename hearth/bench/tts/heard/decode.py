@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hearth.bench import BenchError
 from hearth.bench.sound import RATE, Chunk
-from hearth.bench.tts import ogg, wav
+from hearth.bench.tts.heard import ogg, wav
 
 if TYPE_CHECKING:
     from av import Packet

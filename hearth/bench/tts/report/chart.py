@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearth.bench.tts.report import Figures, Report, ServerReport
-from hearth.bench.tts.view import case_text, machine_text
+from hearth.bench.tts.report.figures import Figures, Report, ServerReport
+from hearth.bench.tts.report.view import case_text, machine_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

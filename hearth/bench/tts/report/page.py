@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hearth.bench.tts import view
-from hearth.bench.tts.report import Report
+from hearth.bench.tts.report import view
+from hearth.bench.tts.report.figures import Report
 
 
 def markdown(report: Report, command: str = "hearth bench tts") -> str:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hearth.bench.stats import Spread
-from hearth.bench.tts.report import Case, Figures, Ratio, Report, ServerReport
+from hearth.bench.tts.report.figures import Case, Figures, Ratio, Report, ServerReport
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")

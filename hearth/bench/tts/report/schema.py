@@ -1,4 +1,4 @@
-"""The published form of `hearth bench tts --json`: `python -m hearth.bench.tts.schema`."""
+"""The published form of `hearth bench tts --json`: `python -m hearth.bench.tts.report.schema`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from hearth.bench.tts.report import FORM, Report
+from hearth.bench.tts.report.figures import FORM, Report
 
 PUBLISHED = Path("docs/schema/bench-tts.json")
 
