@@ -113,13 +113,13 @@ class Feed:
 
     def _speakable(self) -> list[Token]:
         window = list(islice(self._tokens, _WINDOW_TOKENS))
-        if self._flushes:
+        if self._flushes and self._flushes[0] - self._taken <= len(window):
             return window[: self._flushes[0] - self._taken]
         clause = next((i for i in range(len(window), 0, -1) if _ends(window[i - 1])), 0)
         words = sum(token.pause >= Pause.WORD for token in window[clause:])
         # A window without any clause is as long as a piece may be: there is no use in waiting.
         endless = not clause and self._has(_WINDOW_CHARACTERS)
-        return window if words >= _WORDS or endless else window[:clause]
+        return _apart(window) if words >= _WORDS or endless else window[:clause]
 
     def take(self, count: int) -> list[Token]:
         """Take the first so many tokens: they are spoken now."""
@@ -147,7 +147,12 @@ class Feed:
     def _has(self, characters: int) -> bool:
         if len(self._tokens) >= _WINDOW_TOKENS:
             return True
-        return sum(len(token.spoken) for token in self._tokens) >= characters
+        size = within = 0
+        for token in self._tokens:
+            size += len(token.spoken)
+            # What is glued to a token that was not read yet is not to be had.
+            within = size if token.pause >= Pause.WORD else within
+        return within >= characters
 
     def _keep(self, tokens: list[Token]) -> None:
         self._tokens.extend(tokens)
@@ -156,3 +161,9 @@ class Feed:
 
 def _ends(token: Token) -> bool:
     return token.pause >= Pause.CLAUSE
+
+
+def _apart(tokens: list[Token]) -> list[Token]:
+    """Leave out what is glued to a token that comes later."""
+    end = next((i for i in range(len(tokens), 0, -1) if tokens[i - 1].pause >= Pause.WORD), 0)
+    return tokens[:end]

@@ -1,9 +1,10 @@
 """A text that is being written is given to be spoken clause by clause, and nothing of it lost."""
 
 import asyncio
+import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth_kokoro.feed import Feed
@@ -152,3 +153,52 @@ def test_an_open_text_is_cut_after_clauses_only(deltas: list[str]) -> None:
         feed.write(delta)
         ready = feed.ready()
         assert not ready or ready[-1].pause >= Pause.CLAUSE
+
+
+# What is glued to the word after it, in every language that is read: never cut from it.
+GLUED = {
+    "en-us": ["J. K. Rowling", "Dr. Smith", "e.g. this", "Mrs. Jones", "No. 5", "5 km", "$3.50"],
+    "en-gb": ["J. K. Rowling", "Prof. Smith", "St. John", "i.e. that", "Vol. 2", "£3 million"],
+    "es": ["Sr. García", "Dra. Ruiz", "p. ej. esto", "3,5 km", "núm. 4"],
+    "fr-fr": ["M. Dupont", "Mme Curie", "p. ex. ceci", "3,5 km", "n° 4"],
+    "it": ["Sig. Rossi", "Dott. Bianchi", "p. es. questo", "3,5 km", "n. 4"],
+    "pt-br": ["Sr. Silva", "Dra. Souza", "p. ex. isto", "3,5 km", "n.º 4"],
+    "hi": ["डॉ. शर्मा", "5 km", "क ख"],
+    "ja": ["5 km", "あ い"],
+    "zh": ["5 km", "三 四"],
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(GLUED)), st.integers(0, 10**6))
+def test_no_piece_ends_inside_what_is_glued(language: str, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - hypothesis chooses the seed
+    words = [*GLUED[language], "ab ab", "12345678901234567890"]
+    text = " ".join(chance.choices(words, k=100))
+    feed, at, taken = Feed(language), 0, ""
+    while not feed.is_over:
+        upto = at + chance.choice([1, 2, 5, 5, 5, 40])
+        feed.write(text[at:upto])
+        at = upto
+        if at >= len(text):
+            feed.close()
+        while ready := feed.ready(is_first=chance.random() < 0.3):
+            taken += "".join(token.source for token in feed.take(len(ready)))
+            assert ready[-1].pause >= Pause.WORD or taken == text
+    assert taken == text
+
+
+def test_a_name_after_64_words_is_not_cut() -> None:
+    feed = Feed("en-us")
+    for word in ["ab"] * 65 + ["J.", "K.", "Rowling", "writes"]:
+        feed.write(word + " ")
+        assert not (ready := feed.ready()) or ready[-1].pause >= Pause.WORD
+
+
+def test_a_long_name_at_the_end_of_what_is_read_ahead_is_read_on() -> None:
+    text = "J. " * 8 + "1" * 190 + " " + "2" * 190 + " "
+    feed = Feed.of(text * 5, "en-us")
+    while ready := feed.ready():
+        feed.take(len(ready))
+        assert ready[-1].pause >= Pause.WORD or feed.is_over
+    assert feed.is_over
