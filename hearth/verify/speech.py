@@ -11,9 +11,7 @@ from typing import Any
 import httpx
 
 from hearth.bench.sound import Chunk, Heard, first_sound, seconds
-
-VOICE = "af_heart"
-SPEECH = "/v1/audio/speech"
+from hearth.bench.speech import PATH, Ask
 
 
 class SpeechCallError(Exception):
@@ -77,8 +75,7 @@ class Line:
         Raises:
             SpeechCallError: no speech, or not within `within_s` in all.
         """
-        body: dict[str, str | bool] = {"model": "kokoro", "input": text, "voice": VOICE}
-        body |= {"response_format": "pcm", "stream": stream}
+        body = Ask(text, streamed=stream).body()
         start = time.perf_counter()
 
         def chunks(answer: httpx.Response) -> Iterator[Chunk]:
@@ -91,14 +88,14 @@ class Line:
 
         name = {"sni_hostname": self.fqdn}
         try:
-            with client.stream("POST", SPEECH, json=body, extensions=name) as answer:
+            with client.stream("POST", PATH, json=body, extensions=name) as answer:
                 if not answer.is_success:
                     said = " ".join(answer.read().decode(errors="replace").split())
                     raise SpeechCallError(f"{self.fqdn}: HTTP {answer.status_code}: {said[:200]}")
                 yield chunks(answer)
         except httpx.HTTPError as error:
             words = str(error) or type(error).__name__
-            raise SpeechCallError(f"{self.fqdn}{SPEECH}: {words}") from error
+            raise SpeechCallError(f"{self.fqdn}{PATH}: {words}") from error
 
     def say(
         self, client: httpx.Client, text: str, *, stream: bool = True, until_heard: bool = False

@@ -13,12 +13,13 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from hearth.bench.speech import judge
+from hearth.bench.speech import VOICE
 from hearth.bench.tts.texts import LONG_CHARACTERS, Texts
 from hearth.catalogue.house import Service
+from hearth.verify.early import judge
 from hearth.verify.edge import Edge
 from hearth.verify.figures import Notes
-from hearth.verify.speech import VOICE, Line, ask_inside
+from hearth.verify.speech import Line, ask_inside
 
 pytestmark = pytest.mark.home
 

@@ -8,13 +8,14 @@ import itertools
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
+from hearth.bench.speech import MODEL, PATH, Ask
 from hearth.bench.tts.heard.decode import decode
 
 Clock = Callable[[], float]
@@ -31,7 +32,7 @@ class Server:
 
     name: str
     url: str
-    model: str = "kokoro"
+    model: str = MODEL
     key: str | None = field(default=None, repr=False)
     host: str | None = None
     """The name that is asked for, where `url` names an address."""
@@ -47,6 +48,10 @@ class Server:
         headers = {"Host": self.host} if self.host else {}
         return headers | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
 
+    def body(self, ask: Ask) -> dict[str, Any]:
+        """Return the request in this server's own words."""
+        return (replace(ask, voice=self.voice) if self.voice else ask).body(self.model)
+
     def client(self) -> httpx.AsyncClient:
         """Return a client that keeps its connections to this server."""
 
@@ -59,30 +64,12 @@ class Server:
             base_url=self.url.rstrip("/"),
             headers=self.headers,
             event_hooks={"request": [name]},
-            verify=self.trust or True,
+            # Without TLS nobody is verified: reading the machine's authorities for it takes longer
+            # than a short phrase.
+            verify=self.trust or self.url.startswith("https:"),
             trust_env=False,
             timeout=None,  # noqa: S113 - every call has a total deadline of its own
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What is to be spoken, and how it is wanted."""
-
-    text: str
-    voice: str = "af_heart"
-    format: str = "pcm"
-    streamed: bool = True
-
-    def body(self, server: Server) -> dict[str, Any]:
-        """Return the request as OpenAI's endpoint takes it."""
-        return {
-            "model": server.model,
-            "input": self.text,
-            "voice": server.voice or self.voice,
-            "response_format": self.format,
-            "stream": self.streamed,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +125,7 @@ async def fetch(
     try:
         # httpx bounds each read; an answer that drips would outlive any of its timeouts.
         async with asyncio.timeout(limit_s):
-            await _receive(client, ask.body(server), arrived, lambda: clock() - start)
+            await _receive(client, server.body(ask), arrived, lambda: clock() - start)
     except TimeoutError:
         arrived.error = f"no whole answer within {limit_s:g} s"
     except (httpx.HTTPError, OSError) as error:
@@ -151,7 +138,7 @@ async def _receive(
     client: httpx.AsyncClient, body: Mapping[str, Any], arrived: Arrived, since: Clock
 ) -> None:
     most = _BYTES + _BYTES_PER_CHARACTER * len(body["input"])
-    async with client.stream("POST", "/v1/audio/speech", json=body) as response:
+    async with client.stream("POST", PATH, json=body) as response:
         if not response.is_success:
             said = (await response.aread())[:4000].decode("utf-8", "replace")
             arrived.error = f"HTTP {response.status_code}: {' '.join(said.split())[:200]}"

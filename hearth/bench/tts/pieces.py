@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from hearth.bench.tts.call import Ask, Server
+from hearth.bench.speech import PATH, Ask
+from hearth.bench.tts.call import Server
 
 _SETTLE_S = 5.0
 _LOOK_S = 0.05
@@ -19,11 +20,11 @@ async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> st
 
     It leaves as soon as it knows: a server that goes on speaking to nobody is the server's fault.
     """
-    body = ask.body(server) | {"stream_format": "sse", "stream": True}
+    body = server.body(ask) | {"stream_format": "sse", "stream": True}
     try:
         async with (
             asyncio.timeout(server.call_s),
-            client.stream("POST", "/v1/audio/speech", json=body) as response,
+            client.stream("POST", PATH, json=body) as response,
         ):
             kind = response.headers.get("content-type", "")
             if not response.is_success or not kind.startswith("text/event-stream"):

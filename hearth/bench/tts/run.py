@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
+from hearth.bench.speech import VOICE, Ask
 from hearth.bench.tts.bare import Bare
-from hearth.bench.tts.call import Ask
 from hearth.bench.tts.heard.decode import FORMATS
 from hearth.bench.tts.pieces import first_piece, settled
 from hearth.bench.tts.ratios import FOUR, Round
@@ -32,7 +32,7 @@ class Plan:
     long_characters: int = LONG_CHARACTERS
     clients: tuple[int, ...] = (FOUR, 8)
     formats: tuple[str, ...] = FORMATS
-    voices: tuple[str, ...] = ("af_heart", "bm_fable", "ef_dora")
+    voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
     way_pairs: int = 20
     total_s: float = 3600.0
 
@@ -62,7 +62,7 @@ def quick() -> Plan:
         long_characters=SHORT_CHARACTERS,
         clients=(FOUR,),
         formats=("pcm", "mp3"),
-        voices=("af_heart",),
+        voices=(VOICE,),
         way_pairs=10,
         total_s=600.0,
     )

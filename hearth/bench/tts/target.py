@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from hearth.bench import BenchError
-from hearth.bench.tts.call import Ask, Sample, Server, ask_json, fetch, listen
+from hearth.bench.speech import Ask
+from hearth.bench.tts.call import Sample, Server, ask_json, fetch, listen
 from hearth.bench.tts.report.figures import Case, ServerReport, Taken, health_of
 
 # So many failures in a row are no accident: asking on would only take hours.

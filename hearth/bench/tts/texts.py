@@ -12,6 +12,8 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hearth.bench.speech import VOICE
+
 LONG_CHARACTERS = 8_700
 SHORT_CHARACTERS = 900
 """How much of the long text a quick run speaks."""
@@ -77,7 +79,7 @@ class Texts:
         more = (f"{name} {extra}" for extra in _FIRST for name in names)
         self._names = itertools.chain(names, itertools.cycle(more))
 
-    def phrase(self, voice: str = "af_heart") -> str:
+    def phrase(self, voice: str = VOICE) -> str:
         """Return two sentences of about 90 characters in the voice's language."""
         language = _LANGUAGES.get(voice[:1], "en")
         return _PHRASES[language].format(name=next(self._names), other=next(self._names))

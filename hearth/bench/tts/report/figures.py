@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from hearth.bench.speech import VOICE
 from hearth.bench.stats import Spread, spread
 from hearth.bench.tts.call import Sample
 
@@ -23,7 +24,7 @@ class Case:
 
     what: str
     format: str = "pcm"
-    voice: str = "af_heart"
+    voice: str = VOICE
     streamed: bool = True
     clients: int = 1
     repeated: bool = False

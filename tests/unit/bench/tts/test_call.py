@@ -9,7 +9,8 @@ import time
 import pytest
 
 from hearth.bench import BenchError
-from hearth.bench.tts.call import Ask, Sample, Server, ask_json, fetch, listen
+from hearth.bench.speech import Ask
+from hearth.bench.tts.call import Sample, Server, ask_json, fetch, listen
 from hearth.bench.tts.pieces import first_piece
 from tests.unit.bench.tts.scripted import FIRST_PIECE, PIECE_S, PIECES, Scripted
 

@@ -6,14 +6,15 @@ import itertools
 import subprocess
 import sys
 from array import array
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
-from hearth.bench.speech import judge
 
+ROOT = Path(__file__).parents[3]
 MS = 24  # samples
 
 
@@ -95,23 +96,7 @@ def test_the_rate_counts() -> None:
     assert seconds(doubled, rate=48_000) == pytest.approx(0.1)
 
 
-@pytest.mark.parametrize(
-    ("whole_s", "ttfa_s", "word"),
-    [
-        (1.4, 0.3, "fine"),
-        (1.4, 0.71, "failed"),
-        (0.1, 0.15, "fine"),
-        (0.1, 0.16, "failed"),
-        (3.0, 0.71, "slow"),
-        (1.4, 1.4, "failed"),
-    ],
-)
-def test_the_rule_of_a_deploy(whole_s: float, ttfa_s: float, word: str) -> None:
-    assert judge(whole_s, ttfa_s).word == word
-    assert judge(whole_s, ttfa_s).failed == (word == "failed")
-
-
 def test_the_smoke_tests_need_no_decoder_for_it() -> None:
     barred = "import sys; sys.modules.update(numpy=None, av=None, matplotlib=None); "
-    code = barred + "import hearth.bench.sound, hearth.bench.speech"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    code = barred + "import tests.smoke.test_speech"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)
