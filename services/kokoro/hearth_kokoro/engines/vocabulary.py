@@ -2,23 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.resources import files
 
 from hearth_kokoro.engines import MAX_PHONEMES
 from hearth_kokoro.errors import SpeechError
 
 
 def _published() -> dict[str, int]:
-    """Return the vocabulary of kokoro-onnx's config.json, without importing that package.
-
-    Its import takes 0.6 s and brings what we do not use.
-    """
-    spec = find_spec("kokoro_onnx")
-    if spec is None or spec.origin is None:
-        raise SpeechError("kokoro-onnx is missing: pip install hearth-kokoro")
-    text = Path(spec.origin).with_name("config.json").read_text(encoding="utf-8")
-    vocabulary: dict[str, int] = json.loads(text)["vocab"]
+    """Return the vocabulary of Kokoro-82M's own config.json (Apache-2.0), which lies beside this."""
+    text = files("hearth_kokoro.engines").joinpath("vocabulary.json").read_text(encoding="utf-8")
+    vocabulary: dict[str, int] = json.loads(text)
     return vocabulary
 
 
