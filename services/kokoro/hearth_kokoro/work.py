@@ -1,11 +1,9 @@
 """One thread for all inferences: who waits for a first sound first, then who runs dry first."""
 
 import asyncio
-import heapq
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 
 from hearth_kokoro.engines import Engine, Samples, Stop, Stopped, Styles
 from hearth_kokoro.errors import SpeechError
@@ -18,6 +16,8 @@ _MAX_RESTARTS = 3
 # Stopping takes up to 35 ms, so it is worth while only if the rest takes longer.
 _WORTH_S = 0.15
 _MARGIN_S = 0.25
+# After so many first pieces in a row, a listener who runs dry is served: four may begin at once.
+_MAX_FIRSTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class _Job:
     begun: float = 0.0
     is_dropped: bool = False
 
+    def is_late(self, now: float) -> bool:
+        """Whether its listener runs dry even if it begins now."""
+        return self.order.due - self.order.cost_s <= now
+
 
 class Work:
     """Runs orders one after another in a thread of its own, off the event loop."""
@@ -59,10 +63,11 @@ class Work:
         """Take the engine, which nobody else may use meanwhile."""
         self._engine, self._clock = engine, clock
         self._lock = threading.Condition()
-        self._heap: list[tuple[int, float, int, _Job]] = []
+        # In the order in which they came; there are never more than there are speeches.
+        self._jobs: list[_Job] = []
         self._running: _Job | None = None
+        self._firsts_in_a_row = 0
         self._closed = False
-        self._numbers = count()
         self._thread = threading.Thread(target=self._run, name="inference", daemon=True)
         self.preempted = 0
 
@@ -84,7 +89,7 @@ class Work:
     def waiting(self) -> int:
         """How many orders wait for their turn."""
         with self._lock:
-            return sum(not job.is_dropped for *_, job in self._heap)
+            return len(self._jobs)
 
     async def do(self, order: Order) -> Made:
         """Return the samples of an order; cancelling this stops it within 100 ms."""
@@ -92,7 +97,7 @@ class Work:
         with self._lock:
             if self._closed:
                 raise SpeechError("the server is stopping", status=503, retry_after_s=5)
-            self._push(job)
+            self._jobs.append(job)
             if order.is_first:
                 self._make_room()
             self._lock.notify()
@@ -102,25 +107,19 @@ class Work:
             if not job.future.done() or job.future.cancelled():
                 self._drop(job)
 
-    def _push(self, job: _Job) -> None:
-        key = (0 if job.order.is_first else 1, job.order.due, next(self._numbers))
-        heapq.heappush(self._heap, (*key, job))
-
     def _drop(self, job: _Job) -> None:
         with self._lock:
             job.is_dropped = True
             job.stop.set()
-            # What was dropped holds its text and voice until it is popped: not for long.
-            if sum(j.is_dropped for *_, j in self._heap) > len(self._heap) // 2:
-                self._heap = [entry for entry in self._heap if not entry[3].is_dropped]
-                heapq.heapify(self._heap)
+            if job in self._jobs:
+                self._jobs.remove(job)
 
     def _make_room(self) -> None:
         """Stop the running later piece where its listener has time for it to be made again."""
         running, now = self._running, self._clock()
         if not running or running.order.is_first or running.restarts >= _MAX_RESTARTS:
             return
-        firsts = sum(j.order.cost_s for k, *_, j in self._heap if k == 0 and not j.is_dropped)
+        firsts = sum(job.order.cost_s for job in self._jobs if job.order.is_first)
         left_s = running.begun + running.order.cost_s - now
         slack_s = running.order.due - now - firsts - running.order.cost_s
         if left_s > _WORTH_S and slack_s > _MARGIN_S:
@@ -140,22 +139,32 @@ class Work:
                 self._settle(job, Made(samples, self._clock() - job.begun))
             del job
         with self._lock:
-            left, self._heap = self._heap, []
-        for *_, waiting in left:
+            left, self._jobs = self._jobs, []
+        for waiting in left:
             self._settle(waiting, _stopping())
 
     def _next(self) -> _Job | None:
         """Wait for the most urgent job; None when the work ends."""
         with self._lock:
             self._running = None
-            while not self._closed:
-                while self._heap:
-                    job = heapq.heappop(self._heap)[-1]
-                    if not job.is_dropped:
-                        self._running, job.begun = job, self._clock()
-                        return job
+            while not self._closed and not self._jobs:
                 self._lock.wait()
-            return None
+            if self._closed:
+                return None
+            job = self._most_urgent()
+            self._jobs.remove(job)
+            self._firsts_in_a_row = self._firsts_in_a_row + 1 if job.order.is_first else 0
+            self._running, job.begun = job, self._clock()
+            return job
+
+    def _most_urgent(self) -> _Job:
+        firsts = [job for job in self._jobs if job.order.is_first]
+        laters = [job for job in self._jobs if not job.order.is_first]
+        pool = firsts or laters
+        if firsts and self._firsts_in_a_row >= _MAX_FIRSTS:
+            # Others who begin, and begin, and begin silence nobody for ever.
+            pool = [job for job in laters if job.is_late(self._clock())] or firsts
+        return min(pool, key=lambda job: job.order.due)
 
     def _stopped(self, job: _Job) -> None:
         """Put a piece back that made room for others; end one that nobody wants."""
@@ -165,7 +174,7 @@ class Work:
                 job.stop = Stop()
                 job.restarts += 1
                 self.preempted += 1
-                self._push(job)
+                self._jobs.append(job)
         if not again:
             self._settle(job, _stopping())
 

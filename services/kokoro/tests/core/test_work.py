@@ -104,6 +104,21 @@ async def test_a_piece_is_not_stopped_for_others_for_ever(
     assert work.preempted == 3
 
 
+async def test_a_flood_of_first_pieces_starves_nobody(engine: ScriptedEngine, work: Work) -> None:
+    running = await begun(engine, work, order("running", is_first=True))
+    laters = [work.do(order(f"dry {n}", due=n * 0.1, cost_s=0.1)) for n in range(3)]
+    flood = [work.do(order(f"first {n}", is_first=True, due=0.0, cost_s=0.1)) for n in range(40)]
+    idle = work.do(order("has time", due=1e6))
+    tasks = [asyncio.create_task(each) for each in (*laters, *flood, idle)]
+    await until(lambda: work.waiting == 44)
+    engine.gate.set()
+    await asyncio.gather(running, *tasks)
+    at = [engine.asked.index(f"dry {n}") for n in range(3)]
+    assert at == [4, 9, 14]
+    # Whoever has something to hear meanwhile waits for all of them.
+    assert engine.asked[-1] == "has time"
+
+
 async def test_what_is_cancelled_stops_within_100_ms(engine: ScriptedEngine, work: Work) -> None:
     engine.tick_s = 1.0
     running = asyncio.create_task(work.do(order("long ago")))
