@@ -23,6 +23,9 @@ _VOICES: Mapping[str, bytes] = {
     "it": b"roa/it",
     "pt-br": b"roa/pt-BR",
 }
+_READERS = ("espeak", "misaki")
+# Languages that espeak-ng does not read well enough for these voices.
+_UNREAD: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
 # Of espeak-ng's speak_lib.h: no sound device, no exit when its data is missing, UTF-8, and IPA
 # with a tie between the letters of one phoneme.
 _RETRIEVAL, _DONT_EXIT, _UTF8 = 1, 0x8000, 1
@@ -61,13 +64,17 @@ class Phonemizer:
         return {language: _reader(language) for language in LANGUAGES.values()}
 
     def phonemes(self, text: str, language: str) -> str:
-        """Return what the model takes for `text`; 400 for a language that nobody reads here."""
+        """Return what the model takes for `text`; 400 for a language that nobody reads."""
         if language not in _VOICES and _reader(language) != "misaki":
-            reason = _reader(language)
-            raise SpeechError(f"this voice's language ({language}) {reason}", param="voice")
+            raise SpeechError(self._refusal(language), param="voice")
         with self._lock:
             said = self._mandarins(text) if language == "zh" else self._by_espeak(text, language)
         return "".join(c for c in " ".join(said.split()) if c in VOCABULARY)
+
+    def _refusal(self, language: str) -> str:
+        """Say in one line why nobody reads a language, and which ones are read."""
+        spoken = ", ".join(one for one, who in self.languages().items() if who in _READERS)
+        return f"{_UNREAD.get(language, language)} is {_reader(language)}; it speaks {spoken}"
 
     def _mandarins(self, text: str) -> str:
         """Read by misaki, which is loaded when somebody first asks for it."""
@@ -102,13 +109,13 @@ class Phonemizer:
 
 
 def _reader(language: str) -> str:
-    """Return who reads a language, or what is missing."""
+    """Return who reads a language, or why nobody does."""
     if language in _VOICES:
         return "espeak"
     if language != "zh":
-        # misaki reads Japanese by pyopenjtalk, which nobody publishes as a wheel and which
-        # fetches its dictionary when it is first used.
-        return "cannot be read: its reader, pyopenjtalk, cannot be installed here"
+        # misaki reads Japanese by pyopenjtalk, which has no wheels and fetches its dictionary when
+        # it is first used.
+        return "not supported by this server yet"
     if mandarin.is_installed():
         return "misaki"
-    return "needs misaki: pip install 'hearth-kokoro[misaki]'"
+    return "not supported by this server without misaki (pip install './services/kokoro[misaki]')"

@@ -91,9 +91,12 @@ def _imported(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise SpeechError(
-            f"the torch engine needs {error.name}: pip install 'hearth-kokoro[torch]'"
-        ) from error
+        raise _missing(error.name or name) from error
+
+
+def _missing(library: str) -> SpeechError:
+    """Return the error of a library that only this engine needs."""
+    return SpeechError(f"the torch engine needs {library}: pip install './services/kokoro[torch]'")
 
 
 def _device(torch: Any, asked: str) -> str:
@@ -133,7 +136,7 @@ def _model_module() -> types.ModuleType:
     if "kokoro" not in sys.modules:
         spec = importlib.util.find_spec("kokoro")
         if spec is None or spec.submodule_search_locations is None:
-            raise SpeechError("the torch engine needs kokoro: pip install 'hearth-kokoro[torch]'")
+            raise _missing("kokoro")
         package = types.ModuleType("kokoro")
         package.__path__ = list(spec.submodule_search_locations)
         sys.modules["kokoro"] = package

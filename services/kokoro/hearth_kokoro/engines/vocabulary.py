@@ -9,7 +9,7 @@ from hearth_kokoro.errors import SpeechError
 
 
 def _published() -> dict[str, int]:
-    """Return the vocabulary of Kokoro-82M's own config.json (Apache-2.0), which lies beside this."""
+    """Return the vocabulary of Kokoro-82M's own config.json (Apache-2.0), kept beside this."""
     text = files("hearth_kokoro.engines").joinpath("vocabulary.json").read_text(encoding="utf-8")
     vocabulary: dict[str, int] = json.loads(text)
     return vocabulary
