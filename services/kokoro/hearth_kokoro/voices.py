@@ -16,10 +16,13 @@ from hearth_kokoro.engines import MAX_PHONEMES, Styles
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
 
-_PART = re.compile(r"([a-z][\w-]*)(?:\((\d{1,4}(?:\.\d{1,4})?)\))?")
+_PART = re.compile(r"([^ ()]+) *(?:\((.*)\))?")
+# In the query of an address a plus sign means a space.
+_BETWEEN = re.compile(r" *\+ *| +(?!\()")
+_WEIGHT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})?")
 # A blend is 0.5 MB; a client that asks for ever new ones must not fill the memory.
 _MAX_BLENDS = 64
-_MAX_PARTS = 8
+_MAX_PARTS, _MAX_ASKED = 8, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,12 @@ class Voices:
 
     def _blend(self, asked: str) -> Voice:
         """Mix what a blend names, by its weights; the first one says the language."""
-        parts = asked.replace(" ", "").split("+")
-        if len(asked) > 512 or len(parts) > _MAX_PARTS:
+        # Cut short, so that nothing here takes longer for longer nonsense.
+        parts = _BETWEEN.split(asked[:_MAX_ASKED].strip())
+        if len(asked) > _MAX_ASKED or len(parts) > _MAX_PARTS:
             raise _bad(f"a blend is at most {_MAX_PARTS} voices")
         weighed = [self._part(part) for part in parts]
         total = math.fsum(weight for _, weight in weighed)
-        if total <= 0:
-            raise _bad(f"a blend needs a weight above 0: {asked}")
         mixed = sum(
             (self._styles[name] * np.float32(weight / total) for name, weight in weighed),
             start=np.zeros((MAX_PHONEMES, 1, 256), np.float32),
@@ -88,17 +90,27 @@ class Voices:
         """Return the voice and the weight that one part of a blend names."""
         match = _PART.fullmatch(part)
         name = match[1] if match else part
-        if match and name in self._styles:
-            return name, float(match[2] or 1)
-        raise _bad(self._unknown(name))
+        if not match or name not in self._styles:
+            raise _bad(self._unknown(name))
+        # Four digits on either side: no infinity, nothing that rounds to nothing.
+        weight = float(match[2]) if match[2] and _WEIGHT.fullmatch(match[2]) else 0.0
+        if match[2] is None:
+            return name, 1.0
+        if weight <= 0:
+            raise _bad(f"a weight is above 0 and at most 9999.9999, not {_shown(match[2])}")
+        return name, weight
 
     def _unknown(self, name: str) -> str:
         """Say that there is no such voice, and which ones are near."""
-        shown = name if len(name) <= 40 else name[:40] + "..."
         near = difflib.get_close_matches(name[:40].lower(), self.names, n=3, cutoff=0.5)
         near = near or [known for known in self.names if known[3:] == name.lower()]
         hint = f"did you mean {', '.join(near)}?" if near else "GET /v1/audio/voices lists them"
-        return f"no voice {shown!r}: {hint}"
+        return f"no voice {_shown(name)}: {hint}"
+
+
+def _shown(text: str) -> str:
+    """Return what somebody sent, in quotes, without control characters and not too long."""
+    return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
 def _bad(message: str) -> SpeechError:

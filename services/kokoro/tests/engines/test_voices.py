@@ -28,6 +28,9 @@ def test_a_voice_knows_its_language(voices: Voices) -> None:
         ("bm_fable+af_heart", 2.5, "en-gb"),
         ("af_heart(0.5) + ef_dora(0.5)", 4.0, "en-us"),
         ("af_heart(1)", 1.0, "en-us"),
+        ("af_heart (2) + bm_fable (1)", 2.0, "en-us"),
+        # As it arrives from the query of an address.
+        ("af_heart(2) bm_fable(1)", 2.0, "en-us"),
     ],
 )
 def test_a_blend_is_the_weighed_mean(
@@ -57,9 +60,11 @@ def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
         ("zz", "no voice 'zz': GET /v1/audio/voices lists them"),
         ("", "no voice '': GET /v1/audio/voices lists them"),
         ("af_heart(2)+bm_fabel(1)", "no voice 'bm_fabel': did you mean bm_fable?"),
-        ("af_heart(0)+bm_fable(0)", "a blend needs a weight above 0: af_heart(0)+bm_fable(0)"),
         ("af_heart+" * 8 + "af_heart", "a blend is at most 8 voices"),
-        ("af_heart(-1)", "no voice 'af_heart(-1)': did you mean af_heart?"),
+        ("af_heart+" * 10_000 + "af_heart", "a blend is at most 8 voices"),
+        ("af_heart+", "no voice '': GET /v1/audio/voices lists them"),
+        ("af_heart(2", "no voice 'af_heart(2': did you mean af_heart?"),
+        ("\x00" * 50, f"no voice {repr(chr(0) * 40)[:-1]}...': GET /v1/audio/voices lists them"),
         ("x" * 5000, "a blend is at most 8 voices"),
     ],
 )
@@ -68,6 +73,28 @@ def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: 
         voices.get(asked)
     assert str(caught.value) == message
     assert (caught.value.status, caught.value.param) == (400, "voice")
+
+
+@pytest.mark.parametrize(
+    "weight",
+    ["0", "0.0", "-1", "nan", "NaN", "inf", "-inf", "1e308", "1e3", "10000", "0.00001", "1,5", "",
+     "\u0663", "1_0", "(1)", "0x10"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "blend", ["af_heart({})", "af_heart({})+bm_fable(1)", "bm_fable+af_heart({})"]
+)
+def test_a_weight_that_is_none_is_told(voices: Voices, blend: str, weight: str) -> None:
+    with pytest.raises(SpeechError) as caught:
+        voices.get(blend.format(weight))
+    assert str(caught.value) == f"a weight is above 0 and at most 9999.9999, not {weight!r}"
+    assert (caught.value.status, caught.value.param) == (400, "voice")
+
+
+@pytest.mark.parametrize("blend", ["af_heart(0.0001)+bm_fable(9999.9999)", "af_heart(9999)"])
+def test_the_widest_weights_still_make_sound(voices: Voices, blend: str) -> None:
+    styles = voices.get(blend).styles
+    assert np.isfinite(styles).all()
+    assert 1 <= styles.min() <= styles.max() <= 4.001
 
 
 def test_a_file_of_voices_is_read(tmp_path: Path, voices: Voices) -> None:
