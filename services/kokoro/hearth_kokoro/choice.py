@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Styles
 from hearth_kokoro.engines.machine import Machine, this_machine
-from hearth_kokoro.engines.memory import Memory
+from hearth_kokoro.engines.memory import Measured, Memory
 from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
 from hearth_kokoro.errors import SpeechError
 
@@ -25,15 +24,6 @@ _WORTH = 0.9
 _WORTH_FEWER = 0.75
 
 Load = Callable[[Path, int, str], Engine]
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One candidate: its best seconds of work per second of sound."""
-
-    model: str
-    threads: int
-    rtf: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,26 +83,30 @@ def _by_onnx(
     hashes = {path: memory.sha256(path) for path in models}
     named = [[path.name, digest] for path, digest in hashes.items()]
     key = {**asdict(machine), "runtime": RUNTIME, "models": named}
-    candidates = machine.candidates()
-    known = _known(memory.recall(key))
-    if not known and len(models) * len(candidates) > 1:
-        known = _measure(hashes, machine, voice, load)
-        memory.keep(key, [asdict(one) for one in known])
-    if not known:
-        path = models[0]
-        loaded = load(path, machine.cores, hashes[path])
-        return Choice(loaded, machine.cores, "the only choice on this machine", ())
-    best = fastest(known, models[0].name, machine.cores)
-    path = next(path for path in models if path.name == best.model)
-    return Choice(load(path, best.threads, hashes[path]), best.threads, _why(best, known), known)
+    candidates = [(path.name, n) for path in models for n in machine.candidates()]
+    known = [one for one in memory.recall(key) if (one.model, one.threads) in candidates]
+    if known:
+        try:
+            return _best(known, hashes, machine, load)
+        except SpeechError as error:
+            log.warning("what was fastest before is measured again: %s", error)
+    if len(candidates) > 1:
+        measured = _measure(hashes, machine, voice, load)
+        memory.keep(key, measured)
+        return _best(measured, hashes, machine, load)
+    path = models[0]
+    loaded = load(path, machine.cores, hashes[path])
+    return Choice(loaded, machine.cores, "the only choice on this machine", ())
 
 
-def _known(rows: Sequence[Mapping[str, Any]]) -> tuple[Measured, ...]:
-    """Return the remembered rows, none if somebody edited them."""
-    try:
-        return tuple(Measured(str(r["model"]), int(r["threads"]), float(r["rtf"])) for r in rows)
-    except (KeyError, TypeError, ValueError):
-        return ()
+def _best(
+    known: Sequence[Measured], hashes: Mapping[Path, str], machine: Machine, load: Load
+) -> Choice:
+    """Load the fastest of these."""
+    best = fastest(known, next(iter(hashes)).name, machine.cores)
+    path = next(path for path in hashes if path.name == best.model)
+    loaded = load(path, best.threads, hashes[path])
+    return Choice(loaded, best.threads, _why(best, known), tuple(known))
 
 
 def fastest(measured: Sequence[Measured], exact: str, cores: int) -> Measured:
@@ -142,7 +136,7 @@ def by_threads(measured: Sequence[Measured], cores: int) -> Measured:
 
 
 def _measure(
-    hashes: dict[Path, str], machine: Machine, voice: Styles, load: Load
+    hashes: Mapping[Path, str], machine: Machine, voice: Styles, load: Load
 ) -> tuple[Measured, ...]:
     """Measure the thread counts with the first model, then the other models with the best."""
     first, *others = hashes
@@ -169,7 +163,7 @@ def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> 
         if turn:  # the first inference also finds its memory
             best = min(best, seconds / (sound.size / SAMPLE_RATE))
     log.info("measured: %s with %d threads needs %.3f s for 1 s", path.name, threads, best)
-    return Measured(path.name, threads, round(best, 4))
+    return Measured(model=path.name, threads=threads, rtf=round(best, 4))
 
 
 def _why(best: Measured, known: Sequence[Measured]) -> str:

@@ -1,19 +1,47 @@
 """What one start measured, kept for the next: state/choice.json."""
 
-import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hearth_kokoro.engines.digest import sha256_of
 from hearth_kokoro.errors import SpeechError
 
 log = logging.getLogger(__name__)
 
-# Raised when the file's shape changes, or how a candidate is measured.
-_VERSION = 1
+# A few kB; a file that is longer is none of ours.
+_MOST_BYTES = 1_000_000
+
+
+class Measured(BaseModel):
+    """One candidate: its best seconds of work per second of sound."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    model: str
+    threads: Annotated[int, Field(gt=0)]
+    rtf: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    mark: list[int]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class _Content(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    # Raised when the file's shape changes, or how a candidate is measured.
+    version: Literal[1] = 1
+    files: dict[str, _File] = {}
+    key: dict[str, Any] = {}
+    measured: list[Measured] = []
 
 
 class Memory:
@@ -28,35 +56,37 @@ class Memory:
         """Return a model's digest, computed anew only when size, time or inode changed."""
         try:
             at = model.stat()
+            mark = [at.st_size, at.st_mtime_ns, at.st_ino]
+            known = self._content.files.get(str(model))
+            if known is None or known.mark != mark:
+                known = _File(mark=mark, sha256=sha256_of(model))
+                self._content.files[str(model)] = known
+                self._write()
         except OSError as error:
             raise SpeechError(f"no model at {model}: {error.strerror}") from error
-        mark = [at.st_size, at.st_mtime_ns, at.st_ino]
-        files = self._content.setdefault("files", {})
-        known = files.get(str(model))
-        if not isinstance(known, dict) or known.get("mark") != mark:
-            files[str(model)] = known = {"mark": mark, "sha256": sha256_of(model)}
-            self._write()
-        digest: str = known["sha256"]
-        return digest
+        return known.sha256
 
-    def recall(self, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def recall(self, key: Mapping[str, Any]) -> tuple[Measured, ...]:
         """Return what was measured for exactly this key, or nothing."""
-        found: list[dict[str, Any]] = self._content.get("measured", [])
-        return found if self._content.get("key") == key else []
+        return tuple(self._content.measured) if self._content.key == key else ()
 
-    def keep(self, key: Mapping[str, Any], measured: Sequence[Mapping[str, Any]]) -> None:
+    def keep(self, key: Mapping[str, Any], measured: Sequence[Measured]) -> None:
         """Remember this, instead of what was there."""
-        self._content |= {"key": dict(key), "measured": [dict(row) for row in measured]}
+        self._content.key, self._content.measured = dict(key), list(measured)
         self._write()
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> _Content:
+        if self._path is None:
+            return _Content()
         try:
-            text = self._path.read_text(encoding="utf-8") if self._path else "{}"
-            found = json.loads(text)
-        except (OSError, ValueError):
-            found = None
-        is_ours = isinstance(found, dict) and found.get("version") == _VERSION
-        return found if is_ours else {"version": _VERSION}
+            with self._path.open("rb") as file:
+                return _Content.model_validate_json(file.read(_MOST_BYTES))
+        except FileNotFoundError:
+            return _Content()
+        except (OSError, ValidationError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is torn or not ours"
+            log.warning("%s is not read, so it is measured again: %s", self._path, reason)
+            return _Content()
 
     def _write(self) -> None:
         if self._path is None:
@@ -64,9 +94,9 @@ class Memory:
         unfinished = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps(self._content, indent=1), encoding="utf-8")
+            unfinished.write_text(self._content.model_dump_json(indent=1), encoding="utf-8")
             os.replace(unfinished, self._path)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path may hold what is no text
             log.warning(
                 "%s cannot be kept, so it is measured at every start: %s", self._path, error
             )

@@ -1,6 +1,5 @@
 """What is measured, what is taken, and what is remembered."""
 
-import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearth_kokoro.choice import Measured, choose, fastest
+from hearth_kokoro.choice import choose, fastest
 from hearth_kokoro.engines import Engine, Samples, Stop, Styles
 from hearth_kokoro.engines.machine import Machine, this_machine
+from hearth_kokoro.engines.memory import Measured
 from hearth_kokoro.errors import SpeechError
 
 VOICE = np.zeros((510, 1, 256), np.float32)
@@ -55,6 +55,10 @@ def models(tmp_path: Path) -> list[Path]:
     return paths
 
 
+def measured(model: str, threads: int, rtf: float) -> Measured:
+    return Measured(model=model, threads=threads, rtf=rtf)
+
+
 def loader(small_s: float = 0.001) -> Loader:
     times = {("exact.onnx", 2): 0.04, ("exact.onnx", 4): 0.02, ("exact.onnx", 8): 0.04}
     return Loader(times | {("small.onnx", 4): small_s})
@@ -97,14 +101,70 @@ def test_what_matters_is_measured_again(models: list[Path], tmp_path: Path, chan
     assert len(load.loaded) > 2
 
 
-def test_a_file_somebody_edited_is_measured_again(models: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        # (what is in the file, what is there instead)
+        ('"version": 1', '"version": 2'),
+        ('"version": 1', '"version": null'),
+        ('"files": {', '"files": [], "was": {'),
+        ('"files": {', '"files": 5, "was": {'),
+        ('"mark": [', '"mark": null, "was": ['),
+        ('"sha256": "', '"sha256": 5, "was": "'),
+        ('"key": {', '"key": null, "was": {'),
+        ('"measured": [', '"measured": [5, '),
+        ('"measured": [', '"measured": [{"model": "exact.onnx"}, '),
+        ('"threads": 4,', '"threads": Infinity,'),
+        ('"threads": 4,', '"threads": -4,'),
+        ('"threads": 4,', '"threads": 4000000,'),
+        ('"rtf": ', '"rtf": NaN, "was": '),
+        ('"rtf": ', '"rtf": -1, "was": '),
+        ('"model": ', '"model": null, "was": '),
+        ('"model": "exact', '"model": "gone'),
+        ("{", "[" * 100_000 + "{"),
+        ('"version"', "\0"),
+        ("}", ""),
+    ],
+)
+def test_a_poisoned_file_stops_no_start(
+    models: list[Path], tmp_path: Path, change: tuple[str, str]
+) -> None:
     choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
     path = tmp_path / "choice.json"
-    content = json.loads(path.read_text())
-    content["measured"] = [{"model": "exact.onnx"}]
-    path.write_text(json.dumps(content))
+    good = path.read_text()
+    assert change[0] in good
+    path.write_text(good.replace(*change))
+    chosen = choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    assert chosen.engine.model in ("exact.onnx", "small.onnx")
+    assert chosen.threads in FOUR_CORES.candidates()
+    # It heals.
+    load = loader()
+    choose(models, tmp_path, voice=VOICE, load=load, machine=FOUR_CORES)
+    assert len(load.loaded) == 1
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, 400, 700])
+def test_a_torn_file_stops_no_start(models: list[Path], tmp_path: Path, length: int) -> None:
+    choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    path = tmp_path / "choice.json"
+    path.write_bytes(path.read_bytes()[:length])
     chosen = choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
     assert len(chosen.measured) == 4
+
+
+def test_what_was_remembered_and_does_not_load_is_measured_again(
+    models: list[Path], tmp_path: Path
+) -> None:
+    choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
+    load = loader()
+    del load.takes_s["small.onnx", 4]
+    chosen = choose(models, tmp_path, voice=VOICE, load=load, machine=FOUR_CORES)
+    assert (chosen.engine.model, chosen.threads) == ("exact.onnx", 4)
+
+
+def test_a_file_that_cannot_be_read_stops_no_start(models: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "choice.json").mkdir()
+    assert choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES).threads == 4
 
 
 def test_without_a_place_to_remember_it_still_chooses(models: list[Path]) -> None:
@@ -127,8 +187,8 @@ def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> No
 
 
 def test_another_model_than_the_exact_one_must_be_ten_percent_faster() -> None:
-    exact, slower = Measured("exact", 2, 0.200), Measured("exact", 1, 0.300)
-    close, far = Measured("small", 2, 0.181), Measured("small", 2, 0.179)
+    exact, slower = measured("exact", 2, 0.200), measured("exact", 1, 0.300)
+    close, far = measured("small", 2, 0.181), measured("small", 2, 0.179)
     assert fastest([slower, exact, close], "exact", 2) is exact
     assert fastest([slower, exact, far], "exact", 2) is far
 
@@ -146,8 +206,8 @@ def test_threads_differ_from_the_cores_only_for_a_clear_gain(
     rtfs: dict[int, float], threads: int
 ) -> None:
     """A busy neighbour makes fewer threads look better than they are."""
-    measured = [Measured("exact", number, rtf) for number, rtf in rtfs.items()]
-    assert fastest(measured, "exact", 4).threads == threads
+    rows = [measured("exact", number, rtf) for number, rtf in rtfs.items()]
+    assert fastest(rows, "exact", 4).threads == threads
 
 
 @pytest.mark.parametrize(
