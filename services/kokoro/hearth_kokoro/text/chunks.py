@@ -70,13 +70,16 @@ class Window:
         raise More
 
 
-def cut(text: str, start: int, final: bool) -> Chunk | None:
-    """Return the chunk at `start`, or None when only more text can say where it ends."""
+def cut(text: str, start: int, final: bool, least: int = 2) -> Chunk | None:
+    """Return the chunk at `start`, or None when only more text can say where it ends.
+
+    Writing without spaces is cut at a mark only behind so many characters: `least`.
+    """
     known = len(text)
     match = _WORD.match(text, start)
     end = match.end() if match else start
-    # Two characters at least before a mark, so that hostile text is not cut into a million pieces.
-    inner = _INNER.search(text, start + 2, min(end + 1, known)) if end - start > 3 else None
+    behind = start + least
+    inner = _INNER.search(text, behind, min(end + 1, known)) if end > behind + 1 else None
     if inner and inner.end() < end:
         return Chunk(text[start : inner.end()], "", text[inner.end()])
     if end - start == LIMIT and end < known and not text[end].isspace():

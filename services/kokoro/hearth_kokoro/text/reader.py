@@ -7,6 +7,10 @@ from hearth_kokoro.text.step import step
 from hearth_kokoro.text.token import Token
 
 _BATCH = 64
+_FREE = 32
+_LONG = 16
+"""After so many parts of writing without a space, its further parts are so long at the least: a
+megabyte of "a—" is not cut into a million pieces."""
 
 
 class Reader:
@@ -23,6 +27,7 @@ class Reader:
         self._window = Window()
         self._state = State()
         self._rest = ""
+        self._parts = 0
 
     def feed(self, delta: str) -> list[Token]:
         """Take more text; return the tokens that are settled by it."""
@@ -31,7 +36,7 @@ class Reader:
     def flush(self) -> list[Token]:
         """Return all that is left; what comes later is a text of its own."""
         tokens = self._read("", final=True)
-        self._state = State()
+        self._state, self._parts = State(), 0
         return tokens
 
     def _read(self, delta: str, *, final: bool) -> list[Token]:
@@ -39,8 +44,9 @@ class Reader:
         more = True
         while more:
             fresh = 0
-            while fresh < _BATCH and (chunk := cut(text, at, final)):
+            while fresh < _BATCH and (chunk := cut(text, at, final, self._least())):
                 self._window.chunks.append(chunk)
+                self._parts = 0 if chunk.space else self._parts + 1
                 at += len(chunk.source)
                 fresh += 1
             more = fresh == _BATCH
@@ -49,6 +55,9 @@ class Reader:
                 self._settle(tokens)
         self._rest, self._window.final = text[at:], False
         return tokens
+
+    def _least(self) -> int:
+        return 2 if self._parts < _FREE else _LONG
 
     def _settle(self, tokens: list[Token]) -> None:
         """Read the chunks that are known, as far as they say enough."""
