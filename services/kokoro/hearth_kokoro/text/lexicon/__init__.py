@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hearth_kokoro.text.lexicon.east import CHINESE, JAPANESE
 from hearth_kokoro.text.lexicon.english import AMERICAN, BRITISH
 from hearth_kokoro.text.lexicon.french import FRENCH
 from hearth_kokoro.text.lexicon.hindi import HINDI
@@ -11,7 +12,6 @@ from hearth_kokoro.text.lexicon.portuguese import PORTUGUESE
 from hearth_kokoro.text.lexicon.shape import Lexicon
 from hearth_kokoro.text.lexicon.spanish import SPANISH
 
-_EAST = "LATIN|CJK|HIRAGANA|KATAKANA|KATAKANA-HIRAGANA|IDEOGRAPHIC|FULLWIDTH|HALFWIDTH|BOPOMOFO"
 LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
     {
         known.language: known
@@ -23,9 +23,8 @@ LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
             HINDI,
             ITALIAN,
             PORTUGUESE,
-            # Only their sentences are ours to find: how their words are said, misaki knows.
-            Lexicon("ja", emoji="ja", scripts=_EAST, code="コード。"),
-            Lexicon("zh", emoji="zh", scripts=_EAST, code="代码。"),
+            JAPANESE,
+            CHINESE,
         )
     }
 )
