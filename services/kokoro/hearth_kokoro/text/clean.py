@@ -23,8 +23,10 @@ _NOTE = re.compile(r"\[\^?[\w.-]{1,12}\](?![(\w])|(?<=\])\[[^\]]*\]")
 _TASK = re.compile(r"\[[ xX]?\]")
 _SMILE = re.compile(r"[:;=8xX]['’]?-?[)(DPpOo3/\\|*\]\[]{1,4}|<3+|\^[_.-]?\^|[oO]_[oO]|¯.*¯")
 _MARKUP = re.compile(r"\*{1,3}(?=[\w\"“(])(?<![\d\w]\*)|(?<=[\w.,;:!?)\"”])\*{2,3}|~~|`+|__+")
-_SPECIAL = {"…": "…", "™": "", "®": "", "\u00ad": ""}
-_LEAVE = frozenset("½⅓⅔¼¾⅛²³¹⁰⁴⁵⁶⁷⁸⁹⁻ºª…℃℉№´¨¯")
+_SPECIAL = {"…": "…", "™": "", "®": "", "\u00ad": ""} | dict(
+    zip("₀₁₂₃₄₅₆₇₈₉₊₋", "0123456789+-", strict=True)
+)
+_LEAVE = frozenset("½⅓⅔¼¾⅛²³¹⁰⁴⁵⁶⁷⁸⁹⁻⁺ºª…℃℉№´¨¯")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ def _edges(bare: str, *, is_code: bool, is_emoji: bool) -> Clean:
     while start < end and bare[start] in _EDGES + TERMINALS:
         # A decimal that begins with its point, a file that begins with a dot.
         if bare[start] == "." and bare[start + 1 : start + 2].isalnum():
+            break
+        if bare.startswith("!=", start):
             break
         start += 1
     while end > start and bare[end - 1] in _EDGES + TERMINALS:

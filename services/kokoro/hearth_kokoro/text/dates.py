@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from hearth_kokoro.text.lexicon.shape import Lexicon
 from hearth_kokoro.text.numbers import cardinal, ordinal, year
 
 Say = Callable[[re.Match[str], Lexicon], str]
 
+_MINUTES = {"hi": "मिनट", "ja": "分", "zh": "分"}
+_EAST = frozenset({"ja", "zh"})
 _CLOCK = r"(?P<h>[01]?\d|2[0-4]){0}(?P<m>[0-5]\d)(?::(?P<s>[0-5]\d)(?:[.,]\d{{1,6}})?)?"
 _HALF_DAY = r"(?:\s?(?P<half>[aApP])\.?\s?[mM])?"
 _DATE = r"(?P<y>\d{4})-(?P<mo>0[1-9]|1[0-2])-(?P<d>0[1-9]|[12]\d|3[01])"
@@ -75,6 +78,8 @@ def _european(hour: str, minute: str, second: str, lexicon: Lexicon) -> str:
         said.append("heure" if hour in "01" else "heures")
     elif lexicon.language == "hi":
         said.append("बजे" if whole else lexicon.clock)
+    elif whole and lexicon.language in _EAST:
+        said.append(lexicon.clock)
     elif whole and lexicon.language == "pt-br":
         said.append("hora" if hour in "01" else "horas")
     elif whole and lexicon.language == "es":
@@ -83,8 +88,8 @@ def _european(hour: str, minute: str, second: str, lexicon: Lexicon) -> str:
         said.append(lexicon.clock)
     if not whole:
         said.append(cardinal(minute.lstrip("0"), lexicon))
-    if lexicon.language == "hi" and not whole:
-        said.append("मिनट")
+    if not whole:
+        said.append(_MINUTES.get(lexicon.language, ""))
     if second.strip("0"):
         said += [{"fr-fr": "et", "hi": ""}.get(lexicon.language, lexicon.clock)]
         said += (
@@ -109,11 +114,14 @@ def _date(match: re.Match[str], lexicon: Lexicon) -> str:
     month, day = int(match["mo"]), match["d"].lstrip("0") or "0"
     if month > 12 and int(day) <= 12:
         month, day = int(day), str(month)
-    if not 1 <= month <= 12 or not 1 <= int(day) <= 31 or not lexicon.months:
+    if not 1 <= month <= 12 or not 1 <= int(day) <= 31:
         return " ".join(
             cardinal(part.lstrip("0") or "0", lexicon) for part in re.findall(r"\d+", match[0])
         )
-    name, text = lexicon.months[month - 1], match["y"]
+    text = match["y"]
+    if lexicon.language in _EAST:
+        return f"{text} 年 {month} 月 {day} 日"
+    name = lexicon.months[month - 1]
     said = year(text, lexicon) if len(text) == 4 else cardinal(text, lexicon)
     if lexicon.language == "en-us":
         return f"{name} {ordinal(day, lexicon)}, {said}"
@@ -134,3 +142,17 @@ def day_of_month(day: str, lexicon: Lexicon) -> str:
 
 def _moment(match: re.Match[str], lexicon: Lexicon) -> str:
     return f"{_date(match, lexicon)}, {_time(match, lexicon)}"
+
+
+@lru_cache(maxsize=16)
+def month_names(lexicon: Lexicon) -> frozenset[str]:
+    """Return the months, in full and abbreviated, in lower case."""
+    return frozenset(name.lower() for name in lexicon.months) | {
+        key for key in lexicon.titles if lexicon.titles[key] in lexicon.months
+    }
+
+
+@lru_cache(maxsize=16)
+def month_initials(lexicon: Lexicon) -> frozenset[str]:
+    """Return the letters with which a month may begin."""
+    return frozenset(name[0] for name in month_names(lexicon))

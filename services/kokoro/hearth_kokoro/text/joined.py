@@ -13,7 +13,9 @@ MOST = 8
 """The most words of one amount."""
 
 _WORDS_TOO = frozenset({"in", "A", "a", "K", "x", "B", "h", "t", "T", "bi", "mi", "cal", "mil"})
-_NUMBER = re.compile(r"[-+−±~]?[\d.,]*\d")
+_NUMBERS = re.compile(r"[-+−±~]?[\d.,]*\d(?:[-–][\d.,]*\d)?")
+_PRICE = re.compile(r"[A-Z]{0,3}[$€£¥₹]\d|\d{1,2}(?::\d\d|[ap]m|:\d\d ?[ap]m)$")
+_END = re.compile(r"[A-Z]{0,3}[$€£¥₹]?[-+−±~]?[\d.,:]*\d(?:[kM]|bn|[ap]m|h|h\d\d)?")
 _PREFIX = re.compile(r"[-+]?[A-Z]{0,3}[$€£¥₹₩₽₿]")
 _THREE = re.compile(r"\d{3}(?:[.,]\d+)?")
 _PHONE = re.compile(r"(?:\+\d{1,3}|0\d{1,4}|\(\d{2,5}\))(?:[\s.-]\(?\d{1,5}\)?)*")
@@ -32,9 +34,9 @@ def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
         if further is None:
             break
         word = clean(further.text)
-        if word.core in {"–", "—"} and further.after.isdecimal() and further.space:
+        if _is_dash(word.core, bare.core) and _opens_amount(further):
             end = window.peek(used + 1)
-            if end is None or not _NUMBER.fullmatch(clean(end.text).core):
+            if end is None or not _END.fullmatch(clean(end.text).core):
                 break
             bare = replace(clean(end.text), core=f"{bare.core}–{clean(end.text).core}")
             used += 2
@@ -46,9 +48,20 @@ def joined(window: Window, bare: Clean, lexicon: Lexicon) -> tuple[int, Clean]:
     return used, bare
 
 
+def _is_dash(word: str, core: str) -> bool:
+    """Whether a range goes on here; between plain figures a hyphen is a minus."""
+    return word in {"–", "—"} or (word == "-" and bool(_PRICE.match(core)))
+
+
+def _opens_amount(dash: Chunk) -> bool:
+    return bool(dash.space) and (dash.after.isdecimal() or dash.after in "$€£¥₹")
+
+
 def _may(last: Chunk, core: str, lexicon: Lexicon) -> bool:
     """Whether the next letter alone rules nothing out."""
     after = last.after
+    if after == "-":
+        return bool(_PRICE.match(core))
     if after.isdecimal() or after in "+(½⅓⅔¼¾⅛–—%°‰€£¥₹$":
         return True
     return (core[-1].isdecimal() or core[-1] in "½¼¾") and (after.isalpha() or after in "ºµμ℃℉")
@@ -57,7 +70,7 @@ def _may(last: Chunk, core: str, lexicon: Lexicon) -> bool:
 def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
     if not word:
         return False
-    if (core in lexicon.money or _PREFIX.fullmatch(core)) and _NUMBER.fullmatch(word):
+    if (core in lexicon.money or _PREFIX.fullmatch(core)) and _NUMBERS.fullmatch(word):
         return True
     if _PHONE.fullmatch(core) and re.fullmatch(r"[\d()./-]{2,}", word):
         return len(core) < 24
@@ -77,7 +90,7 @@ def _belongs(core: str, word: str, last: Chunk, lexicon: Lexicon) -> bool:
         return core.isdecimal()
     if re.fullmatch(r"\d{1,2}:\d\d(?::\d\d)?", core) and word.lower() in {"am", "pm", "a.m", "p.m"}:
         return True
-    if core.isdecimal() and len(core) < 3 and word.lower() in {"am", "pm"}:
+    if word.lower() in {"am", "pm"} and re.fullmatch(r"\d{1,2}(?:[-–]\d{1,2})?", core):
         return lexicon.language.startswith("en")
     narrow = last.space in {"\u00a0", "\u202f", "\u2009"}
     grouped = bool(re.fullmatch(r"\d{1,3}(?: \d{3})*", core) and _THREE.fullmatch(word))

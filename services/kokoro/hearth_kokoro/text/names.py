@@ -7,6 +7,7 @@ import unicodedata
 from functools import lru_cache
 
 from hearth_kokoro.text.clean import TERMINALS, mark_of, plain_marks
+from hearth_kokoro.text.formulas import formula, spell
 from hearth_kokoro.text.lexicon.shape import Lexicon
 from hearth_kokoro.text.numbers import cardinal, number, one_by_one, ordinal, pattern
 
@@ -28,6 +29,10 @@ _ELIDED = re.compile(r"([A-Za-z]{1,4}['’])([A-Z]+)")
 _LOOSE = re.compile(r" ([,;:.!?…])")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _AT = {"en": "at", "es": "arroba", "fr": "arobase", "it": "chiocciola", "pt": "arroba", "hi": "ऐट"}
+
+
+MINUS = re.compile(r"(?<![A-Za-zÀ-ɏ\d)\]\u0900-\u097f])-(?=\d)")
+"""What is no dash between two words: x=-5."""
 
 
 def address(text: str, lexicon: Lexicon) -> str | None:
@@ -60,12 +65,6 @@ def _host(text: str, lexicon: Lexicon) -> str:
 def is_dotted(core: str) -> bool:
     """Whether this is letters with dots between them: U.S, J.K, a.m."""
     return bool(_DOTTED.fullmatch(core))
-
-
-def spell(letters: str, lexicon: Lexicon) -> str:
-    """Return letters so that each is said by its name."""
-    said = lexicon.joint.join(letters.upper())
-    return lexicon.letters.get(said, said)
 
 
 def roman(core: str, before: str, after: str, lexicon: Lexicon) -> str | None:
@@ -112,7 +111,9 @@ def plain(core: str, lexicon: Lexicon, *, is_code: bool = False) -> str:
         return "hashtag " + _CAMEL.sub(" ", core[1:]).replace("_", " ")
     if core.startswith("@") and len(core) > 1:
         return f"{_AT.get(lexicon.language[:2], '')} {pieces(core[1:], lexicon)}"
-    if re.fullmatch(r"[^\W\d_]+/[^\W\d_]+", core):
+    if said := formula(core, lexicon):
+        return said
+    if re.fullmatch(r"[^\W\d_²³]+/[^\W\d_²³]+", core):
         return core.replace("/", " ")
     if is_code or "_" in core:
         return pieces(_CAMEL.sub(" ", core.replace("_", " ")), lexicon)
@@ -122,8 +123,8 @@ def plain(core: str, lexicon: Lexicon, *, is_code: bool = False) -> str:
 @lru_cache(maxsize=16)
 def _parts(lexicon: Lexicon) -> re.Pattern[str]:
     word = r"[^\W\d_]+(?:[\u0900-\u094f\u200d\u0300-\u036f'’·-]+[^\W\d_]+)*[\u0900-\u094f]*"
-    two = r"=>|->|<=|>=|==|!=|&&|\|\||::|\.\.\.+|--+"
-    return re.compile(rf"({two})|({pattern(lexicon)})|({word})|(.)", re.DOTALL)
+    two = r"[!=]==|=>|->|<=|>=|==|!=|&&|\|\||::|\.\.\.+|--+"
+    return re.compile(rf"({MINUS.pattern}|{two})|({pattern(lexicon)})|({word})|(.)", re.DOTALL)
 
 
 def pieces(text: str, lexicon: Lexicon) -> str:
@@ -142,8 +143,10 @@ def pieces(text: str, lexicon: Lexicon) -> str:
             said.append(readable(word, lexicon))
         elif sign.startswith(("..", "--")):
             said.append("…" if sign[0] == "." else "")
+        elif sign == "-":
+            said.append(lexicon.minus)
         elif sign:
-            said.append(lexicon.symbols.get(sign, ""))
+            said.append(lexicon.symbols.get(sign.replace("===", "==").replace("!==", "!="), ""))
         elif other in TERMINALS and other not in ".:":
             said.append(mark_of(plain_marks(other)))
         elif not other.isspace():

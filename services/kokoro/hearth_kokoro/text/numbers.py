@@ -1,6 +1,9 @@
 """Says numbers in words; where num2words lacks the language, espeak-ng reads the digits."""
+# The signs that look like others are meant: they are what people write.
+# ruff: noqa: RUF001
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
 
@@ -25,6 +28,11 @@ def pattern(lexicon: Lexicon) -> str:
         if foreign
         else (rf"(?:{grouped}|\d+)(?:{point}\d+)?")
     )
+
+
+def any_of(keys: Iterable[str]) -> str:
+    """Return the pattern of any of these words, the longest first."""
+    return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
 def parse(text: str, lexicon: Lexicon) -> tuple[str, str]:
@@ -98,6 +106,28 @@ def is_one(text: str, lexicon: Lexicon) -> bool:
     if lexicon.language == "fr-fr":
         return Decimal(f"{whole}.{decimals or 0}") < 2
     return whole == "1" and not decimals
+
+
+def signed(sign: str, said: str, lexicon: Lexicon) -> str:
+    """Put a sign in words before a number."""
+    word = {
+        "-": lexicon.minus,
+        "−": lexicon.minus,
+        "–": lexicon.minus,
+        "+": lexicon.plus,
+        "±": lexicon.symbols.get("±", ""),
+        "~": lexicon.symbols.get("≈", ""),
+    }.get(sign, "")
+    return f"{word} {said}" if word else said
+
+
+def before(said: str, lexicon: Lexicon) -> str:
+    """Shorten a number before what it counts: uno becomes un."""
+    if lexicon.language == "es":
+        return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
+    if lexicon.language == "it":
+        return re.sub(r"^uno$", "un", said)
+    return said
 
 
 @lru_cache(maxsize=4096)

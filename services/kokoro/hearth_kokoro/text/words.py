@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 
 from hearth_kokoro.text import names
+from hearth_kokoro.text.abbreviations import abbreviation, first_parts
 from hearth_kokoro.text.amounts import amount
 from hearth_kokoro.text.chunks import Chunk, Window
 from hearth_kokoro.text.clean import Clean, clean, mark_of
-from hearth_kokoro.text.dates import day_of_month
+from hearth_kokoro.text.dates import day_of_month, month_initials, month_names
+from hearth_kokoro.text.formulas import spell
 from hearth_kokoro.text.joined import joined
 from hearth_kokoro.text.lexicon.shape import Lexicon
 from hearth_kokoro.text.said import Said, pause_of
@@ -32,24 +34,25 @@ def say(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> tuple[in
     if not core:
         return 1, _marks_alone(window.chunks[0], bare, state)
     if core in _DASHES:
-        return 1, _dash(window.chunks[0], state, lexicon)
-    if short := _abbreviation(window, bare, state, lexicon):
+        return 1, _dash(window.chunks[0], bare, state, lexicon)
+    if short := abbreviation(window, bare, state, lexicon):
         return short
     if _FIGURE.search(core) or core in lexicon.money:
         used, bare = joined(window, bare, lexicon)
         text = _figures(window, used, bare.core, state, lexicon)
-        said = Said(text, pause=_after_figures(window, used, bare, lexicon), number=True)
+        pause = _after_figures(window, used, bare, lexicon)
+        said = Said(text, pause=pause, word=bare.core.lower(), number=True)
     else:
         used, text = 1, _word(window, bare, state, lexicon)
-        said = Said(text, pause=_after_month(window, bare, state, lexicon))
-    said = replace(said, word=bare.core.lower())
+        pause = _after_month(window, bare, lexicon)
+        said = Said(text, pause=pause, word=core.lower())
     return used, _ended(window, used, bare, said)
 
 
 @lru_cache(maxsize=16)
 def _special(lexicon: Lexicon) -> frozenset[str]:
     """The words for which it matters what stands around them."""
-    return _months(lexicon) | _first_parts(lexicon) | frozenset(lexicon.bare)
+    return month_names(lexicon) | first_parts(lexicon) | frozenset(lexicon.bare)
 
 
 @lru_cache(maxsize=4096)
@@ -75,7 +78,7 @@ def _ended(window: Window, used: int, bare: Clean, said: Said) -> Said:
         mark == "."
         and said.number
         and bare.core[-1].isalpha()
-        and _next(window, used)[:1].islower()
+        and (_next(window, used)[:1].islower() or _next(window, used) in {"-", "–"})
     ):
         return said
     if not mark:
@@ -110,9 +113,11 @@ def _marks_alone(chunk: Chunk, bare: Clean, state: State) -> Said:
     return Said("", pause=pause_of(mark) if state.until else Pause.WORD)
 
 
-def _dash(chunk: Chunk, state: State, lexicon: Lexicon) -> Said:
-    if state.number and chunk.after.isdecimal() and lexicon.minus:
-        return Said(lexicon.minus)
+def _dash(chunk: Chunk, bare: Clean, state: State, lexicon: Lexicon) -> Said:
+    if state.number and chunk.after.isdecimal() and bare.core != "—" and lexicon.to:
+        # "10:30 a.m. - 11 p.m." is a range; "5 - 3" is not, unless the dash is longer.
+        is_range = bare.core == "–" or ":" in state.word or state.word[-1:].isalpha()
+        return Said(lexicon.to if is_range else lexicon.minus)
     if state.line_start or not chunk.after:
         return Said("")
     return Said("—", pause=Pause.CLAUSE)
@@ -120,8 +125,6 @@ def _dash(chunk: Chunk, state: State, lexicon: Lexicon) -> Said:
 
 def _word(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> str:
     core = bare.core
-    if state.number and core in lexicon.units and not core.isalpha():
-        return lexicon.units[core][1]
     # Half past ten: "10:30 बजे" has said its hour.
     if core == "बजे" and ":" in state.word:
         return ""
@@ -141,8 +144,10 @@ def _known_word(core: str, is_code: bool, lexicon: Lexicon) -> str:
     """Say a word for which it does not matter what stands around it."""
     if said := names.address(core, lexicon) or lexicon.bare.get(core.lower()):
         return said
+    if core in lexicon.units and not core.isalpha():
+        return lexicon.units[core][1].replace("{}", "")
     if names.is_dotted(core):
-        return names.spell(core.replace(".", ""), lexicon)
+        return spell(core.replace(".", ""), lexicon)
     return names.plain(core, lexicon, is_code=is_code)
 
 
@@ -153,7 +158,7 @@ def _figures(window: Window, used: int, core: str, state: State, lexicon: Lexico
         if _month_follows(window, used, lexicon):
             day = day_of_month(core, lexicon)
             return f"{'' if state.word == 'the' else 'the '}{day} of" if english else day
-        if english and state.word in _months(lexicon):
+        if english and state.word in month_names(lexicon):
             return day_of_month(core, lexicon)
     if (said := names.address(core, lexicon)) and not re.fullmatch(r"[\d.,]+", core):
         return said
@@ -162,7 +167,8 @@ def _figures(window: Window, used: int, core: str, state: State, lexicon: Lexico
     said = amount(core, lexicon)
     if said is None and core[:1] in "([" and len(core) > 1:
         said = amount(core[1:], lexicon)
-    if said is None and "-" in core.strip("-") and len(core) <= 24:
+    parted = "-" in core.strip("-") and len(core) <= 24 and not names.MINUS.search(core)
+    if said is None and parted:
         parts = core.split("-")
         return " ".join(filter(None, (_part(part, lexicon) for part in parts)))
     return names.plain(core, lexicon) if said is None else said
@@ -174,10 +180,10 @@ def _part(part: str, lexicon: Lexicon) -> str:
 
 def _month_follows(window: Window, used: int, lexicon: Lexicon) -> bool:
     last = window.chunks[used - 1]
-    if last.breaks or last.after.lower() not in _initials(lexicon):
+    if last.breaks or last.after.lower() not in month_initials(lexicon):
         return False
     further = window.peek(used)
-    return further is not None and clean(further.text).core.lower() in _months(lexicon)
+    return further is not None and clean(further.text).core.lower() in month_names(lexicon)
 
 
 def _after_figures(window: Window, used: int, bare: Clean, lexicon: Lexicon) -> Pause:
@@ -187,96 +193,9 @@ def _after_figures(window: Window, used: int, bare: Clean, lexicon: Lexicon) -> 
     return Pause.NONE if _month_follows(window, used, lexicon) else Pause.WORD
 
 
-def _after_month(window: Window, bare: Clean, state: State, lexicon: Lexicon) -> Pause:
+def _after_month(window: Window, bare: Clean, lexicon: Lexicon) -> Pause:
     """Neither is a month from the figures behind it."""
     chunk = window.chunks[0]
     if chunk.after.isdecimal() and not chunk.breaks and not bare.ends:
-        return Pause.NONE if bare.core.lower() in _months(lexicon) else Pause.WORD
+        return Pause.NONE if bare.core.lower() in month_names(lexicon) else Pause.WORD
     return Pause.WORD
-
-
-@lru_cache(maxsize=16)
-def _months(lexicon: Lexicon) -> frozenset[str]:
-    return frozenset(name.lower() for name in lexicon.months) | {
-        key for key in lexicon.titles if lexicon.titles[key] in lexicon.months
-    }
-
-
-@lru_cache(maxsize=16)
-def _initials(lexicon: Lexicon) -> frozenset[str]:
-    return frozenset(name[0] for name in _months(lexicon))
-
-
-@lru_cache(maxsize=16)
-def _first_parts(lexicon: Lexicon) -> frozenset[str]:
-    """The first words of abbreviations that are written with a space: e. g., p. ej."""
-    keys = (*lexicon.titles, *lexicon.short)
-    return frozenset(key.split()[0].rstrip(".") for key in keys if " " in key)
-
-
-def _abbreviation(
-    window: Window, bare: Clean, state: State, lexicon: Lexicon
-) -> tuple[int, Said] | None:
-    """Return an abbreviation in full, or None when this is a plain word; raises More."""
-    chunk, key = window.chunks[0], bare.core.lower()
-    used, ends = 1, bare.ends
-    if key.rstrip(".") in _first_parts(lexicon) and not chunk.breaks and chunk.after:
-        further = window.peek(1)
-        second = clean(further.text) if further else Clean("", "")
-        both = f"{key}{'.' if ends == '.' else ''} {second.core.lower()}"
-        if (both in lexicon.titles or both in lexicon.short) and second.ends.startswith("."):
-            used, key, ends = 2, both, second.ends
-    if not ends.startswith("."):
-        return None
-    following = _following(window, used)
-    if key in lexicon.late and not following.core[:1].isupper():
-        said = Said(lexicon.late[key])
-        return used, _short(said, ends, following, lexicon, key)
-    if key in lexicon.titles and _fits(key, bare, following, lexicon):
-        glue = Pause.NONE if following.core else Pause.WORD
-        said = Said(lexicon.titles[key], pause=glue, word=key)
-        return used, said.with_ends(ends[1:])
-    if key in lexicon.short:
-        return used, _short(Said(lexicon.short[key]), ends, following, lexicon, key)
-    if names.is_dotted(bare.core):
-        letters = names.spell(bare.core.replace(".", ""), lexicon)
-        return 1, _short(Said(letters), ends, following, lexicon, key)
-    if _is_initial(bare, following, lexicon):
-        return 1, Said(names.spell(bare.core, lexicon), pause=Pause.NONE, word=key)
-    return None
-
-
-def _fits(key: str, bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
-    if key in lexicon.counted:
-        return bool(re.match(r"[\d$€£IVX]", following.core))
-    if key in lexicon.dated:
-        return bare.core[:1].isupper()
-    return len(key) > 1 or bare.core.islower() or following.core[:1].isupper()
-
-
-def _short(said: Said, ends: str, following: Clean, lexicon: Lexicon, key: str) -> Said:
-    """Say an abbreviation with which a sentence may end, and whether it does."""
-    said = replace(said, word=key)
-    if len(ends) > 1:
-        return said.with_ends(ends[1:])
-    first = following.core
-    if not first:
-        return said.with_ends(".")
-    listing = lexicon.short.get(key, "").endswith(("cetera", "cétera", "ccetera"))
-    starts = first[0].isupper() and (listing or first.lower() in lexicon.starters)
-    return said.with_ends(".") if starts else said
-
-
-def _following(window: Window, used: int) -> Clean:
-    last = window.chunks[used - 1]
-    further = window.peek(used) if last.breaks < 2 else None
-    return clean(further.text) if further else Clean("", "")
-
-
-def _is_initial(bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
-    """Whether this is a letter of a name: J. K. Rowling."""
-    if len(bare.core) != 1 or not bare.core.isupper() or bare.ends != ".":
-        return False
-    another = len(following.core) == 1 and following.ends == "."
-    name = following.core[:1].isupper() and following.core.lower() not in lexicon.starters
-    return another or name

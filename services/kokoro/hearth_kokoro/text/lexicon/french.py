@@ -126,6 +126,7 @@ FRENCH = Lexicon(
         m³ | m3 = mètre cube, mètres cubes
         km/h = kilomètre heure, kilomètres heure
         m/s = mètre par seconde, mètres par seconde
+        m/s² | m/s^2 | m/s2 = mètre par seconde au carré, mètres par seconde au carré
         kg = kilo, kilos
         g = gramme, grammes
         mg = milligramme, milligrammes

@@ -125,6 +125,7 @@ ITALIAN = Lexicon(
         m³ | m3 = metro cubo, metri cubi
         km/h = chilometro orario, chilometri orari
         m/s = metro al secondo, metri al secondo
+        m/s² | m/s^2 | m/s2 = metro al secondo quadrato, metri al secondo quadrato
         kg = chilo, chili
         g = grammo, grammi
         mg = milligrammo, milligrammi

@@ -126,6 +126,7 @@ PORTUGUESE = Lexicon(
         m³ | m3 = metro cúbico, metros cúbicos
         km/h = quilômetro por hora, quilômetros por hora
         m/s = metro por segundo, metros por segundo
+        m/s² | m/s^2 | m/s2 = metro por segundo ao quadrado, metros por segundo ao quadrado
         kg = quilo, quilos
         g = grama, gramas
         mg = miligrama, miligramas

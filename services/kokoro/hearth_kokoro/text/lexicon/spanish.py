@@ -135,6 +135,7 @@ SPANISH = Lexicon(
         m³ | m3 = metro cúbico, metros cúbicos
         km/h = kilómetro por hora, kilómetros por hora
         m/s = metro por segundo, metros por segundo
+        m/s² | m/s^2 | m/s2 = metro por segundo al cuadrado, metros por segundo al cuadrado
         kg = kilo, kilos
         g = gramo, gramos
         mg = miligramo, miligramos
