@@ -57,13 +57,13 @@ def streamed(text: str, language: str, cuts: list[int]) -> list[Token]:
     return [*tokens, *reader.flush()]
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(TEXTS, LANGUAGES)
 def test_no_character_is_lost(text: str, language: str) -> None:
     assert "".join(token.source for token in read(text, language)) == text
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(TEXTS, LANGUAGES, st.randoms(use_true_random=False))
 def test_deltas_never_change_the_tokens(text: str, language: str, chance: random.Random) -> None:
     whole = read(text, language)
@@ -72,14 +72,14 @@ def test_deltas_never_change_the_tokens(text: str, language: str, chance: random
     assert streamed(text, language, list(range(len(text)))) == whole
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, LANGUAGES)
 def test_what_is_settled_never_changes(begun: str, rest: str, language: str) -> None:
     settled = Reader(language).feed(begun)
     assert read(begun + rest, language)[: len(settled)] == settled
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, LANGUAGES)
 def test_after_a_flush_a_text_begins_anew(first: str, second: str, language: str) -> None:
     reader = Reader(language)
@@ -88,7 +88,7 @@ def test_after_a_flush_a_text_begins_anew(first: str, second: str, language: str
     assert reader.flush() == []
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(TEXTS, LANGUAGES)
 def test_every_token_is_bounded_and_sayable(text: str, language: str) -> None:
     glued = 0
@@ -100,7 +100,7 @@ def test_every_token_is_bounded_and_sayable(text: str, language: str) -> None:
         assert glued <= MOST_GLUED
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.sampled_from(["fox", "3.14", "1,234.5", "Dr.", "e.g.", "U.S.", "v1.2.3"]), max_size=9
@@ -124,39 +124,51 @@ HOSTILE = {
     "right to left": "\u202e", "joiners": "\u200d", "emoji": "👍", "family": "👨\u200d",
     "bold": "**", "ticks": "`", "brackets": "[", "targets": "](", "tags": "<a", "entities": "&amp;",
     "address": "http://a", "mail": "a@", "ranges": "1-", "fractions": "1/", "times": "1:",
-    "commas": "a,", "backslash": "\\(", "Devanagari": "क्", "quotes": "\"'",
+    "commas": "a,", "dashes": "a—", "ellipses": "…a", "full stops": "あ。",
+    "backslash": "\\(", "Devanagari": "क्", "quotes": "\"'",
 }  # fmt: skip
 
 
+def seconds(text: str, language: str, *, within: float) -> float:
+    """Return the least CPU time of three readings; the first that is quick enough will do."""
+    least = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        read(text, language)
+        least = min(least, time.process_time() - began)
+        if least < within:
+            break
+    return least
+
+
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_megabyte_without_a_space_reads_in_two_seconds(unit: str) -> None:
-    text = (unit * (1_000_000 // len(unit) + 1))[:1_000_000]
-    began = time.process_time()
-    tokens = read(text, "en-us")
-    assert time.process_time() - began < 2
-    assert "".join(token.source for token in tokens) == text
+def test_text_without_a_space_reads_at_half_a_megabyte_a_second(unit: str) -> None:
+    text = (unit * (150_000 // len(unit) + 1))[:150_000]
+    assert seconds(text, "en-us", within=0.3) < 0.3
+    tokens = read(text[:20_000], "en-us")
+    assert "".join(token.source for token in tokens) == text[:20_000]
     if not unit.isspace():
         assert max(len(token.source) for token in tokens) <= LIMIT
+
+
+@pytest.mark.parametrize(("unit", "language"), [("a—", "en-us"), ("あ。", "ja")])
+def test_a_megabyte_without_a_space_reads_in_two_seconds(unit: str, language: str) -> None:
+    assert seconds(unit * (1_000_000 // len(unit)), language, within=2) < 2
 
 
 @pytest.mark.parametrize(
     "unit", ["Dr. ", "1 ", "# ", "- ", "« ", "J. ", "<a ", "[a](b ", "| ", "。", "a—"]
 )
 def test_time_grows_with_the_length_alone(unit: str) -> None:
-    def seconds(length: int) -> float:
-        text = unit * (length // len(unit))
-        began = time.process_time()
-        read(text, "fr-fr")
-        return time.process_time() - began
-
-    seconds(10_000)
-    assert seconds(80_000) < 24 * seconds(10_000) + 0.1
+    short = seconds(unit * (4_000 // len(unit)), "fr-fr", within=0)
+    most = 24 * short + 0.1
+    assert seconds(unit * (32_000 // len(unit)), "fr-fr", within=most) < most
 
 
 def test_a_reader_holds_little_of_an_endless_word() -> None:
     reader = Reader("en-us")
     longest = held = 0
-    for _ in range(20_000):
+    for _ in range(5_000):
         held += 1 - sum(len(token.source) for token in reader.feed("x"))
         longest = max(longest, held)
     assert longest <= 2 * LIMIT
