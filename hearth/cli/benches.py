@@ -17,7 +17,7 @@ from rich.progress import Progress as Bar
 from hearth.bench import BenchError
 from hearth.bench.accelerator import Proof, on, prove
 from hearth.bench.llm import LlmReport, Progress, bench_llm
-from hearth.bench.tts.bare import by_command
+from hearth.bench.tts.bare import BY_COMMAND, by_command
 from hearth.bench.tts.bench import bench_tts
 from hearth.bench.tts.call import Server
 from hearth.bench.tts.report.figures import Report
@@ -117,13 +117,14 @@ def _setting(asked: Speech, project: Project) -> Setting:
     argv = shlex.split(asked.bare or "")
     own = (lambda status: by_command(argv)) if argv else None
     if asked.url:
-        return Setting(Server("server", asked.url, asked.model, _key(asked.key_env)), own)
+        server = Server("server", asked.url, asked.model, _key(asked.key_env))
+        return Setting(server, own, BY_COMMAND)
     house = project.house()
     service = find(house, asked.service)
     if not isinstance(service, Service) or service.role != ROLE:
         raise typer.BadParameter(f"{asked.service} does not speak: name a service of role {ROLE}")
     setting = in_house(house, service, asked.model, project.vault.get(VERIFIER))
-    return replace(setting, bare=own or setting.bare)
+    return replace(setting, bare=own, bare_how=BY_COMMAND) if own else setting
 
 
 async def _speech(asked: Speech, setting: Setting) -> Report:
@@ -138,6 +139,7 @@ async def _speech(asked: Speech, setting: Setting) -> Report:
             servers,
             asked.plan,
             bare=setting.bare,
+            bare_how=setting.bare_how,
             through=setting.through,
             progress=lambda done, of, what: bar.update(
                 task, completed=done, total=of, description=what

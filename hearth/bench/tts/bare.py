@@ -14,6 +14,14 @@ from hearth.bench import BenchError
 from hearth.catalogue.house import Service
 
 WITHIN_S = 90.0
+BY_HOUSE = (
+    "It runs with the server's own session options: threads do not spin while they wait, and "
+    "memory is given back after each run."
+)
+BY_COMMAND = (
+    "It is the command given by --bare, with that command's session options; those of "
+    "hearth_kokoro.bare are the server's own."
+)
 _ASK_S = 20
 
 Bare = Callable[[Sequence[str]], Awaitable[list[float]]]

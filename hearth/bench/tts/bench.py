@@ -30,6 +30,7 @@ async def bench_tts(
     plan: Plan,
     *,
     bare: MakeBare | None = None,
+    bare_how: str = "",
     through: Server | None = None,
     progress: Progress = lambda done, of, what: None,
 ) -> Report:
@@ -57,7 +58,7 @@ async def bench_tts(
         runs=plan.runs,
         machine=_machine(load),
         servers=tuple(target.report() for target in targets),
-        bare=_bare_figures(session),
+        bare=_bare_figures(session, bare_how),
         rounds=tuple(_round_figures(around) for around in session.rounds),
         ratios=tuple(_ratios(session)),
         stopped=session.stopped,
@@ -106,12 +107,18 @@ def _no_caddy(session: Session) -> str:
     return next(errors, session.through.stopped or "no pair of answers came")
 
 
-def _bare_figures(session: Session) -> BareFigures:
+def _bare_figures(session: Session, how: str) -> BareFigures:
     first = [r.bare_first_s * 1000 for r in session.rounds if r.bare_first_s is not None]
     whole = [r.bare_whole_s * 1000 for r in session.rounds if r.bare_whole_s is not None]
     pieces = [r.first_piece for r in session.rounds if r.first_piece]
     reason = "" if whole else session.no_bare or "no round was ended"
-    return BareFigures(spread(first), spread(whole), pieces[-1] if pieces else "", reason)
+    return BareFigures(
+        first_piece_ms=spread(first),
+        whole_ms=spread(whole),
+        first_piece=pieces[-1] if pieces else "",
+        how=how,
+        reason=reason,
+    )
 
 
 def _round_figures(around: Round) -> RoundFigures:

@@ -61,7 +61,7 @@ def ratios(of: Measured) -> list[Ratio]:
     rows += [
         _to_bare(of, "TTFA ÷ one bare inference of the whole phrase", 0.20, lambda s: s.ttfa_s),
         _stalls(of, "stalls, phrase, one client", of.good() + of.good(repeated=True)),
-        _stalls(of, "stalls, long text, one client", of.good("long")),
+        _long(of),
         _to_bare(of, "whole synthesis ÷ one bare inference", 1.15, lambda s: s.last_byte_s),
         _four(of),
         _health(of),
@@ -91,6 +91,14 @@ def _to_bare(
 def _stalls(of: Measured, what: str, heard: Sequence[Sample]) -> Ratio:
     total = float(sum(sample.stalls for sample in heard)) if heard else None
     return _row(of, what, "", 0.0, total, len(heard), "nothing was heard")
+
+
+def _long(of: Measured) -> Ratio:
+    heard = of.good("long")
+    lengths = sorted({sample.characters for sample in heard})
+    said = " to ".join(f"{length:,}" for length in dict.fromkeys(lengths[:1] + lengths[-1:]))
+    text = f"long text of {said} characters" if heard else "long text"
+    return _stalls(of, f"stalls, {text}, one client", heard)
 
 
 def _four(of: Measured) -> Ratio:

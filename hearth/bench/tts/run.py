@@ -11,7 +11,7 @@ from hearth.bench import BenchError
 from hearth.bench.speech import VOICE, Ask
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.heard.decode import FORMATS
-from hearth.bench.tts.pieces import first_piece, settled
+from hearth.bench.tts.pieces import first_piece
 from hearth.bench.tts.ratios import FOUR, Round
 from hearth.bench.tts.report.figures import Case
 from hearth.bench.tts.target import Target
@@ -30,6 +30,8 @@ class Plan:
     runs: int = 10
     cell_runs: int = 3
     long_characters: int = LONG_CHARACTERS
+    # Each is minutes of work: a third would take the whole far beyond a quarter of an hour.
+    long_runs: int = 2
     clients: tuple[int, ...] = (FOUR, 8)
     formats: tuple[str, ...] = FORMATS
     voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
@@ -49,7 +51,8 @@ class Plan:
 
     def steps(self, servers: int, through: bool) -> int:
         """Return how many steps a run has, for whoever watches it."""
-        each = self.runs * (3 + len(self.clients)) + 1 + len(self.cells) * self.cell_runs
+        each = self.runs * (3 + len(self.clients)) + self.long_runs
+        each += len(self.cells) * self.cell_runs
         return each * servers + self.runs + (self.way_pairs if through else 0)
 
 
@@ -60,6 +63,7 @@ def quick() -> Plan:
         runs=3,
         cell_runs=1,
         long_characters=SHORT_CHARACTERS,
+        long_runs=1,
         clients=(FOUR,),
         formats=("pcm", "mp3"),
         voices=(VOICE,),
@@ -124,16 +128,16 @@ class Session:
             self._tell(f"phrase, {target.server.name}")
             fresh = await target.speak(Case("phrase", voice=self.plan.voice), phrase)
             around.fresh[target.server.name] = fresh
-            await settled(target.client)
+            await target.settle()
             self._tell(f"repeated phrase, {target.server.name}")
             await target.speak(Case("phrase", voice=self.plan.voice, repeated=True), phrase)
-            await settled(target.client)
+            await target.settle()
         self._tell("bare inference")
         if self.bare is not None:
             ours = self.targets[0]
             ask = Ask(phrase, self.plan.voice)
             around.first_piece = await first_piece(ours.client, ours.server, ask)
-            await settled(ours.client)
+            await ours.settle()
             texts = [phrase] + ([around.first_piece] if around.first_piece else [])
             around.bare_whole_s, *first = await self._infer(texts) or [None]
             around.bare_first_s = first[0] if first else None
@@ -171,9 +175,8 @@ class Session:
         for number in range(self.plan.runs):
             for target in self._turns(number):
                 self._tell(f"paragraph, {target.server.name}")
-                async with target.asked_for_health():
+                async with target.watched():
                     await target.speak(case, self.texts.paragraph())
-                await target.weigh()
 
     async def _crowds(self) -> None:
         for clients in self.plan.clients:
@@ -182,18 +185,17 @@ class Session:
                 for target in self._turns(number):
                     self._tell(f"{clients} at once, {target.server.name}")
                     texts = [self.texts.phrase(self.plan.voice) for _ in range(clients)]
-                    async with target.asked_for_health():
+                    async with target.watched():
                         await target.speak_at_once(case, texts)
-                    await settled(target.client)
-                    await target.weigh()
+                    await target.settle()
 
     async def _long(self) -> None:
-        text = self.texts.long(self.plan.long_characters)
-        for target in self.targets:
-            self._tell(f"{len(text)} characters, {target.server.name}")
-            async with target.asked_for_health():
-                await target.speak(Case("long", voice=self.plan.voice), text)
-            await target.weigh()
+        for number in range(self.plan.long_runs):
+            text = self.texts.long(self.plan.long_characters)
+            for target in self._turns(number):
+                self._tell(f"{len(text):,} characters, {target.server.name}")
+                async with target.watched():
+                    await target.speak(Case("long", voice=self.plan.voice), text)
 
     async def _cells(self) -> None:
         for number in range(self.plan.cell_runs):

@@ -23,6 +23,7 @@ class Setting:
 
     server: Server
     bare: MakeBare | None = None
+    bare_how: str = ""
     through: Server | None = None
 
 
@@ -47,4 +48,4 @@ def in_house(house: House, service: Service, model: str, key: str) -> Setting:
             raise BenchError(str(error)) from error
         name, url = service.publish[0].fqdn, f"https://{door.address}"
         through = Server("caddy", url, model, key, host=name, trust=trust)
-    return Setting(Server(service.host_name, service.url, model), make, through)
+    return Setting(Server(service.host_name, service.url, model), make, bare.BY_HOUSE, through)

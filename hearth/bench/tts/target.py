@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +15,14 @@ import httpx
 from hearth.bench import BenchError
 from hearth.bench.speech import Ask
 from hearth.bench.tts.call import Sample, Server, ask_json, fetch, listen
+from hearth.bench.tts.pieces import settled
 from hearth.bench.tts.report.figures import Case, ServerReport, Taken, health_of
 
 # So many failures in a row are no accident: asking on would only take hours.
 FAILURES = 3
 HEALTH_EVERY_S = 0.025
+# In questions for health: about four times a second.
+WEIGH_EVERY = 10
 _HEALTH_S = 5.0
 
 
@@ -42,7 +46,7 @@ class Target:
             BenchError: nobody answers there.
         """
         self.status = await ask_json(self.client, "/status")
-        await self.weigh()
+        self._weigh(self.status)
 
     async def speak(self, case: Case, text: str) -> Sample:
         """Let the server speak one text, and keep what was heard."""
@@ -63,18 +67,16 @@ class Target:
             self.stopped = f"given up after {self._failures} failures in a row: {samples[-1].error}"
         return samples
 
-    async def weigh(self) -> None:
-        """Keep the most memory that the server has said."""
-        with contextlib.suppress(BenchError, ValueError, TypeError):
-            said = (await ask_json(self.client, "/status")).get("memory_bytes")
-            if said:
-                self.memory_bytes = max(int(said), self.memory_bytes or 0)
+    async def settle(self) -> None:
+        """Wait until the server does nothing; one that was given up is not waited for."""
+        if not self.stopped:
+            await settled(self.client)
 
     @contextlib.asynccontextmanager
-    async def asked_for_health(self) -> AsyncIterator[None]:
-        """Ask for health again and again while the body runs, on a connection of its own."""
+    async def watched(self) -> AsyncIterator[None]:
+        """Ask for health and memory while the body runs, on a connection of its own."""
         async with self.server.client() as client:
-            asking = asyncio.create_task(self._ask_for_health(client))
+            asking = asyncio.create_task(self._watch(client))
             try:
                 yield
             finally:
@@ -82,12 +84,18 @@ class Target:
                 with contextlib.suppress(asyncio.CancelledError):
                     await asking
 
-    async def _ask_for_health(self, client: httpx.AsyncClient) -> None:
+    async def _watch(self, client: httpx.AsyncClient) -> None:
         # The first question opens the connection; what a server does is in those that follow.
         with contextlib.suppress(TimeoutError, httpx.HTTPError, OSError):
             async with asyncio.timeout(_HEALTH_S):
                 await client.get("/health")
-        while not self.stopped:
+        for turn in itertools.count():
+            if self.stopped:
+                return
+            # What it takes is seen while it speaks: afterwards it has given most of it back.
+            if turn % WEIGH_EVERY == 0 and self.memory_bytes is not None:
+                with contextlib.suppress(BenchError):
+                    self._weigh(await ask_json(client, "/status"))
             start = time.perf_counter()
             try:
                 async with asyncio.timeout(_HEALTH_S):
@@ -96,6 +104,12 @@ class Target:
             except (TimeoutError, httpx.HTTPError, OSError):
                 self.health_s.append(None)
             await asyncio.sleep(HEALTH_EVERY_S)
+
+    def _weigh(self, said: Mapping[str, Any]) -> None:
+        """Keep the most memory that the server has said."""
+        size = said.get("memory_bytes")
+        if isinstance(size, int) and size:
+            self.memory_bytes = max(size, self.memory_bytes or 0)
 
     def report(self) -> ServerReport:
         """Return what was measured."""

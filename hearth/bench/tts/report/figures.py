@@ -74,7 +74,8 @@ class Health:
 class ServerReport:
     """One server: what it says of itself, and what was measured of it.
 
-    `memory_bytes` is the most that its /status said; `stopped` why it was not asked any more.
+    `memory_bytes` is the most that its /status said, while it spoke too; `stopped` why it was not
+    asked any more.
     """
 
     name: str
@@ -94,12 +95,14 @@ class ServerReport:
 class BareFigures:
     """One inference of the same words without a server, in turns with the requests.
 
-    `first_piece` is the latest text that the server spoke first; `reason` says why there is none.
+    `how` says with which options it ran; `first_piece` is the latest text that the server spoke
+    first; `reason` says why there is no figure.
     """
 
     first_piece_ms: Spread | None
     whole_ms: Spread | None
     first_piece: str
+    how: str
     reason: str
 
 

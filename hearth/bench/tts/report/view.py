@@ -22,9 +22,9 @@ def tts_view(report: Report) -> RenderableType:
     parts: list[RenderableType] = []
     for server in report.servers:
         parts += [*_ratio_table(report, server), Text()]
+    parts += [Text(bare_text(report)), Text()]
     for server in report.servers:
         parts += [_figure_table(server), *_below(server), Text()]
-    parts.append(Text(bare_text(report)))
     parts.append(Text(machine_text(report), style="dim"))
     if report.stopped:
         parts.append(Text(report.stopped, style="red"))
@@ -99,7 +99,7 @@ def bare_text(report: Report) -> str:
         said += (
             f"; of its first piece, as {bare.first_piece!r}: {bare.first_piece_ms.median:.0f} ms"
         )
-    return f"{said} (medians of {bare.whole_ms.n})."
+    return f"{said} (medians of {bare.whole_ms.n}). {bare.how}".rstrip()
 
 
 def machine_text(report: Report) -> str:
@@ -117,7 +117,7 @@ def server_text(server: ServerReport) -> str:
     said = [server.url]
     said += [f"{server.engine} on {server.provider}, {server.model}"] if server.engine else []
     said += [f"{server.threads} threads"] if server.threads else []
-    said += [f"{server.memory_bytes / 2**20:.0f} MiB"] if server.memory_bytes else []
+    said += [f"at most {server.memory_bytes / 2**20:.0f} MiB"] if server.memory_bytes else []
     if server.health:
         health = server.health
         said.append(

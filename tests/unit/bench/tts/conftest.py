@@ -14,15 +14,37 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from hearth.bench.tts import pieces
 from tests.farside import certificates, names
-from tests.unit.bench.tts.scripted import Scripted, app
+from tests.unit.bench.tts.scripted import Scripted, Stage, app
+
+
+@pytest.fixture(autouse=True)
+def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is scripted settles at once; a real server is given a moment to notice who left."""
+    monkeypatch.setattr(pieces, "_LOOK_S", 0.005)
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    """One server for all tests: starting and ending it takes longer than most of them."""
+    stage = Stage()
+    with serving(stage, "http"):
+        yield stage
 
 
 @pytest.fixture
-def scripted() -> Iterator[Scripted]:
-    script = Scripted()
-    with serving(script, "http"):
-        yield script
+def scripted(stage: Stage) -> Scripted:
+    """A script of this test's own; whoever is still spoken to by another keeps the other."""
+    stage.script = Scripted(url=stage.script.url)
+    return stage.script
+
+
+@pytest.fixture
+def brisk(scripted: Scripted) -> Scripted:
+    """The same for a test that judges no time by the clock."""
+    scripted.piece_s = 0.004
+    return scripted
 
 
 @pytest.fixture
@@ -31,19 +53,19 @@ def over_tls(tmp_path: Path) -> Iterator[tuple[Scripted, str, ssl.SSLContext]]:
     certificate, key = certificates.prepare(tmp_path, datetime.now(UTC))
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trust.load_verify_locations(certificates.authority_path(tmp_path))
-    script = Scripted()
-    with serving(script, "https", ssl_certfile=str(certificate), ssl_keyfile=str(key)):
-        yield script, names.ALL[0], trust
+    stage = Stage()
+    with serving(stage, "https", ssl_certfile=str(certificate), ssl_keyfile=str(key)):
+        yield stage.script, names.ALL[0], trust
 
 
 @contextlib.contextmanager
-def serving(script: Scripted, scheme: str, **tls: str) -> Iterator[None]:
-    """Serve the script on a free port of the loopback."""
-    config = uvicorn.Config(app(script), log_level="critical", lifespan="off", ws="none", **tls)  # type: ignore[arg-type]
+def serving(stage: Stage, scheme: str, **tls: str) -> Iterator[None]:
+    """Serve what is on the stage on a free port of the loopback."""
+    config = uvicorn.Config(app(stage), log_level="critical", lifespan="off", ws="none", **tls)  # type: ignore[arg-type]
     server = uvicorn.Server(config)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        script.url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
+        stage.script.url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         run = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         run.start()
         try:

@@ -20,6 +20,7 @@ PIECES = 4
 SOUND = array("h", [9000, -9000] * 3600).tobytes()  # 0.3 s
 FIRST_PIECE = "Anna opened"
 SILENCE = bytes(len(SOUND))
+IDLE_BYTES, SPEAKING_BYTES = 700 * 2**20, 200 * 2**20
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Scripted:
     """What the scripted server was asked, and where it is."""
 
     url: str = ""
+    piece_s: float = PIECE_S
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     spoken: set[str] = field(default_factory=set)
@@ -37,31 +39,43 @@ class Scripted:
     def at(self, habit: str) -> str:
         return f"{self.url}/{habit}"
 
+    @property
+    def memory_bytes(self) -> int:
+        """As a server's that gives back what speaking takes."""
+        return IDLE_BYTES + self.active * SPEAKING_BYTES
+
+
+@dataclass
+class Stage:
+    """Holds the script that is played to whoever asks now."""
+
+    script: Scripted = field(default_factory=Scripted)
+
 
 async def _steady(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
     """Speak piece by piece; the beginning of what was said before is remembered."""
     for number in range(PIECES):
         known = number == 0 and body["input"] in script.spoken
         script.remembered += known
-        await asyncio.sleep(0 if known else PIECE_S)
+        await asyncio.sleep(0 if known else script.piece_s)
         yield SOUND
     script.spoken.add(body["input"])
 
 
 async def _buffering(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
-    await asyncio.sleep(PIECES * PIECE_S)
+    await asyncio.sleep(PIECES * script.piece_s)
     yield SOUND * PIECES
 
 
 async def _filling(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
     yield SILENCE
-    await asyncio.sleep(PIECES * PIECE_S)
+    await asyncio.sleep(PIECES * script.piece_s)
     yield SOUND * PIECES
 
 
 async def _stalling(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
-    yield SOUND
-    await asyncio.sleep(0.3 + 0.15)
+    yield SOUND[:480]  # 10 ms
+    await asyncio.sleep(0.01 + 0.12)
     yield SOUND
 
 
@@ -79,7 +93,7 @@ async def _endless(script: Scripted, body: dict[str, Any]) -> AsyncIterator[byte
 
 async def _cutting(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
     yield SOUND
-    await asyncio.sleep(PIECE_S)
+    await asyncio.sleep(script.piece_s)
     raise ConnectionResetError("cut on purpose")
 
 
@@ -107,9 +121,9 @@ def _events() -> Iterator[bytes]:
         yield f"data: {json.dumps(event)}\n\n".encode()
 
 
-def app(script: Scripted) -> Starlette:
+def app(stage: Stage) -> Starlette:
     async def speech(request: Request) -> Response:
-        body = await request.json()
+        body, script = await request.json(), stage.script
         habit = request.path_params["habit"]
         script.bodies.append(body)
         script.headers.append(dict(request.headers))
@@ -137,10 +151,10 @@ def app(script: Scripted) -> Starlette:
     async def status(request: Request) -> Response:
         if request.path_params["habit"] != "steady":
             return JSONResponse({"detail": "Not Found"}, status_code=404)
+        script = stage.script
         said: dict[str, Any] = {"engine": "onnx", "provider": "CPUExecutionProvider"}
-        said |= {"model": "m.onnx"}
-        said |= {"model_sha256": "ab", "threads": 2, "memory_bytes": 700 * 2**20, "waiting": 0}
-        return JSONResponse(said | {"active": script.active})
+        said |= {"model": "m.onnx", "model_sha256": "ab", "threads": 2, "waiting": 0}
+        return JSONResponse(said | {"memory_bytes": script.memory_bytes, "active": script.active})
 
     return Starlette(
         routes=[

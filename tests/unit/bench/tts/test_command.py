@@ -18,6 +18,7 @@ SMALL = Plan(
     runs=1,
     cell_runs=1,
     long_characters=200,
+    long_runs=1,
     clients=(),
     formats=("pcm",),
     voices=("af_heart",),
@@ -35,9 +36,9 @@ def hearth(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_what_buffers_ends_with_one_and_everything_is_written(
-    scripted: Scripted, tmp_path: Path
+    brisk: Scripted, tmp_path: Path
 ) -> None:
-    code, said, _ = hearth("--url", scripted.at("buffering"), "--out", str(tmp_path / "new"))
+    code, said, _ = hearth("--url", brisk.at("buffering"), "--out", str(tmp_path / "new"))
     assert code == 1
     assert "not reached" in said
     report = json.loads((tmp_path / "new" / "bench-tts.json").read_text())
@@ -47,16 +48,16 @@ def test_what_buffers_ends_with_one_and_everything_is_written(
 
 
 def test_json_is_json_and_another_server_is_asked_in_its_own_words(
-    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+    brisk: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sesame")
-    other = ("--against", scripted.at("steady"), "--against-model", "tts-1")
+    other = ("--against", brisk.at("steady"), "--against-model", "tts-1")
     more = ("--against-voice", "alloy", "--against-key-env", "OTHER_KEY", "--json")
-    _, said, _ = hearth("--url", scripted.at("buffering"), *other, *more)
+    _, said, _ = hearth("--url", brisk.at("buffering"), *other, *more)
     assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
-    asked = {(body["model"], body["voice"]) for body in scripted.bodies}
+    asked = {(body["model"], body["voice"]) for body in brisk.bodies}
     assert asked == {("kokoro", "af_heart"), ("tts-1", "alloy")}
-    keys = {header.get("authorization") for header in scripted.headers}
+    keys = {header.get("authorization") for header in brisk.headers}
     assert keys == {None, "Bearer sesame"}
 
 
