@@ -8,11 +8,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from hearth_kokoro.engines import MAX_PHONEMES, Styles
+from hearth_kokoro.engines.reasons import first_line
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
 
@@ -48,14 +48,15 @@ class Voices:
     def load(cls, path: Path) -> "Voices":
         """Read a file such as voices-v1.0.bin: numpy's npz of one array per voice."""
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 styles = {name: np.asarray(found[name], np.float32) for name in found.files}
-        except (OSError, ValueError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-            raise SpeechError(f"{path} is no file of voices: {error}") from error
+        except Exception as error:  # numpy, zipfile and zlib: one for each kind of damage
+            raise SpeechError(f"{path} is no file of voices: {first_line(error)}") from error
         odd = next((n for n, s in styles.items() if s.shape != (MAX_PHONEMES, 1, 256)), None)
-        if odd or not styles:
-            raise SpeechError(f"{path} is no file of Kokoro's voices: {odd or 'nothing'} in it")
-        return cls({name: array for name, array in styles.items() if name[0] in LANGUAGES})
+        known = {name: array for name, array in styles.items() if name[:1] in LANGUAGES}
+        if odd or not known:
+            raise SpeechError(f"{path} is no file of Kokoro's voices: {odd or 'none'} in it")
+        return cls(known)
 
     def get(self, asked: str) -> Voice:
         """Return `af_heart` or a blend such as `af_heart(2)+bm_fable(1)`; 400 with near names."""

@@ -11,7 +11,8 @@ import onnxruntime as ort
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
 from hearth_kokoro.engines.digest import sha256_of
-from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of
+from hearth_kokoro.engines.reasons import first_line
+from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of, vocabulary_of
 from hearth_kokoro.errors import SpeechError
 
 # Where kokoro-onnx's exports keep the configuration that the model was made with.
@@ -39,16 +40,22 @@ class OnnxEngine:
                 model, session_options(threads), providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # onnxruntime has a type for each reason, with no common one
-            raise SpeechError(f"{model} is no model that onnxruntime reads: {error}") from error
+            line = first_line(error)
+            raise SpeechError(f"{model} is no model that onnxruntime reads: {line}") from error
         self.provider = self._session.get_providers()[0]
         self.model = model.name
         self.model_sha256 = sha256 or sha256_of(model)
         self.threads = threads
-        self._dtypes = {i.name: _DTYPES[i.type] for i in self._session.get_inputs()}
+        inputs = {i.name: i.type for i in self._session.get_inputs()}
         # Older exports name the tokens' input "tokens", newer ones "input_ids".
-        self._tokens_input = "input_ids" if "input_ids" in self._dtypes else "tokens"
+        self._tokens_input = "input_ids" if "input_ids" in inputs else "tokens"
+        expected = {self._tokens_input, "style", "speed"}
+        if set(inputs) != expected or not set(inputs.values()) <= set(_DTYPES):
+            takes = ", ".join(f"{name}: {kind}" for name, kind in inputs.items())
+            raise SpeechError(f"{model} is no Kokoro: it takes {takes or 'nothing'}")
+        self._dtypes = {name: _DTYPES[kind] for name, kind in inputs.items()}
         self._output = self._session.get_outputs()[0].name
-        self._vocabulary = _embedded_vocabulary(self._session) or VOCABULARY
+        self._vocabulary = _embedded_vocabulary(self._session, model) or VOCABULARY
 
     def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
         """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
@@ -67,7 +74,7 @@ class OnnxEngine:
         except Exception as error:
             if stop.is_set():
                 raise Stopped from None
-            line = str(error).splitlines()[0]
+            line = first_line(error)
             raise SpeechError(f"{self.model} failed: {line}", status=500) from error
         finally:
             stop.on_set(lambda: None)
@@ -100,8 +107,10 @@ def session_options(threads: int) -> ort.SessionOptions:
     return options
 
 
-def _embedded_vocabulary(session: ort.InferenceSession) -> dict[str, int]:
+def _embedded_vocabulary(session: ort.InferenceSession, model: Path) -> dict[str, int]:
     """Return the vocabulary that the model was exported with, empty if it carries none."""
     config = session.get_modelmeta().custom_metadata_map.get(_CONFIG_KEY)
-    vocabulary: dict[str, int] = json.loads(config).get("vocab", {}) if config else {}
-    return vocabulary
+    try:
+        return vocabulary_of(json.loads(config)) if config else {}
+    except ValueError as error:
+        raise SpeechError(f"{model} has a broken {_CONFIG_KEY}: {first_line(error)}") from error

@@ -16,7 +16,8 @@ import numpy as np
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
 from hearth_kokoro.engines.digest import sha256_of
-from hearth_kokoro.engines.vocabulary import tokens_of
+from hearth_kokoro.engines.reasons import first_line
+from hearth_kokoro.engines.vocabulary import tokens_of, vocabulary_of
 from hearth_kokoro.errors import SpeechError
 
 
@@ -41,7 +42,7 @@ class TorchEngine:
         self._model = _loaded(found, weights).to(where).eval()
         _remove_weight_norm(torch, self._model)
         self._device = where
-        self._vocabulary: dict[str, int] = found["vocab"]
+        self._vocabulary = found["vocab"]
         self._stop: Stop | None = None
         for module in self._model.modules():
             module.register_forward_pre_hook(self._look)
@@ -68,7 +69,7 @@ class TorchEngine:
         except torch.cuda.OutOfMemoryError as error:
             raise SpeechError("the card's memory is full", status=503, retry_after_s=5) from error
         except RuntimeError as error:
-            line = str(error).splitlines()[0]
+            line = first_line(error)
             raise SpeechError(f"{self.model} failed: {line}", status=500) from error
         finally:
             self._stop = None
@@ -110,10 +111,10 @@ def _device(torch: Any, asked: str) -> str:
 def _configuration(path: Path) -> dict[str, Any]:
     """Read the model's config.json."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {**found, "vocab": vocabulary_of(found)}
     except (OSError, ValueError) as error:
-        raise SpeechError(f"{path} is no configuration of Kokoro: {error}") from error
-    return found
+        raise SpeechError(f"{path} is no configuration of Kokoro: {first_line(error)}") from error
 
 
 def _loaded(config: dict[str, Any], weights: Path) -> Any:
@@ -127,8 +128,7 @@ def _loaded(config: dict[str, Any], weights: Path) -> Any:
     except SpeechError:
         raise
     except Exception as error:  # torch, zipfile, pickle: each has its own
-        line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise SpeechError(f"{weights} is no Kokoro for PyTorch: {line}") from error
+        raise SpeechError(f"{weights} is no Kokoro for PyTorch: {first_line(error)}") from error
 
 
 def _model_module() -> types.ModuleType:

@@ -8,11 +8,18 @@ from hearth_kokoro.engines import MAX_PHONEMES
 from hearth_kokoro.errors import SpeechError
 
 
+def vocabulary_of(config: object) -> dict[str, int]:
+    """Return the vocabulary of a config.json of Kokoro's, empty if it has none; or ValueError."""
+    found = config.get("vocab", {}) if isinstance(config, dict) else None
+    if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
+        raise ValueError("its vocab is no table of phonemes and numbers")
+    return found
+
+
 def _published() -> dict[str, int]:
     """Return the vocabulary of Kokoro-82M's own config.json (Apache-2.0), kept beside this."""
-    text = files("hearth_kokoro.engines").joinpath("vocabulary.json").read_text(encoding="utf-8")
-    vocabulary: dict[str, int] = json.loads(text)
-    return vocabulary
+    place = files("hearth_kokoro.engines").joinpath("vocabulary.json")
+    return vocabulary_of({"vocab": json.loads(place.read_text(encoding="utf-8"))})
 
 
 VOCABULARY: Mapping[str, int] = _published()

@@ -120,9 +120,26 @@ def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> Non
     assert list(home.rglob("*")) == []
 
 
-def test_a_broken_model_is_one_line(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.onnx"
-    broken.write_bytes(b"not a model")
-    with pytest.raises(SpeechError, match=r"broken\.onnx is no model that onnxruntime reads") as e:
+@pytest.mark.parametrize("damage", ["garbage", "empty", "truncated", "zeros", "another graph"])
+def test_a_broken_model_is_one_line(tmp_path: Path, damage: str) -> None:
+    broken = tiny.write(tmp_path / "broken.onnx")
+    whole = broken.read_bytes()
+    content = {
+        "garbage": b"not a model",
+        "empty": b"",
+        "truncated": whole[: len(whole) // 2],
+        "zeros": whole[:200] + bytes(len(whole)),
+        "another graph": whole.replace(b"style", b"stile"),
+    }
+    broken.write_bytes(content[damage])
+    with pytest.raises(SpeechError, match=r"broken\.onnx is no (model|Kokoro)") as caught:
         OnnxEngine(broken, 1)
-    assert "\n" not in str(e.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("config", ["{", "[]", '{"vocab": 5}', '{"vocab": {"a": "1"}}'])
+def test_a_broken_vocabulary_inside_a_model_is_one_line(tmp_path: Path, config: str) -> None:
+    path = tiny.write(tmp_path / "t.onnx", config=config)
+    with pytest.raises(SpeechError, match=r"t\.onnx has a broken kokoro_config: "):
+        OnnxEngine(path, 1)

@@ -1,10 +1,12 @@
 """Voices and blends of them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from hearth_kokoro.engines import Styles
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.voices import Voices
 
@@ -104,17 +106,47 @@ def test_a_file_of_voices_is_read(tmp_path: Path, voices: Voices) -> None:
     assert Voices.load(path).names == ("af_heart",)
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 100])
-def test_a_broken_file_of_voices_is_one_line(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "flipped", "one array"])
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_broken_file_of_voices_is_one_line(
+    tmp_path: Path, damage: str, save: Callable[..., None]
+) -> None:
     path = tmp_path / "voices-v1.0.bin"
-    path.write_bytes(content)
-    with pytest.raises(SpeechError, match=r"voices-v1\.0\.bin is no file of voices"):
+    with path.open("wb") as content:
+        save(content, af_heart=np.random.default_rng(1).random((510, 1, 256), np.float32))
+    whole = path.read_bytes()
+    if damage == "one array":
+        with path.open("wb") as content:
+            np.save(content, np.zeros(3))
+    else:
+        half = len(whole) // 2
+        broken = {
+            "empty": b"",
+            "garbage": b"nonsense" * 100,
+            "truncated": whole[:half],
+            "flipped": whole[:half]
+            + bytes(b ^ 255 for b in whole[half : half + 99])
+            + whole[half + 99 :],
+        }
+        path.write_bytes(broken[damage])
+    with pytest.raises(SpeechError, match=r"voices-v1\.0\.bin is no file of voices") as caught:
         Voices.load(path)
+    assert "\n" not in str(caught.value)
 
 
-def test_voices_of_another_shape_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arrays", "found"),
+    [
+        ({"af_heart": np.zeros((510, 256), np.float32)}, "af_heart in it"),
+        ({"xx_nobody": np.zeros((510, 1, 256), np.float32)}, "none in it"),
+        ({}, "none in it"),
+    ],
+)
+def test_a_file_without_kokoros_voices_is_refused(
+    tmp_path: Path, arrays: dict[str, Styles], found: str
+) -> None:
     path = tmp_path / "voices.bin"
     with path.open("wb") as content:
-        np.savez(content, allow_pickle=False, af_heart=np.zeros((510, 256), np.float32))
-    with pytest.raises(SpeechError, match="af_heart in it"):
+        np.savez(content, allow_pickle=False, **arrays)
+    with pytest.raises(SpeechError, match=found):
         Voices.load(path)
