@@ -1,4 +1,4 @@
-"""Run the gates, the unit tests and the lab, with a ledger of minutes: what scripts/test calls."""
+"""Run gates, unit tests, model tests and the lab, with a ledger: what scripts/test calls."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,20 +23,30 @@ PROGRAMS = [
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
 RENDERED = ["compose", "incus", "caddy", "litellm"]
+# A full-size speech model in a real process: minutes of the processor's time.
+MODEL = "services/kokoro/tests/with_model"
 RENDER = "ansible/playbooks/render.yml"
 # In tenths of systemd's scale, where 0 is shut and 100 is open.
 EXPOSURE_CEILING = 25
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What became of some tests; those that were not run are named, each with its reason."""
+
+    passed: int
+    failed: int
+    not_run: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the run: how many passed and failed, and how long it took."""
+    """One part of the run: what became of its tests, and how long it took."""
 
     name: str
     share_min: float
     seconds: float
-    passed: int
-    failed: int
+    counts: Counts
 
 
 def gates() -> dict[str, list[list[str]]]:
@@ -77,7 +87,7 @@ def run_gates() -> Part:
         else:
             failed += 1
             print(said, flush=True)
-    return Part("gates", 3, time.monotonic() - began, passed, failed)
+    return Part("gates", 3, time.monotonic() - began, Counts(passed, failed))
 
 
 def _refused(argv: list[str]) -> str | None:
@@ -110,43 +120,60 @@ def run_pytest(name: str, share_min: float, *words: str) -> Part:
     argv = [sys.executable, "-m", "pytest", f"--junitxml={results}", "--durations=5", *words]
     done = subprocess.run(argv, cwd=ROOT, check=False)  # noqa: S603 - fixed words
     took = time.monotonic() - began
-    if not results.exists():
-        return Part(name, share_min, took, 0, 1)
+    counts = count(results) if results.exists() else Counts(0, 0)
+    # No test at all, or a run that broke off, is no success.
+    failed = max(counts.failed, int(done.returncode != 0 or not results.exists()))
+    return Part(name, share_min, took, replace(counts, failed=failed))
+
+
+def count(results: Path) -> Counts:
+    """Return what pytest's JUnit file says; a test that was skipped is neither of the others."""
     passed = failed = 0
+    not_run = []
     for suite in ElementTree.parse(results).getroot().iter("testsuite"):  # noqa: S314 - our own file
         wrong = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
         failed += wrong
         passed += int(suite.get("tests", 0)) - wrong - int(suite.get("skipped", 0))
-    # No test at all, or a run that broke off, is no success.
-    return Part(name, share_min, took, passed, max(failed, int(done.returncode != 0)))
+        for test in suite.iter("testcase"):
+            skipped = test.find("skipped")
+            if skipped is not None:
+                name = f"{test.get('classname', '')}.{test.get('name', '')}".strip(".")
+                not_run.append(f"{name}: {skipped.get('message') or 'no reason given'}")
+    return Counts(passed, failed, tuple(not_run))
 
 
 def ledger(parts: list[Part]) -> bool:
-    """Print the minutes of each part, and at last one line with everything."""
+    """Print each part's minutes, what was not run and why, and at last one line with everything."""
     print("\nLedger of minutes")
     for part in parts:
         minutes = part.seconds / 60
         over = ", over its share" if minutes > part.share_min else ""
         print(f"{minutes:6.1f} min of {part.share_min:g}  {part.name}{over}")
-    passed, failed = sum(part.passed for part in parts), sum(part.failed for part in parts)
     print(f"{sum(part.seconds for part in parts) / 60:6.1f} min  in all\n")
-    print(f"{passed} passed, {failed} failed")
+    counts = [part.counts for part in parts]
+    not_run = [line for some in counts for line in some.not_run]
+    if not_run:
+        print("Not run", *(f"  {line}" for line in not_run), "", sep="\n")
+    failed = sum(some.failed for some in counts)
+    print(f"{sum(some.passed for some in counts)} passed, {failed} failed, {len(not_run)} not run")
     return failed == 0
 
 
 def main() -> int:
-    """Run what was asked for; without a word: gates, unit tests and the lab."""
+    """Run what was asked for; without a word: everything but what takes longer."""
     parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__)
-    for word in ("gates", "unit", "lab"):
+    for word in ("gates", "unit", "model", "lab"):
         parser.add_argument(f"--{word}", action="store_true", help=f"only the {word} tests")
     parser.add_argument("--all", action="store_true", help="what takes longer, too")
     asked = parser.parse_args()
-    some = asked.gates or asked.unit or asked.lab
+    some = asked.gates or asked.unit or asked.model or asked.lab
     parts = []
     if asked.gates or not some:
         parts.append(run_gates())
     if asked.unit or not some:
-        parts.append(run_pytest("unit", 4))
+        parts.append(run_pytest("unit", 4, f"--ignore={MODEL}"))
+    if asked.model or not some:
+        parts.append(run_pytest("model", 4, MODEL))
     if asked.lab or not some:
         marks = "lab" if asked.all else "lab and not long"
         parts.append(run_pytest("lab", 13, "tests/lab", "-m", marks, "-v", "-s"))

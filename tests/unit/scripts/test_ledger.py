@@ -1,0 +1,74 @@
+"""The ledger counts what was not run, names it, and never calls it passed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts import run_tests
+from scripts.run_tests import Counts, Part, ledger, run_pytest
+
+TESTS = """
+import pytest
+
+def test_good():
+    pass
+
+def test_needs_a_card():
+    pytest.skip("NOT RUN: it needs a card")
+
+@pytest.mark.skip(reason="not here")
+def test_marked():
+    pass
+"""
+
+
+@pytest.fixture(autouse=True)
+def _logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path / "logs")
+
+
+def part(tmp_path: Path, tests: str) -> Part:
+    (tmp_path / "test_some.py").write_text(tests)
+    return run_pytest("some", 1, str(tmp_path / "test_some.py"), "-p", "no:cacheprovider")
+
+
+def test_what_was_not_run_is_named_and_not_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = part(tmp_path, TESTS)
+    assert (found.counts.passed, found.counts.failed, len(found.counts.not_run)) == (1, 0, 2)
+    assert ledger([found])
+    *_, above, _, last = capsys.readouterr().out.splitlines()
+    assert last == "1 passed, 0 failed, 2 not run"
+    assert above.endswith("test_some.test_marked: not here")
+    assert "test_some.test_needs_a_card: NOT RUN: it needs a card" in found.counts.not_run[0]
+
+
+@pytest.mark.parametrize(
+    ("tests", "passed", "failed"),
+    [
+        (f"{TESTS}\ndef test_bad():\n    assert False\n", 1, 1),
+        ("import nowhere_at_all\n", 0, 1),
+        ("", 0, 1),
+    ],
+)
+def test_what_fails_or_is_not_there_is_no_success(
+    tmp_path: Path, tests: str, passed: int, failed: int
+) -> None:
+    found = part(tmp_path, tests)
+    assert (found.counts.passed, found.counts.failed) == (passed, failed)
+    assert not ledger([found])
+
+
+def test_all_parts_are_added(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [
+        Part("one", 1, 90.0, Counts(3, 0, ("a: why",))),
+        Part("two", 2, 30.0, Counts(2, 1, ("b: why",))),
+    ]
+    assert not ledger(parts)
+    said = capsys.readouterr().out
+    assert "1.5 min of 1  one, over its share" in said
+    assert "0.5 min of 2  two\n" in said
+    assert said.endswith("Not run\n  a: why\n  b: why\n\n5 passed, 1 failed, 2 not run\n")
