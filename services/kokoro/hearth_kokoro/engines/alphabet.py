@@ -8,8 +8,7 @@ Diphthongs and affricates are one letter there. The tables are those of misaki's
 import re
 from collections.abc import Sequence
 
-TIE = "^"
-"""What espeak puts between letters that belong together."""
+from hearth_kokoro.espeak import TIE
 
 _Rules = Sequence[tuple[str, str]]
 _ENGLISH: _Rules = (

@@ -1,12 +1,14 @@
 """Text to phonemes, by the espeak-ng that the wheel brings."""
 
 # ruff: noqa: RUF001 - phonetic letters look like others
+import gc
 import threading
 
 import pytest
 
 from hearth_kokoro.engines.vocabulary import VOCABULARY
 from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.espeak import Espeak
 from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes import Phonemizer
 
@@ -46,6 +48,29 @@ def test_a_foreign_word_brings_no_language_tags(phonemizer: Phonemizer) -> None:
     said = phonemizer.phonemes("J'aime le football.", "fr-fr")
     assert "(" not in said
     assert "en" not in said
+
+
+# Each of them ends the process that espeak-ng runs in, by a signal.
+DEADLY = ["\uab68-\u0971", "\uab3bd\u1ea2"]
+
+
+@pytest.mark.parametrize("text", DEADLY)
+def test_a_text_that_kills_espeak_is_refused_and_the_next_is_read(
+    phonemizer: Phonemizer, text: str
+) -> None:
+    before = phonemizer.phonemes(TEXTS["hi"], "hi")
+    with pytest.raises(SpeechError, match="cannot read this text"):
+        phonemizer.phonemes(text, "hi")
+    assert phonemizer.phonemes(TEXTS["hi"], "hi") == before
+
+
+def test_espeak_ends_with_whoever_started_it() -> None:
+    espeak = Espeak()
+    process = espeak._process
+    assert process.poll() is None
+    del espeak
+    gc.collect()
+    assert process.poll() is not None
 
 
 def test_languages_do_not_disturb_each_other(phonemizer: Phonemizer) -> None:
