@@ -3,15 +3,15 @@
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from .engines import Engine
-from .errors import SpeechError
-from .metrics import Metrics
-from .settings import Limits
-from .speaker import Speaker
-from .voices import Voices
+from hearth_kokoro.engines import Engine
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.metrics import Metrics
+from hearth_kokoro.settings import Limits
+from hearth_kokoro.speaker import Speaker
+from hearth_kokoro.voices import Voices
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Desk:
     started: float = field(default_factory=time.monotonic)
     loaded: Loaded | None = None
     live: int = 0
+    sockets: Callable[[], int] = lambda: 0
+    """How many sockets are open now; whoever listens says so."""
 
     def ready(self) -> Loaded:
         """Return what speaks; raises SpeechError while it is still starting."""

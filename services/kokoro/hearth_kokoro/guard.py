@@ -12,15 +12,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from .asked import error_body
-from .desk import Desk
-from .errors import SpeechError
-from .settings import Limits
+from hearth_kokoro.asked import error_body
+from hearth_kokoro.desk import Desk
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.settings import Limits
 
 log = logging.getLogger("hearth_kokoro")
 
 OPEN = frozenset(["/health"])
 """What answers without a key: it says no more than that the server is up."""
+_AGAIN_S = 5
 
 
 class Guard:
@@ -43,6 +44,8 @@ class Guard:
     def _refusal(self, scope: Scope) -> SpeechError | None:
         if scope["path"] in OPEN:
             return None
+        if self._desk.sockets() > self._desk.limits.connections:
+            return too_many_connections()
         headers = Headers(scope=scope)
         if not self._desk.opens(headers.getlist("authorization")):
             return SpeechError("wrong or missing API key", status=401, code="invalid_api_key")
@@ -54,11 +57,20 @@ class Guard:
         return SpeechError(message, status=403, code="foreign_origin")
 
 
+def too_many_connections() -> SpeechError:
+    """Return what is said where more sockets are open than are served."""
+    message = "too many connections are open; try again"
+    code = "too_many_connections"
+    return SpeechError(message, status=503, code=code, retry_after_s=_AGAIN_S)
+
+
 def answer(error: SpeechError) -> JSONResponse:
     """Turn an error into HTTP."""
     headers = {"Cache-Control": "no-store"}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
+    if error.code == "too_many_connections":
+        headers["Connection"] = "close"
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error_body(error), status_code=error.status, headers=headers)

@@ -13,16 +13,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import uvicorn
+from starlette.applications import Starlette
 
-from .app import make_app
-from .choice import Choice, choose
-from .desk import Desk, Loaded
-from .errors import SpeechError
-from .phonemes import Phonemizer
-from .settings import Limits
-from .speaker import Speaker
-from .speech import unforeseen
-from .voices import Voices
+from hearth_kokoro.app import Load, make_app
+from hearth_kokoro.choice import Choice, choose
+from hearth_kokoro.desk import Desk, Loaded
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.line import line_of
+from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.settings import Limits
+from hearth_kokoro.speaker import Speaker
+from hearth_kokoro.speech import unforeseen
+from hearth_kokoro.voices import Voices
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -55,7 +57,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         desk.metrics.watch_speaker(loaded.speaker)
         return loaded
 
-    server = uvicorn.Server(config_of(make_app(desk, load, fail), limits))
+    server = make_server(desk, load, fail)
 
     def end(*_: object) -> None:
         server.should_exit = True
@@ -141,21 +143,27 @@ def _not_listening(host: str, port: int, error: Exception) -> SpeechError:
     return SpeechError(f"cannot listen on {host} port {port}: {reason}")
 
 
-def config_of(app: object, limits: Limits) -> uvicorn.Config:
+def make_server(desk: Desk, load: Load, fail: Callable[[BaseException], None]) -> uvicorn.Server:
+    """Return the server of this desk, which then knows how many sockets are open."""
+    server = uvicorn.Server(config_of(make_app(desk, load, fail), desk.limits))
+    desk.sockets = lambda: len(server.server_state.connections)
+    return server
+
+
+def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
     """Return how uvicorn serves `app`."""
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         log_config=None,
         access_log=False,  # queries and who asked are nobody's business; our own lines say enough
         server_header=False,
         proxy_headers=False,
-        http="h11",
+        http=line_of(limits),
         h11_max_incomplete_event_size=16 * 1024,
         ws="websockets-sansio",
         ws_max_size=limits.message_bytes,
         # Sound does not shrink, and what a stranger compressed may grow without end.
         ws_per_message_deflate=False,
-        limit_concurrency=limits.connections,
         # Longer than proxies keep an idle connection: they, who may ask again, close first.
         timeout_keep_alive=130,
         timeout_graceful_shutdown=limits.stop_s,

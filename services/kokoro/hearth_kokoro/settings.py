@@ -10,6 +10,8 @@ class Limits:
     text_characters: int = 20_000
     """The longest text of one request, and of one WebSocket between two flushes."""
     body_bytes: int = 1024 * 1024
+    headers_s: float = 30
+    """How long a client may take to send the first line and the headers of a request."""
     body_s: float = 30
     """How long a client may take to send the whole body."""
     write_s: float = 60
@@ -17,7 +19,7 @@ class Limits:
     total_s: float = 3600
     """How long one request may take altogether; a player reads no faster than it plays."""
     connections: int = 256
-    """How many sockets are served at once; more are answered with 503."""
+    """How many sockets are served at once; more hear 503, and beyond twice as many nothing."""
     live: int = 24
     """How many WebSockets are open at once."""
     message_bytes: int = 64 * 1024
