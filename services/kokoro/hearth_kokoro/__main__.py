@@ -1,21 +1,23 @@
 """Run the speech server: `hearth-kokoro --model FILE --voices FILE`."""
 
 import argparse
+import contextlib
 import ipaddress
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import SpeechError
-from .settings import Limits
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.settings import Limits
 
 _EXAMPLES = """\
 examples:
   hearth-kokoro --model kokoro-v1.0.onnx --voices voices-v1.0.bin
   hearth-kokoro --model kokoro-v1.0.onnx --model kokoro-v1.0.int8.onnx \\
-      --voices voices-v1.0.bin --state ~/.cache/hearth-kokoro
+      --voices voices-v1.0.bin
   HEARTH_KOKORO_KEY=... hearth-kokoro --model FILE --voices FILE --host 0.0.0.0
 
 then:
@@ -35,9 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for file in (*options.model, options.voices):
             if not file.is_file():
                 raise SpeechError(f"{file}: no such file")
-        _warn_if_open(options.host, key)
+        if not options.open:
+            _warn_if_open(options.host, key)
+        options.state = _kept_in(options.state)
         # Imported late: --help and a wrong path need no half second of libraries.
-        from .serve import serve
+        from hearth_kokoro.serve import serve
 
         serve(options, key, Limits(text_characters=options.text_limit, total_s=options.time_limit))
     except SpeechError as error:
@@ -84,9 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=8880, help="default %(default)s")
     add("--state", type=Path, metavar="DIR", default=_state(),
-        help="remembers what was measured here (default $STATE_DIRECTORY)")  # fmt: skip
+        help="remembers what was measured here (default %(default)s)")  # fmt: skip
     add("--key-file", type=Path, metavar="FILE",
         help="the key that clients send (default $HEARTH_KOKORO_KEY; none: open)")  # fmt: skip
+    add("--open", action="store_true",
+        help="without a key on purpose: no warning at the start")  # fmt: skip
     add("--origin", action="append", default=[], metavar="URL",
         help="a web page's origin that may use this server, such as https://chat.lan")  # fmt: skip
     add("--text-limit", type=int, metavar="N", default=_DEFAULT.text_characters,
@@ -96,9 +102,25 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _state() -> Path | None:
-    folder = os.environ.get("STATE_DIRECTORY")
-    return Path(folder) if folder else None
+def _state() -> Path:
+    if folder := os.environ.get("STATE_DIRECTORY"):
+        return Path(folder)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    with contextlib.suppress(RuntimeError):  # somebody without a home
+        caches = caches.expanduser()
+    return caches / "hearth-kokoro"
+
+
+def _kept_in(folder: Path) -> Path | None:
+    """Return the folder, made where it is missing; None, said in one line, if it takes no file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = error.strerror or str(error)
+        logging.warning("%s: %s; so it is measured at every start (--state)", folder, reason)
+        return None
 
 
 if __name__ == "__main__":

@@ -1,24 +1,31 @@
 """`hearth-kokoro` as people start it, and start it wrongly."""
 
+import argparse
 import os
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+
+from hearth_kokoro import serve
+from hearth_kokoro.__main__ import main
 
 PACKAGE = Path(__file__).parents[2]
 
 
 def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "hearth_kokoro", *arguments],
-        env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE), **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    with tempfile.TemporaryDirectory() as caches:
+        known = {"PATH": os.defpath, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": caches}
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", "hearth_kokoro", *arguments],
+            env=known | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
 
 
 @pytest.fixture
@@ -80,3 +87,41 @@ def test_an_open_server_says_so_where_others_reach_it(files: list[str]) -> None:
     ended = start(*files, *wide, HEARTH_KOKORO_KEY="a-key")
     assert "no key" not in ended.stderr
     assert "a-key" not in ended.stderr
+    assert "no key" not in start(*files, *wide, "--open").stderr
+
+
+def kept_in(monkeypatch: pytest.MonkeyPatch, files: list[str], **environment: str) -> Path | None:
+    """Return the folder in which a server of this environment remembers what it measured."""
+    for name in ("STATE_DIRECTORY", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    served: list[argparse.Namespace] = []
+    monkeypatch.setattr(serve, "serve", lambda options, *_: served.append(options))
+    assert main(files) == 0
+    folder: Path | None = served[0].state
+    return folder
+
+
+def test_alone_it_remembers_in_the_persons_own_cache(
+    monkeypatch: pytest.MonkeyPatch, files: list[str], tmp_path: Path
+) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert kept_in(monkeypatch, files, **home) == tmp_path / ".cache/hearth-kokoro"
+    cache = {**home, "XDG_CACHE_HOME": str(tmp_path / "own")}
+    assert kept_in(monkeypatch, files, **cache) == tmp_path / "own/hearth-kokoro"
+    assert (tmp_path / "own/hearth-kokoro").is_dir()
+    unit = {**cache, "STATE_DIRECTORY": str(tmp_path / "unit")}
+    assert kept_in(monkeypatch, files, **unit) == tmp_path / "unit"
+
+
+def test_where_nothing_can_be_kept_it_goes_on_and_says_so_once(
+    monkeypatch: pytest.MonkeyPatch,
+    files: list[str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    assert kept_in(monkeypatch, files, XDG_CACHE_HOME=str(tmp_path / "file")) is None
+    assert len(caplog.messages) == 1
+    assert "Not a directory; so it is measured at every start" in caplog.text
