@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from .errors import SpeechError
-from .settings import Limits
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.settings import Limits
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd")
 """Names of the one model: its own, and the two that OpenAI's clients ask for."""
@@ -33,6 +33,9 @@ _TYPES = {
     429: "rate_limit_error",
     503: "service_unavailable_error",
 }
+
+BROKEN = "something broke here; the server's log says where"
+"""All that a client hears of what is our own fault."""
 
 Format = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 _Name = Annotated[str, StringConstraints(max_length=500)]
@@ -142,7 +145,9 @@ def error_body(error: SpeechError) -> dict[str, Any]:
     kind = _TYPES.get(error.status)
     if kind is None:
         kind = "invalid_request_error" if error.status < 500 else "server_error"
-    what = {"message": str(error), "type": kind, "param": error.param, "code": error.code}
+    # What broke in here is told to nobody outside: its words may be an engine's, or quote a text.
+    message = BROKEN if error.status == 500 else str(error)
+    what = {"message": message, "type": kind, "param": error.param, "code": error.code}
     return {"error": what}
 
 

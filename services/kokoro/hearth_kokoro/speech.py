@@ -7,28 +7,31 @@ import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from . import sse
-from .asked import Asked, nothing_to_say, read_asked
-from .desk import Desk, Loaded
-from .encode import MEDIA_TYPES, Encoder, open_encoder
-from .engines import SAMPLE_RATE, Samples
-from .errors import SpeechError
-from .feed import Feed
-from .guard import answer, read_body, unless_gone
-from .speaker import Piece
-from .text.read import read
-from .voices import Voice
+from hearth_kokoro import sse
+from hearth_kokoro.asked import BROKEN, Asked, nothing_to_say, read_asked
+from hearth_kokoro.desk import Desk, Loaded
+from hearth_kokoro.encode import MEDIA_TYPES, Encoder, open_encoder
+from hearth_kokoro.engines import SAMPLE_RATE, Samples
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.feed import Feed
+from hearth_kokoro.guard import answer, read_body, unless_gone
+from hearth_kokoro.speaker import Piece
+from hearth_kokoro.text.read import read
+from hearth_kokoro.voices import Voice
 
 log = logging.getLogger("hearth_kokoro")
 
 # A quarter second is encoded in 2 ms or less: nobody else waits longer for the event loop.
 SLICE = SAMPLE_RATE // 4
+# The first sound is on its way before more is encoded; less than this, aac keeps to itself.
+_FIRST_SLICE = SAMPLE_RATE // 10
 _BLOCK_BYTES = 64 * 1024
 
 
@@ -43,7 +46,7 @@ async def speech(request: Request) -> Response:
         loaded = desk.ready()
         asked = read_asked(await read_body(request, desk.limits), desk.limits)
         voice = loaded.voices.get(asked.voice_name)
-        if not has_words(asked.input, voice.language):
+        if not await has_words(asked.input, voice.language):
             raise nothing_to_say()
     except SpeechError as error:
         desk.metrics.ended("refused")
@@ -51,17 +54,20 @@ async def speech(request: Request) -> Response:
     return Spoken(desk, loaded, asked, voice)
 
 
-def has_words(text: str, language: str) -> bool:
+async def has_words(text: str, language: str) -> bool:
     """Say whether a person would say anything at all of this text."""
     # Nearly every text has a letter, and then reading it here would be reading it twice.
     if any(character.isalnum() for character in text):
         return True
-    return any(c.isalnum() for token in read(text, language) for c in token.spoken)
+    # Thousands of dashes take a tenth of a second to read: others are heard meanwhile.
+    tokens = await asyncio.to_thread(read, text, language)
+    return any(c.isalnum() for token in tokens for c in token.spoken)
 
 
-def slices(samples: Samples) -> list[Samples]:
+def slices(samples: Samples, first: int = SLICE) -> list[Samples]:
     """Cut sound into what is encoded and written at once; no sound is one empty slice."""
-    return [samples[at : at + SLICE] for at in range(0, max(1, samples.size), SLICE)]
+    begins = [0, *range(first, samples.size, SLICE)]
+    return [samples[at:end] for at, end in pairwise([*begins, samples.size])]
 
 
 class Spoken(Response):
@@ -130,7 +136,7 @@ class Spoken(Response):
         as_events = self._asked.stream_format == "sse"
         while piece is not None:
             text: str | None = piece.text
-            for part in slices(piece.samples):
+            for part in slices(piece.samples, SLICE if self._sounded else _FIRST_SLICE):
                 data = encoder.encode(part)
                 # A piece that the encoder keeps for now is told all the same.
                 if data or (as_events and text is not None):
@@ -211,15 +217,24 @@ async def _nothing() -> dict[str, object]:
 
 
 def unforeseen(error: Exception) -> SpeechError:
-    """Log where something broke, without its words: they may quote the text."""
+    """Log where something broke; its words, which may quote the text, only if an engine's."""
     frames = traceback.extract_tb(error.__traceback__)
     at = " <- ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
-    log.error("unforeseen %s at %s", type(error).__name__, at)
-    return SpeechError("something broke here; the server's log says where", status=500)
+    log.error("unforeseen %s at %s", error if _is_engines(error) else type(error).__name__, at)
+    return SpeechError(BROKEN, status=500)
+
+
+def _is_engines(error: Exception) -> bool:
+    """Say whether an engine's own line is in it: engines see numbers, never a text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    in_engines = bool(frames) and Path(frames[-1].filename).parent.name == "engines"
+    return in_engines and isinstance(error, SpeechError)
 
 
 def outcome_of(error: SpeechError) -> str:
-    """Return how the metrics call this end of a request."""
+    """Return how the metrics call this end of a request; the log hears what broke in here."""
+    if isinstance(error.__cause__, Exception) and error.status == 500:
+        unforeseen(error if _is_engines(error) else error.__cause__)
     if error.status == 429:
         return "busy"
     if error.status == 504:

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from hearth_kokoro.errors import SpeechError
+
 from .conftest import PIECE_S, House, Opened, ScriptedSpeaker, busy
 from .decoding import hear
 
@@ -83,6 +85,46 @@ async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(
         assert "unforeseen KeyError at conftest.py" in caplog.text
         assert "secret" not in answer.text + caplog.text
         assert (await house.client.get("/health")).status_code == 200
+
+
+async def test_an_engines_own_words_reach_the_log_and_nobody_else(
+    open_house: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = (
+        """raise SpeechError("model.onnx failed: node /decoder", status=500) from OSError("x")"""
+    )
+    with pytest.raises(SpeechError) as told:
+        exec(compile(engine, "/hearth_kokoro/engines/onnx.py", "exec"))  # noqa: S102 - as if there
+    for fields in ({}, {"stream": False}, {"stream_format": "sse"}):
+        async with open_house(ScriptedSpeaker(error=told.value, fails_after=0)) as house:
+            answer = await house.say(**fields)
+        assert answer.json()["error"]["message"].startswith("something broke here")
+    lines = [message for message in caplog.messages if "decoder" in message]
+    assert len(lines) == 3, lines
+    assert lines[0].startswith("unforeseen m.onnx failed: node /decoder at onnx.py:1")
+
+
+async def test_what_breaks_elsewhere_keeps_its_words(
+    open_house: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = SpeechError("speaking failed: the secret text", status=500)
+    told.__cause__ = ValueError("the secret text")
+    async with open_house(ScriptedSpeaker(error=told, fails_after=0)) as house:
+        answer = await house.say()
+    assert "unforeseen ValueError" in caplog.text
+    assert "secret" not in answer.text + caplog.text
+
+
+async def test_others_are_heard_while_a_text_without_a_word_is_read(house: House) -> None:
+    slow = asyncio.create_task(house.say("\u2014 " * 10_000))
+    loop = asyncio.get_running_loop()
+    longest_ms, began = 0.0, loop.time()
+    while not slow.done():
+        await asyncio.sleep(0)
+        now = loop.time()
+        longest_ms, began = max(longest_ms, (now - began) * 1000), now
+    assert slow.result().json()["error"]["code"] == "empty_input"
+    assert longest_ms < 60
 
 
 async def test_what_breaks_later_has_no_end(open_house: Opened) -> None:
