@@ -1,8 +1,7 @@
 """Turns samples into each format as they come: what is spoken leaves at once.
 
-A frame codec holds back what does not fill a frame, and looks ahead. Measured at 24 kHz, from the
-first sample in to the first byte out: opus 40 ms, mp3 50 ms, aac 90 ms of sound, flac 24 ms, wav
-and pcm none. What is held back leaves with the next piece or at the end.
+A frame codec holds back what does not fill a frame, and looks ahead. What is held back leaves with
+the next piece or at the end.
 """
 
 import io
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from av.audio.codeccontext import AudioCodecContext
 from av.audio.stream import AudioStream
 
-from .engines import SAMPLE_RATE, Samples
+from hearth_kokoro.engines import SAMPLE_RATE, Samples
 
 _UNKNOWN = 0xFFFF_FFFF
 
@@ -57,6 +56,9 @@ MEDIA_TYPES = {
     "pcm": f"audio/pcm;rate={SAMPLE_RATE};channels=1;format=s16le",
 }
 """Content type of each format."""
+
+HELD_MS = {"mp3": 48, "opus": 47, "aac": 86, "flac": 24, "wav": 0, "pcm": 0}
+"""The most sound that each format still holds back after a piece: frames and look-ahead."""
 
 
 class Encoder(Protocol):
