@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
-from . import status
-from .desk import Desk, Loaded
-from .errors import SpeechError
-from .guard import Guard, answer
-from .live import stream
-from .speech import speech, unforeseen
+from hearth_kokoro import status
+from hearth_kokoro.desk import Desk, Loaded
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.guard import Guard, answer
+from hearth_kokoro.live import stream
+from hearth_kokoro.speech import speech, unforeseen
 
 log = logging.getLogger("hearth_kokoro")
 

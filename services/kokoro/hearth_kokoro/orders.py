@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from .errors import SpeechError
+from hearth_kokoro.errors import SpeechError
 
 
 class Text(BaseModel):

@@ -4,8 +4,8 @@ import base64
 import json
 from typing import Any
 
-from .asked import error_body
-from .errors import SpeechError
+from hearth_kokoro.asked import error_body
+from hearth_kokoro.errors import SpeechError
 
 MEDIA_TYPE = "text/event-stream"
 
