@@ -8,11 +8,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from .asked import MODELS, OPENAI_VOICES, shown
-from .desk import Desk
-from .errors import SpeechError
-from .guard import answer
-from .languages import LANGUAGES
+from hearth_kokoro.asked import MODELS, OPENAI_VOICES, shown
+from hearth_kokoro.desk import Desk
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.guard import answer
+from hearth_kokoro.languages import LANGUAGES
 
 _OWNER = "hearth"
 
@@ -67,6 +67,8 @@ def describe(desk: Desk) -> dict[str, Any]:
         "live": desk.live,
         "memory_bytes": memory_bytes(),
         "uptime_s": round(time.monotonic() - desk.started, 1),
+        # The same counts and times as in /metrics: as clients have them, encoder and all.
+        **desk.metrics.describe(),
     }
     if loaded is None:
         return {**always, "active": 0, "waiting": 0}
@@ -80,8 +82,8 @@ def describe(desk: Desk) -> dict[str, Any]:
         "chosen_because": loaded.because,
         "voices": len(loaded.voices.names),
         "languages": dict(loaded.languages),
-        **always,
         **loaded.speaker.describe(),
+        **always,
     }
 
 

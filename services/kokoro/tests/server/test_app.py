@@ -119,6 +119,13 @@ async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
     )
     assert found["kokoro_process_resident_memory_bytes", None] > 1e6
     assert "heart" not in page
+    told = (await house.client.get("/status")).json()
+    counted = {outcome: found["kokoro_requests_total", outcome] for outcome in told["requests"]}
+    assert told["requests"] == counted
+    assert set(counted) == {outcome for name, outcome in found if name == "kokoro_requests_total"}
+    assert told["ttfa_ms"]["n"] == 1
+    summed_ms = 1000 * found["kokoro_ttfa_seconds_sum", None]
+    assert told["ttfa_ms"]["median"] == pytest.approx(summed_ms, abs=0.01)
 
 
 async def test_it_stops_within_seconds_while_somebody_listens(open_house: Opened) -> None:
