@@ -42,7 +42,8 @@ def parse(text: str, lexicon: Lexicon) -> tuple[str, str]:
     grouped = re.fullmatch(r"\d{1,3}(?:[.,]\d{2,3})*[.,]\d{3}", text)
     if lexicon.decimal == "," and "," not in text and not grouped:
         whole, _, decimals = text.partition(".")
-        return whole, decimals
+        # Marks of two manners in one number: what follows the first point is its decimals.
+        return whole, decimals.replace(".", "")
     whole, _, decimals = text.replace(lexicon.thousands, "").partition(lexicon.decimal)
     return whole, decimals
 
