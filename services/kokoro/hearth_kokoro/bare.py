@@ -8,12 +8,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hearth_kokoro.cuts import spoken
-from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Engine, Stop
+from hearth_kokoro.cuts import parts, spoken
+from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop
 from hearth_kokoro.engines.machine import this_machine
 from hearth_kokoro.engines.onnx import OnnxEngine
 from hearth_kokoro.errors import SpeechError
@@ -55,15 +54,6 @@ def _answer(
         samples = sum(sound.size for sound in sounds)
     audio_s = samples / SAMPLE_RATE
     return {"text": text, "phonemes": phonemes, "seconds": seconds, "audio_s": audio_s}
-
-
-def parts(phonemes: str) -> Iterator[str]:
-    """Cut phonemes into what the model takes at once, at spaces where there are any."""
-    while len(phonemes) > MAX_PHONEMES:
-        cut = phonemes.rfind(" ", 1, MAX_PHONEMES) + 1 or MAX_PHONEMES
-        yield phonemes[:cut]
-        phonemes = phonemes[cut:]
-    yield phonemes
 
 
 def _parser() -> argparse.ArgumentParser:

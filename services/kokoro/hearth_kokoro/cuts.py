@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hearth_kokoro.engines import MAX_PHONEMES
 from hearth_kokoro.pace import Rate
 from hearth_kokoro.text.token import Pause, Token
 
@@ -139,3 +140,15 @@ def halve(places: Sequence[Cut]) -> Cut | None:
         return None
     half = places[-1].size / 2
     return min(places[:-1], key=lambda cut: abs(cut.size - half) - 0.2 * half * cut.pause)
+
+
+def parts(phonemes: str) -> list[str]:
+    """Cut phonemes into parts that the model takes, between words where there are any."""
+    found: list[str] = []
+    rest = phonemes.strip()
+    while len(rest) > MAX_PHONEMES:
+        space = rest.rfind(" ", MAX_PHONEMES // 2, MAX_PHONEMES + 1)
+        end = space if space > 0 else MAX_PHONEMES
+        found.append(rest[:end].strip())
+        rest = rest[end:].strip()
+    return [*found, rest] if rest else found

@@ -23,19 +23,17 @@ class Feed:
     def __init__(self, language: str) -> None:
         """Begin an empty, open text."""
         self._reader = Reader(language)
-        # What was written and not read yet; None is a flush.
-        self._written: deque[str | None] = deque()
+        # What was written and not read yet.
+        self._written: deque[str] = deque()
         self._tokens: deque[Token] = deque()
-        # After how many tokens of all a flush stands; none of the pieces crosses it.
-        self._flushes: deque[int] = deque()
-        self._taken = self._read = 0
         self._fresh = asyncio.Event()
-        self._room = asyncio.Event()
         self._cancel: Callable[[], None] | None = None
         self.unspoken = 0
         """Characters that were written and are in no piece yet."""
-        self.is_closed = False
-        self.is_cancelled = False
+        self.is_closed = self.is_cancelled = False
+        self.goes_on = False
+        """Whether the same speech goes on with another text."""
+        self._is_read = False
 
     @classmethod
     def of(cls, text: str, language: str) -> "Feed":
@@ -52,26 +50,19 @@ class Feed:
             self.unspoken += len(text)
             self._fresh.set()
 
-    def flush(self) -> None:
-        """Have everything written so far spoken without waiting for more."""
+    def close(self, *, goes_on: bool = False) -> None:
+        """Say that nothing more comes, or that the same speech goes on with a text of its own."""
         if not self.is_closed:
-            self._written.append(None)
+            self.is_closed, self.goes_on = True, goes_on
             self._fresh.set()
-
-    def close(self) -> None:
-        """Say that nothing more comes."""
-        self.flush()
-        self.is_closed = True
 
     def cancel(self) -> None:
         """Drop what is not yet spoken, and stop what is being made; speaking ends."""
-        self.is_closed = self.is_cancelled = True
+        self.is_closed = self.is_cancelled = self._is_read = True
         self._written.clear()
         self._tokens.clear()
-        self._flushes.clear()
         self.unspoken = 0
         self._fresh.set()
-        self._room.set()
         if self._cancel:
             self._cancel()
 
@@ -79,21 +70,20 @@ class Feed:
         """Say what stops the speech that is being made."""
         self._cancel = act
 
-    async def drained(self, below: int) -> None:
-        """Wait until fewer characters than `below` are unspoken: a writer's backpressure."""
-        while self.unspoken >= below and not self.is_cancelled:
-            self._room.clear()
-            await self._room.wait()
-
     # What follows is for the speaker alone.
+
+    @property
+    def ends_speech(self) -> bool:
+        """Whether the speech ended with what was taken last."""
+        return self.is_closed and not self.unspoken and not self.goes_on
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to speak and nothing comes."""
-        return self.is_closed and not self._written and not self._tokens
+        return self._is_read and not self._tokens
 
     async def changed(self) -> None:
-        """Wait until something was written, flushed, closed or cancelled since the last look."""
+        """Wait until something was written, closed or cancelled since the last look."""
         self._fresh.clear()
         if not self._written and not self.is_closed:
             await self._fresh.wait()
@@ -101,8 +91,8 @@ class Feed:
     def ready(self, *, is_first: bool = False) -> list[Token]:
         """Return the tokens that may be spoken now, without taking them; a bounded part.
 
-        Of an open text that is everything up to the last clause, or to a flush, or all of it
-        where 64 words came without a clause. For a first piece less is read, which is sooner.
+        Of an open text that is everything up to the last clause, or all of it where 64 words
+        came without a clause. For a first piece less is read, which is sooner.
         """
         if is_first:
             self._read_ahead(_FIRST_CHARACTERS)
@@ -113,8 +103,8 @@ class Feed:
 
     def _speakable(self) -> list[Token]:
         window = list(islice(self._tokens, _WINDOW_TOKENS))
-        if self._flushes and self._flushes[0] - self._taken <= len(window):
-            return window[: self._flushes[0] - self._taken]
+        if self._is_read and len(window) == len(self._tokens):
+            return window
         clause = next((i for i in range(len(window), 0, -1) if _ends(window[i - 1])), 0)
         words = sum(token.pause >= Pause.WORD for token in window[clause:])
         # A window without any clause is as long as a piece may be: there is no use in waiting.
@@ -124,25 +114,22 @@ class Feed:
     def take(self, count: int) -> list[Token]:
         """Take the first so many tokens: they are spoken now."""
         taken = [self._tokens.popleft() for _ in range(count)]
-        self._taken += count
-        while self._flushes and self._flushes[0] <= self._taken:
-            self._flushes.popleft()
         self.unspoken -= sum(len(token.source) for token in taken)
-        self._room.set()
         return taken
 
     def _read_ahead(self, characters: int) -> None:
         """Read as much as one piece may need, and never the whole of a long text at once."""
-        while self._written and not self._has(characters):
-            part = self._written.popleft()
-            if part is None:
-                self._keep(self._reader.flush())
-                if self._read > (self._flushes[-1] if self._flushes else self._taken):
-                    self._flushes.append(self._read)
-                continue
-            if len(part) > _STEP:
-                self._written.appendleft(part[_STEP:])
-            self._keep(self._reader.feed(part[:_STEP]))
+        while not self._has(characters):
+            if self._written:
+                part = self._written.popleft()
+                if len(part) > _STEP:
+                    self._written.appendleft(part[_STEP:])
+                self._tokens.extend(self._reader.feed(part[:_STEP]))
+            elif self.is_closed and not self._is_read:
+                self._tokens.extend(self._reader.flush())
+                self._is_read = True
+            else:
+                break
 
     def _has(self, characters: int) -> bool:
         if len(self._tokens) >= _WINDOW_TOKENS:
@@ -153,10 +140,6 @@ class Feed:
             # What is glued to a token that was not read yet is not to be had.
             within = size if token.pause >= Pause.WORD else within
         return within >= characters
-
-    def _keep(self, tokens: list[Token]) -> None:
-        self._tokens.extend(tokens)
-        self._read += len(tokens)
 
 
 def _ends(token: Token) -> bool:

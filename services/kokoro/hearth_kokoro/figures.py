@@ -32,11 +32,6 @@ class Figures:
     failed: int = 0
     left: int = 0
     refused: int = 0
-    active: int = 0
-    preempted: int = 0
-    inferences: int = 0
-    characters: int = 0
-    sound_s: float = 0.0
     ttfa_ms: deque[float] = field(default_factory=_recent)
     rtf: deque[float] = field(default_factory=_recent)
 

@@ -1,6 +1,6 @@
 """Joins pieces into one speech: no silence of the model's own, no click, no jump of level."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -53,20 +53,19 @@ def pause_samples(pause: Pause, speed: float) -> int:
 class Joiner:
     """Makes each piece of one speech ready to follow the one before it."""
 
-    speed: float
     _power: float = 0.0
-    _frames: int = field(default=0)
+    _frames: int = 0
 
-    def join(self, trimmed: Samples, pause: Pause) -> Samples:
+    def join(self, trimmed: Samples, pause: Pause, speed: float) -> Samples:
         """Return a trimmed piece at the speech's level, faded at both ends, with its pause."""
+        silence = np.zeros(pause_samples(pause, speed), np.float32)
         if not trimmed.size:
-            return np.zeros(pause_samples(pause, self.speed), np.float32)
+            return silence
         sound = trimmed * np.float32(self._gain(trimmed))
         fade = min(_FADE, sound.size // 2)
         slope = (0.5 - 0.5 * np.cos(np.pi * np.arange(fade) / max(1, fade))).astype(np.float32)
         sound[:fade] *= slope
         sound[sound.size - fade :] *= slope[::-1]
-        silence = np.zeros(pause_samples(pause, self.speed), np.float32)
         return np.concatenate([sound, silence]) if silence.size else sound
 
     def _gain(self, sound: Samples) -> float:

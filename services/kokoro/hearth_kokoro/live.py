@@ -1,6 +1,7 @@
 """`WS /v1/audio/stream`: text in as it is written, sound out as soon as a clause can be spoken.
 
-What lies between two flushes is a turn: it has its own sound file, so that all of it is heard.
+What lies between two flushes is a turn: it has its own sound file, so that all of it is heard. All
+turns up to a cancel are one speech, so that they sound like one.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from .engines import SAMPLE_RATE
 from .errors import SpeechError
 from .feed import Feed
 from .guard import answer
+from .listener import Listener
 from .orders import Order, Text, read_order
 from .speech import Stalled, outcome_of, slices, unforeseen
 from .voices import Voice
@@ -79,6 +81,7 @@ class _Conversation:
         self._socket, self._desk, self._loaded = socket, desk, loaded
         self._asked, self._voice = asked, voice
         self._turns: deque[_Turn] = deque()
+        self._listener = Listener()
         self._fresh = asyncio.Event()
         self._pieces = self._mistakes = 0
         self._active = time.monotonic()
@@ -161,7 +164,7 @@ class _Conversation:
         else:
             turn = self._open_turn()
             turn.ends = "done" if order.type == "end" else "flushed"
-            turn.feed.close()
+            turn.feed.close(goes_on=order.type == "flush")
 
     def _room_for(self, text: str) -> None:
         waiting = sum(turn.feed.unspoken for turn in self._turns)
@@ -188,6 +191,8 @@ class _Conversation:
         for turn in self._turns:
             turn.feed.cancel()
         self._turns.clear()
+        # Nobody plays on what was cancelled.
+        self._listener = Listener()
         await self._tell({"type": "cancelled"})
         self._talking = self._start_talking()
 
@@ -226,7 +231,8 @@ class _Conversation:
                 return
 
     async def _say(self, turn: _Turn) -> None:
-        speaking = self._loaded.speaker.speak(turn.feed, self._voice, self._asked.speed)
+        speak, speed = self._loaded.speaker.speak, self._asked.speed
+        speaking = speak(turn.feed, self._voice, speed, self._listener)
         encoder = open_encoder(self._asked.response_format)
         said = False
         async with aclosing(speaking) as pieces:

@@ -1,5 +1,6 @@
 """What Prometheus reads: counts and times, never a text, a voice or a client."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -14,10 +15,15 @@ from prometheus_client import (
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from .speaker import Speaker
+from hearth_kokoro.figures import summary
+from hearth_kokoro.speaker import Speaker
 
 OUTCOMES = ("done", "left", "failed", "refused", "busy", "late")
-"""How a request ends; `busy` is 429, `late` a deadline, `left` a client that hung up."""
+"""How a request or a WebSocket's turn ends, here and in /status.
+
+`busy` is 429, `late` a deadline, `left` a client that hung up.
+"""
+_KEPT = 500
 _TTFA_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2.5, 5, 10, 30)
 
 
@@ -56,11 +62,13 @@ class Metrics:
             ["outcome"],
             registry=self.registry,
         )
+        self._ended = dict.fromkeys(OUTCOMES, 0)
         for outcome in OUTCOMES:
             self._requests.labels(outcome)
+        self._recent_ttfa_ms = deque[float](maxlen=_KEPT)
         self._ttfa = Histogram(
             "kokoro_ttfa_seconds",
-            "From a read request to its first sound on the wire.",
+            "From a read request to its first encoded sound on the wire, without WebSockets.",
             buckets=_TTFA_S,
             registry=self.registry,
         )
@@ -71,14 +79,20 @@ class Metrics:
     def ended(self, outcome: str) -> None:
         """Count one request."""
         self._requests.labels(outcome).inc()
+        self._ended[outcome] += 1
 
     def first_sound(self, after_s: float) -> None:
         """Note how long one listener waited."""
         self._ttfa.observe(after_s)
+        self._recent_ttfa_ms.append(after_s * 1000)
 
     def said(self, audio_s: float) -> None:
         """Count sound."""
         self._audio.inc(audio_s)
+
+    def describe(self) -> dict[str, object]:
+        """Return the part of the status that is counted here."""
+        return {"requests": dict(self._ended), "ttfa_ms": summary(self._recent_ttfa_ms)}
 
     def watch(self, name: str, meaning: str, read: Callable[[], float]) -> None:
         """Ask `read` for a value whenever somebody scrapes."""
@@ -86,8 +100,7 @@ class Metrics:
 
     def watch_speaker(self, speaker: Speaker) -> None:
         """Publish what the speaker counts."""
-        figures = speaker.figures
-        self.watch("active", "Texts that are being spoken.", lambda: figures.active)
+        self.watch("active", "Texts that are being spoken.", lambda: speaker.active)
         self.watch("waiting", "Pieces that wait for the engine.", lambda: speaker.waiting)
         self.registry.register(_Caches(speaker))
 

@@ -12,6 +12,7 @@ from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.feed import Feed
 from hearth_kokoro.figures import Figures, summary
 from hearth_kokoro.joins import trim
+from hearth_kokoro.listener import Listener
 from hearth_kokoro.pace import Pace, Run, whole_seconds
 from hearth_kokoro.talk import Phonemes, Piece, Studio, Talk
 from hearth_kokoro.voices import Voice
@@ -78,13 +79,21 @@ class Speaker:
         await asyncio.to_thread(self._studio.work.close)
         self._studio.side.shutdown(wait=False, cancel_futures=True)
 
-    def speak(self, feed: Feed, voice: Voice, speed: float = 1.0) -> AsyncGenerator[Piece, None]:
+    def speak(
+        self, feed: Feed, voice: Voice, speed: float = 1.0, listener: Listener | None = None
+    ) -> AsyncGenerator[Piece, None]:
         """Return the pieces of a text as they are made; SpeechError 429 where too many are.
 
         One piece is made ahead while the reader has the last one. `aclose()` stops the work.
+        Who is to hear several texts as one speech gives the same listener for each of them.
         """
         self._admit()
-        return self._pieces(Talk(self._studio, feed, voice, speed))
+        return self._pieces(Talk(self._studio, feed, voice, speed, listener or Listener()))
+
+    @property
+    def active(self) -> int:
+        """How many texts are being spoken, or wait for their writers."""
+        return len(self._talks)
 
     @property
     def figures(self) -> Figures:
@@ -105,7 +114,7 @@ class Speaker:
         studio, figures = self._studio, self._studio.figures
         rate = studio.pace.rate("en-us")
         return {
-            "active": figures.active,
+            "active": self.active,
             "waiting": self.waiting,
             "ttfa_ms": summary(figures.ttfa_ms),
             "rtf": summary(figures.rtf),
@@ -123,12 +132,14 @@ class Speaker:
         }
 
     def _admit(self) -> None:
-        if len(self._talks) < self._max_active:
+        # Whose text is still being written takes nobody's place.
+        busy = [talk for talk in self._talks if not talk.is_idle]
+        if len(busy) < self._max_active:
             return
         self.figures.refused += 1
         # They take turns, so the one with the least left ends after about that much of each.
-        least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in self._talks)
-        wait_s = min(self.backlog_s(), least * len(self._talks))
+        least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in busy)
+        wait_s = min(self.backlog_s(), least * len(busy))
         raise SpeechError(
             f"{self._max_active} texts are being spoken already; try again later",
             status=429,
@@ -138,9 +149,7 @@ class Speaker:
 
     async def _pieces(self, talk: Talk) -> AsyncGenerator[Piece, None]:
         self._admit()
-        figures = self.figures
         self._talks.add(talk)
-        figures.active = len(self._talks)
         pending = _begin(talk)
 
         def stop() -> None:
@@ -168,7 +177,6 @@ class Speaker:
     def _ended(self, talk: Talk, outcome: str) -> None:
         figures = self.figures
         self._talks.discard(talk)
-        figures.active = len(self._talks)
         setattr(figures, outcome, getattr(figures, outcome) + 1)
         if outcome == "done" and talk.rtf is not None:
             figures.rtf.append(talk.rtf)

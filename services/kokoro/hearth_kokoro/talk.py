@@ -1,22 +1,28 @@
 """One speech: piece after piece, each as long as its listener's lead allows."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
 from hearth_kokoro.caches import Cache
-from hearth_kokoro.cuts import Cut, cuts, first_cut, halve, liked_first, next_cut, spoken
+from hearth_kokoro.cuts import Cut, cuts, first_cut, halve, liked_first, next_cut, parts, spoken
 from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Samples
 from hearth_kokoro.feed import Feed
 from hearth_kokoro.figures import Figures
-from hearth_kokoro.joins import Joiner, trim
+from hearth_kokoro.joins import trim
+from hearth_kokoro.listener import Listener
 from hearth_kokoro.pace import Pace, Rate, Run
 from hearth_kokoro.text.token import Pause, Token
 from hearth_kokoro.voices import Voice
 from hearth_kokoro.work import Clock, Made, Order, Work
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # A first piece that was made before may be this much longer than one that must be made now.
 _REMEMBERED_SHARE = 3
@@ -62,25 +68,33 @@ class Studio:
         """Return a text's phonemes, made in the side thread unless they are known."""
         known = self.known_phonemes.get((text, language))
         if known is None:
-            loop = asyncio.get_running_loop()
-            known = await loop.run_in_executor(self.side, self.phonemizer.phonemes, text, language)
+            known = await self.aside(self.phonemizer.phonemes, text, language)
             self.known_phonemes.put((text, language), known)
         return known
 
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do in the side thread what would keep the event loop from others for milliseconds."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.side, partial(function, *args, **kwargs))
+
 
 class Talk:
-    """The speech of one feed: where it is, and until when its listener has something to hear."""
+    """The speech of one feed to a listener, who may have heard others before it."""
 
-    def __init__(self, studio: Studio, feed: Feed, voice: Voice, speed: float) -> None:
+    def __init__(
+        self, studio: Studio, feed: Feed, voice: Voice, speed: float, listener: Listener
+    ) -> None:
         """Begin at the text's begin."""
         self.feed = feed
-        self._studio, self._voice, self._speed = studio, voice, speed
-        self._joiner = Joiner(speed)
+        self._studio, self._voice, self._speed, self._listener = studio, voice, speed, listener
         self._index = 0
-        # The listener plays without a break from the first piece that was handed over.
-        self._plays_until: float | None = None
-        self._asked_at: float | None = None
+        self._waits = False
         self._made_s = self._sound_s = 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to make: all is made, or the text is still being written."""
+        return self._waits or self.feed.is_over
 
     @property
     def rate(self) -> Rate:
@@ -94,30 +108,29 @@ class Talk:
 
     async def next(self) -> Piece | None:
         """Return the next piece once it can be heard, None when all is said."""
-        waited = False
-        while not (tokens := self.feed.ready(is_first=not self._index)):
+        # Who waits in silence for the text to begin or to go on waits for a first sound.
+        waited = not self._index
+        while not (tokens := self.feed.ready(is_first=waited and not self._lead_s())):
             if self.feed.is_over:
                 return None
-            waited = True
+            waited = self._waits = True
             await self.feed.changed()
-        self._asked_at = self._studio.clock() if self._asked_at is None else self._asked_at
+        self._waits = False
         self._studio.making += 1
         try:
-            # Who waits in silence for the text to go on waits for a first sound again.
-            return await self._make(tokens, not self._index or (waited and self._lead_s() <= 0))
+            return await self._make(tokens, waited and not self._lead_s())
         finally:
             self._studio.making -= 1
 
     def handed_over(self, piece: Piece) -> None:
-        """Note that the listener has this piece now: it plays after what it had before."""
-        now = self._studio.clock()
-        begins = now if self._plays_until is None else max(now, self._plays_until)
-        self._plays_until = begins + piece.samples.size / SAMPLE_RATE
+        """Note that the listener has this piece now: it plays after what was there before."""
+        self._listener.hears(piece.samples, self._studio.clock())
 
     def _lead_s(self) -> float:
-        return max(0.0, (self._plays_until or 0.0) - self._studio.clock())
+        return self._listener.lead_s(self._studio.clock())
 
     async def _make(self, tokens: list[Token], is_first: bool) -> Piece:
+        asked_at = self._studio.clock()
         places = cuts(tokens)
         if is_first:
             cut = self._remembered(tokens, places) or first_cut(places, self.rate)
@@ -133,21 +146,19 @@ class Talk:
             sound = await self._sound(phonemes, cut, is_first)
             if is_first and text == spoken(tokens[: cut.end]):
                 self._studio.known_firsts.put(key, sound)
-        return self._piece(cut, sound)
+        piece = await self._piece(cut, sound)
+        if is_first and sound.size:
+            self._studio.figures.ttfa_ms.append((self._studio.clock() - asked_at) * 1000)
+        return piece
 
-    def _piece(self, cut: Cut, sound: Samples) -> Piece:
-        taken = self.feed.take(cut.end)
-        pause = Pause.NONE if self.feed.is_over else cut.pause
-        piece = Piece(
-            self._index, "".join(t.source for t in taken), self._joiner.join(sound, pause)
-        )
+    async def _piece(self, cut: Cut, sound: Samples) -> Piece:
+        text = "".join(token.source for token in self.feed.take(cut.end))
+        pause = Pause.NONE if self.feed.ends_speech else cut.pause
+        join = self._listener.joiner.join
+        joined = await self._studio.aside(join, sound, pause, self._speed)
+        piece = Piece(self._index, text, joined)
         self._index += 1
-        self._studio.figures.characters += len(piece.text)
-        self._studio.figures.sound_s += piece.samples.size / SAMPLE_RATE
-        self._sound_s += piece.samples.size / SAMPLE_RATE
-        if self._asked_at is not None and sound.size and self._plays_until is None:
-            waited_ms = (self._studio.clock() - self._asked_at) * 1000
-            self._studio.figures.ttfa_ms.append(waited_ms)
+        self._sound_s += joined.size / SAMPLE_RATE
         return piece
 
     def _remembered(self, tokens: list[Token], places: list[Cut]) -> Cut | None:
@@ -192,13 +203,12 @@ class Talk:
                     cost_s=self.rate.cost_s(size),
                 )
             )
-            sounds.append(self._learn(part, size, made))
+            sounds.append(await self._learn(part, size, made))
         return np.concatenate(sounds) if sounds else np.zeros(0, np.float32)
 
-    def _learn(self, phonemes: str, size: float, made: Made) -> Samples:
-        sound = trim(made.samples)
+    async def _learn(self, phonemes: str, size: float, made: Made) -> Samples:
+        sound = await self._studio.aside(trim, made.samples)
         self._made_s += made.seconds
-        self._studio.figures.inferences += 1
         self._studio.pace.learn(
             Run(
                 language=self._voice.language,
@@ -210,15 +220,3 @@ class Talk:
             )
         )
         return sound
-
-
-def parts(phonemes: str) -> list[str]:
-    """Cut phonemes into parts that the model takes, between words where there are any."""
-    found: list[str] = []
-    rest = phonemes.strip()
-    while len(rest) > MAX_PHONEMES:
-        space = rest.rfind(" ", MAX_PHONEMES // 2, MAX_PHONEMES + 1)
-        end = space if space > 0 else MAX_PHONEMES
-        found.append(rest[:end].strip())
-        rest = rest[end:].strip()
-    return [*found, rest] if rest else found

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -40,26 +41,24 @@ def test_words_without_punctuation_are_spoken_after_64() -> None:
     assert len(feed.ready()) >= 64
 
 
-def test_a_flush_has_everything_spoken_and_no_piece_crosses_it() -> None:
+def test_nothing_is_written_after_the_end() -> None:
     feed = Feed("en-us")
     feed.write("One two")
-    feed.flush()
-    feed.flush()
-    feed.write("three four, five")
-    assert source(feed) == "One two"
-    feed.take(len(feed.ready()))
-    assert source(feed) == "three four, "
-
-
-def test_a_flush_of_nothing_does_nothing() -> None:
-    feed = Feed("en-us")
-    feed.flush()
-    assert feed.ready() == []
-    feed.write("One, two")
-    assert source(feed) == "One, "
-    feed.take(1)
+    feed.close(goes_on=True)
+    feed.write(" three, four, five")
     feed.close()
-    assert source(feed) == "two"
+    assert source(feed) == "One two"
+    assert feed.goes_on
+    assert not feed.is_over
+    feed.take(len(feed.ready()))
+    assert feed.is_over
+
+
+def test_an_empty_text_is_over() -> None:
+    feed = Feed("en-us")
+    feed.close()
+    assert feed.ready() == []
+    assert feed.is_over
 
 
 def test_a_long_text_is_not_read_at_once() -> None:
@@ -93,26 +92,21 @@ def test_after_cancel_nothing_is_left() -> None:
     assert feed.unspoken == 0
 
 
-async def test_the_speaker_is_woken_and_the_writer_held_back() -> None:
+async def test_the_speaker_is_woken_by_text_and_by_its_end() -> None:
     feed = Feed("en-us")
-    woken = asyncio.create_task(feed.changed())
-    await asyncio.sleep(0)
-    assert not woken.done()
-    feed.write("One, two three. ")
-    await asyncio.wait_for(woken, 1)
-    held = asyncio.create_task(feed.drained(8))
-    await asyncio.sleep(0)
-    assert not held.done()
-    feed.flush()
-    feed.ready()
-    feed.take(len(feed.ready()))
-    await asyncio.wait_for(held, 1)
+    acts: list[Callable[[], None]] = [lambda: feed.write("One"), feed.close]
+    for act in acts:
+        woken = asyncio.create_task(feed.changed())
+        await asyncio.sleep(0)
+        assert not woken.done()
+        act()
+        await asyncio.wait_for(woken, 1)
+        feed.ready()
 
 
 STEPS = st.lists(
     st.one_of(
         st.text("ab1.,! \n\"'*#-", max_size=30).map(lambda text: ("write", text)),
-        st.just(("flush", "")),
         st.integers(1, 5).map(lambda count: ("take", "x" * count)),
     ),
     max_size=40,
@@ -120,23 +114,18 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_no_character_is_lost_and_no_flush_crossed(steps: list[tuple[str, str]]) -> None:
-    feed, written, taken, flushed = Feed("en-us"), "", "", set[int]()
+def test_no_character_is_lost(steps: list[tuple[str, str]]) -> None:
+    feed, written, taken = Feed("en-us"), "", ""
 
     def take(count: int) -> None:
         nonlocal taken
         ready = feed.ready()
-        before = len(taken)
         taken += "".join(token.source for token in feed.take(min(count, len(ready))))
-        assert not any(before < mark < len(taken) for mark in flushed)
 
     for step, value in steps:
         if step == "write":
             feed.write(value)
             written += value
-        elif step == "flush":
-            feed.flush()
-            flushed.add(len(written))
         else:
             take(len(value))
         assert feed.unspoken == len(written) - len(taken)

@@ -45,13 +45,13 @@ def test_a_soft_consonant_is_kept() -> None:
 def test_nothing_but_silence_is_nothing() -> None:
     assert trim(quiet(0.5)).size == 0
     assert trim(quiet(0.0)).size == 0
-    assert Joiner(1.0).join(quiet(0.0), Pause.NONE).size == 0
+    assert Joiner().join(quiet(0.0), Pause.NONE, 1.0).size == 0
 
 
 @pytest.mark.parametrize("pause", list(Pause))
 def test_no_step_at_a_join_is_larger_than_those_of_the_sound(pause: Pause) -> None:
-    joiner = Joiner(1.0)
-    pieces = [joiner.join(trim(tone(0.7, hertz=h)), pause) for h in (180.0, 211.0, 173.0)]
+    joiner = Joiner()
+    pieces = [joiner.join(trim(tone(0.7, hertz=h)), pause, 1.0) for h in (180.0, 211.0, 173.0)]
     steps = np.abs(np.diff(np.concatenate([[0], *pieces, [0]])))
     assert steps.max() <= 1.05 * np.abs(np.diff(tone(0.7, hertz=211.0))).max()
 
@@ -62,13 +62,13 @@ def test_pauses_are_those_of_the_punctuation_scaled_by_the_speed() -> None:
     assert 80 * MS <= sizes[Pause.CLAUSE] < sizes[Pause.SENTENCE] < sizes[Pause.PARAGRAPH]
     assert pause_samples(Pause.SENTENCE, 2.0) == sizes[Pause.SENTENCE] // 2
     assert pause_samples(Pause.SENTENCE, 0.25) == 2 * sizes[Pause.SENTENCE]
-    joined = Joiner(1.0).join(trim(tone(0.5)), Pause.SENTENCE)
+    joined = Joiner().join(trim(tone(0.5)), Pause.SENTENCE, 1.0)
     assert not joined[-sizes[Pause.SENTENCE] :].any()
 
 
 def test_a_word_join_has_no_hole() -> None:
-    joiner = Joiner(1.0)
-    joined = np.concatenate([joiner.join(trim(tone(0.7)), Pause.WORD) for _ in range(2)])
+    joiner = Joiner()
+    joined = np.concatenate([joiner.join(trim(tone(0.7)), Pause.WORD, 1.0) for _ in range(2)])
     frames = joined[: joined.size // (20 * MS) * 20 * MS].reshape(-1, 20 * MS)
     levels = np.sqrt(np.mean(np.square(frames), axis=1))
     assert levels.min() > 0.3 * levels.max()
@@ -78,9 +78,9 @@ def test_a_word_join_has_no_hole() -> None:
 def test_level_follows_what_was_said_before_but_by_3_db_at_most(
     other: float, left_db: float
 ) -> None:
-    joiner = Joiner(1.0)
-    before = joiner.join(trim(tone(2.0, 0.3)), Pause.WORD)
-    after = joiner.join(trim(tone(2.0, other)), Pause.WORD)
+    joiner = Joiner()
+    before = joiner.join(trim(tone(2.0, 0.3)), Pause.WORD, 1.0)
+    after = joiner.join(trim(tone(2.0, other)), Pause.WORD, 1.0)
     middle = slice(50 * MS, -50 * MS)
     apart = abs(20 * np.log10(level_of(after[middle]) / level_of(before[middle])))
     assert apart <= left_db
@@ -89,15 +89,15 @@ def test_level_follows_what_was_said_before_but_by_3_db_at_most(
 
 
 def test_nothing_is_louder_than_full() -> None:
-    joiner = Joiner(1.0)
-    joiner.join(tone(1.0, 0.9), Pause.WORD)
+    joiner = Joiner()
+    joiner.join(tone(1.0, 0.9), Pause.WORD, 1.0)
     peaky = tone(1.0, 0.5)
     peaky[5000] = 0.99
-    assert np.abs(joiner.join(peaky, Pause.WORD)).max() <= 1.0
+    assert np.abs(joiner.join(peaky, Pause.WORD, 1.0)).max() <= 1.0
 
 
 def test_what_was_handed_in_is_not_changed() -> None:
     sound = tone(0.5)
     before = sound.copy()
-    Joiner(1.0).join(sound, Pause.WORD)
+    Joiner().join(sound, Pause.WORD, 1.0)
     np.testing.assert_array_equal(sound, before)

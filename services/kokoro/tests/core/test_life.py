@@ -8,10 +8,13 @@ from contextlib import aclosing
 
 import pytest
 
-from hearth_kokoro.engines import Samples, Stop, Styles
+from hearth_kokoro.engines import SAMPLE_RATE, Samples, Stop, Styles
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.feed import Feed
+from hearth_kokoro.joins import Joiner, trim
+from hearth_kokoro.listener import Listener
 from hearth_kokoro.speaker import Piece, Speaker
+from hearth_kokoro.work import Made, Order
 
 from ..scripted import ScriptedEngine, ScriptedPhonemizer, ScriptedVoices
 
@@ -59,7 +62,7 @@ async def test_who_leaves_stops_the_work_within_100_ms() -> None:
     await until(lambda: len(engine.stopped) == 1)
     assert time.monotonic() - began < 0.1
     assert speaker.figures.left == 1
-    assert speaker.figures.active == 0
+    assert speaker.active == 0
     await speaker.close()
 
 
@@ -73,7 +76,7 @@ async def test_a_task_that_is_cancelled_stops_the_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         await listener
     await until(lambda: len(engine.stopped) == 1)
-    assert speaker.figures.active == 0
+    assert speaker.active == 0
     await speaker.close()
 
 
@@ -154,7 +157,7 @@ async def test_sixty_four_at_once_are_spoken_or_refused() -> None:
     refused = [each for each in got if isinstance(each, SpeechError)]
     assert all(error.status == 429 for error in refused)
     assert len(got) - len(refused) >= 32
-    assert speaker.figures.active == 0
+    assert speaker.active == 0
     await speaker.close()
 
 
@@ -193,17 +196,99 @@ async def test_a_listener_who_ran_dry_for_want_of_text_is_answered_like_a_new_on
     speaker = await started(engine)
     feed = Feed("en-us")
     pieces = speaker.speak(feed, VOICE, 1.0)
-    feed.write("Well, ")
-    feed.flush()
+    feed.write("Well, it")
     assert (await anext(pieces)).text == "Well, "
     await asyncio.sleep(0.01)
     engine.clock.advance(60)
-    feed.write("that is a sentence that came very late to be spoken at once. ")
-    feed.flush()
+    feed.write(" is a sentence that came very late to be spoken at once. ")
+    feed.close()
     # Later pieces without any lead are single words; a first one has two at least.
     assert 2 <= len((await anext(pieces)).text.split()) <= 4
     await pieces.aclose()
     await speaker.close()
+
+
+async def test_a_text_that_waits_for_its_writer_takes_nobodys_place() -> None:
+    engine = ScriptedEngine()
+    speaker = await started(engine, max_active=1)
+    feed = Feed("en-us")
+    listener = asyncio.create_task(anext(speaker.speak(feed, VOICE, 1.0)))
+    await until(lambda: speaker.active == 1)
+    assert await collect(speaker, "Another speaks meanwhile.")
+    engine.gate.clear()
+    engine.asked.clear()
+    feed.write("Now there is something to say, and")
+    await until(lambda: bool(engine.asked))
+    with pytest.raises(SpeechError, match="1 texts") as refused:
+        await collect(speaker, "One more.")
+    assert refused.value.status == 429
+    engine.gate.set()
+    assert await listener
+    await speaker.close()
+
+
+async def test_sound_is_never_worked_on_by_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[str]()
+
+    def seen(act: Callable[..., Samples]) -> Callable[..., Samples]:
+        def noted(*args: object) -> Samples:
+            threads.add(threading.current_thread().name)
+            return act(*args)
+
+        return noted
+
+    monkeypatch.setattr(Joiner, "join", seen(Joiner.join))
+    monkeypatch.setattr("hearth_kokoro.talk.trim", seen(trim))
+    speaker = await started(ScriptedEngine())
+    await collect(speaker, TEXT)
+    assert len(threads) == 1
+    assert threading.main_thread().name not in threads
+    await speaker.close()
+
+
+class Orders(list[Order]):
+    """Every order that a speaker's engine is given."""
+
+    def __init__(self, speaker: Speaker) -> None:
+        work = speaker._studio.work
+        do = work.do
+
+        async def noted(order: Order) -> Made:
+            self.append(order)
+            return await do(order)
+
+        work.do = noted  # type: ignore[method-assign]
+
+
+async def spoken_after(listener: Listener, *, dry: bool) -> tuple[Orders, list[Piece], list[Piece]]:
+    """Speak two texts to one listener, who had all of the first one or not."""
+    engine = ScriptedEngine()
+    speaker = await started(engine)
+    orders = Orders(speaker)
+    first = Feed("en-us")
+    first.write("A first sentence is said.")
+    first.close(goes_on=True)
+    one = [piece async for piece in speaker.speak(first, VOICE, 1.0, listener)]
+    engine.clock.advance(60 if dry else 0)
+    orders.clear()
+    second = Feed.of("And then there comes a second one of many words.", "en-us")
+    two = [piece async for piece in speaker.speak(second, VOICE, 1.0, listener)]
+    await speaker.close()
+    return orders, one, two
+
+
+async def test_a_second_text_follows_the_first_like_its_next_piece() -> None:
+    orders, one, two = await spoken_after(Listener(), dry=False)
+    assert not any(order.is_first for order in orders)
+    assert len(two[0].text.split()) > 2
+    # The pause of the first one's end is kept, and nothing follows the second one.
+    assert not one[-1].samples[-round(0.25 * SAMPLE_RATE) :].any()
+    assert two[-1].samples[-round(0.01 * SAMPLE_RATE) :].any()
+
+
+async def test_a_second_text_for_a_listener_who_ran_dry_is_a_first_one() -> None:
+    orders, _, _ = await spoken_after(Listener(), dry=True)
+    assert [order.is_first for order in orders][:2] == [True, False]
 
 
 async def test_the_status_says_what_happened() -> None:

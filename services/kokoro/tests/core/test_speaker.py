@@ -218,7 +218,7 @@ def test_no_character_of_any_text_is_lost(text: str, per_letter: int) -> None:
 
 
 DELTAS = st.lists(
-    st.one_of(st.text("abc,. \n1'*", min_size=1, max_size=12), st.just("FLUSH"), st.just("WAIT")),
+    st.one_of(st.text("abc,. \n1'*", min_size=1, max_size=12), st.just("WAIT")),
     max_size=40,
 )
 
@@ -234,9 +234,7 @@ def test_an_open_text_loses_nothing_until_it_is_cancelled(deltas: list[str], at:
                 if index == at:
                     feed.cancel()
                     break
-                if delta == "FLUSH":
-                    feed.flush()
-                elif delta == "WAIT":
+                if delta == "WAIT":
                     await asyncio.sleep(0.001)
                 else:
                     feed.write(delta)

@@ -10,14 +10,13 @@ from typing import Any, cast
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 
-from hearth_kokoro.app import make_app
 from hearth_kokoro.desk import Desk, Loaded
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.feed import Feed
-from hearth_kokoro.serve import config_of, listen
+from hearth_kokoro.listener import Listener
+from hearth_kokoro.serve import listen, make_server
 from hearth_kokoro.settings import Limits
 from hearth_kokoro.speaker import Piece, Speaker
 from hearth_kokoro.voices import Voice, Voices
@@ -40,7 +39,9 @@ class ScriptedSpeaker:
     spoken: list[str] = field(default_factory=list)
     closed: bool = False
 
-    async def speak(self, feed: Feed, voice: Voice, speed: float) -> AsyncGenerator[Piece, None]:
+    async def speak(
+        self, feed: Feed, voice: Voice, speed: float, listener: Listener | None = None
+    ) -> AsyncGenerator[Piece, None]:
         if self.error and self.fails_after is None:
             raise self.error
         self.active += 1
@@ -119,9 +120,8 @@ def open_house() -> Opened:
             return made_up(speaker)
 
         failures: list[BaseException] = []
-        app = make_app(desk, loaded, failures.append)
         listener = listen("127.0.0.1", 0, desk.limits)
-        server = uvicorn.Server(config_of(app, desk.limits))
+        server = make_server(desk, loaded, failures.append)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
