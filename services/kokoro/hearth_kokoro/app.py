@@ -32,7 +32,13 @@ def make_app(desk: Desk, load: Load, fail: Callable[[BaseException], None]) -> S
     """
     origins = sorted(desk.origins)
     # Without origins no header of CORS is ever sent, and no browser hands an answer on.
-    cors = Middleware(CORSMiddleware, allow_origins=origins, allow_headers=["*"])
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["GET", "POST"],
+        allow_headers=["*"],
+        expose_headers=["Retry-After"],
+    )
     app = Starlette(
         routes=[
             Route("/health", status.health),

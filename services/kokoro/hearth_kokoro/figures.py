@@ -1,9 +1,8 @@
-"""What the status page and the metrics say about speaking."""
+"""The last values of what is measured, and what the status says of them."""
 
 import math
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 _KEPT = 500
 
@@ -20,26 +19,6 @@ def summary(values: Sequence[float]) -> dict[str, float | int | None]:
     return {"n": len(ranked), "median": at(0.5), "p95": at(0.95)}
 
 
-def _recent() -> deque[float]:
+def recent() -> deque[float]:
+    """Return what keeps the last 500 values."""
     return deque(maxlen=_KEPT)
-
-
-@dataclass(slots=True)
-class Figures:
-    """Counts requests and keeps the last 500 times; used by the event loop alone."""
-
-    done: int = 0
-    failed: int = 0
-    left: int = 0
-    refused: int = 0
-    ttfa_ms: deque[float] = field(default_factory=_recent)
-    rtf: deque[float] = field(default_factory=_recent)
-
-    def requests(self) -> dict[str, int]:
-        """Return how requests ended."""
-        return {
-            "done": self.done,
-            "failed": self.failed,
-            "left": self.left,
-            "refused": self.refused,
-        }

@@ -1,13 +1,28 @@
-"""One socket's HTTP, where uvicorn leaves something open: slow headers, errors in plain text."""
+"""One socket, where uvicorn leaves something open: slow headers, plain errors, floods of pings."""
 
 import asyncio
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.guard import answer
 from hearth_kokoro.settings import Limits
+
+# Pongs that nobody reads are kept until they are read, and no other bound holds for them.
+_PONG_BYTES = 64 * 1024
+
+
+class Wire(WebSocketsSansIOProtocol):
+    """A WebSocket that ends with whoever asks for pongs and does not read them."""
+
+    def handle_ping(self) -> None:
+        """Answer a ping while its answers are read."""
+        if self.transport.get_write_buffer_size() > _PONG_BYTES:
+            self.transport.abort()
+        else:
+            super().handle_ping()
 
 
 def line_of(limits: Limits) -> type[H11Protocol]:

@@ -15,17 +15,17 @@ from typing import Any, Literal
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from .asked import AskedLive, error_body, read_live
-from .desk import Desk, Loaded
-from .encode import open_encoder
-from .engines import SAMPLE_RATE
-from .errors import SpeechError
-from .feed import Feed
-from .guard import answer
-from .listener import Listener
-from .orders import Order, Text, read_order
-from .speech import Stalled, outcome_of, slices, unforeseen
-from .voices import Voice
+from hearth_kokoro.asked import AskedLive, error_body, read_live
+from hearth_kokoro.desk import Desk, Loaded
+from hearth_kokoro.encode import open_encoder
+from hearth_kokoro.engines import SAMPLE_RATE
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.feed import Feed
+from hearth_kokoro.guard import answer
+from hearth_kokoro.listener import Listener
+from hearth_kokoro.orders import Order, Text, read_order
+from hearth_kokoro.speech import Stalled, outcome_of, slices, unforeseen
+from hearth_kokoro.voices import Voice
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -70,6 +70,8 @@ async def stream(socket: WebSocket) -> None:
         await _Conversation(socket, desk, loaded, asked, voice).run()
     except (WebSocketDisconnect, Stalled):
         pass
+    except Exception as error:
+        unforeseen(error)
     finally:
         desk.live -= 1
 
@@ -103,15 +105,18 @@ class _Conversation:
         try:
             await asyncio.wait({listening, self._over}, return_when=asyncio.FIRST_COMPLETED)
             (listening if listening.done() else self._over).result()
-            await self._socket.close(1000)
+            await self._close(1000, "")
         except _Closing as closing:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(1):
-                    await self._socket.close(closing.code, closing.reason)
+            await self._close(closing.code, closing.reason)
         finally:
             for task in (listening, self._talking, self._over):
                 task.cancel()
             await asyncio.gather(listening, self._talking, self._over, return_exceptions=True)
+
+    async def _close(self, code: int, reason: str) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await self._socket.close(code, reason)
 
     def _start_talking(self) -> asyncio.Task[None]:
         task = asyncio.create_task(self._talk())
@@ -151,11 +156,14 @@ class _Conversation:
                 raise _Closing(_IDLE, "nothing was said for too long") from None
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message.get("code", 1006))
-            self._active = time.monotonic()
             text: str | None = message.get("text")
             return text
 
     async def _obey(self, order: Text | Order) -> None:
+        if isinstance(order, Text) and not order.text:
+            # It opens nothing, and keeps no line alive.
+            return
+        self._active = time.monotonic()
         if isinstance(order, Text):
             self._room_for(order.text)
             self._open_turn().feed.write(order.text)
@@ -209,7 +217,7 @@ class _Conversation:
                 self._fresh.clear()
                 await self._fresh.wait()
             turn = self._turns[0]
-            outcome = "left"
+            outcome, pieces = "left", self._pieces
             try:
                 await self._say(turn)
                 outcome = "done"
@@ -220,8 +228,10 @@ class _Conversation:
                 outcome = outcome_of(error)
                 await self._tell({"type": "error", **error_body(error)})
             finally:
-                self._desk.metrics.ended(outcome)
-                log.info("turn %s format=%s", outcome, self._asked.response_format)
+                # A flush of nothing is no speech: it is neither counted nor written down.
+                if outcome != "done" or self._pieces > pieces:
+                    self._desk.metrics.ended(outcome)
+                    log.info("turn %s format=%s", outcome, self._asked.response_format)
             self._turns.popleft()
             # What is written on after a failed turn belongs to a new one.
             turn.feed.cancel()

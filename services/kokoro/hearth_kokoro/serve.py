@@ -19,7 +19,7 @@ from hearth_kokoro.app import Load, make_app
 from hearth_kokoro.choice import Choice, choose
 from hearth_kokoro.desk import Desk, Loaded
 from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.line import line_of
+from hearth_kokoro.line import Wire, line_of
 from hearth_kokoro.phonemes import Phonemizer
 from hearth_kokoro.settings import Limits
 from hearth_kokoro.speaker import Speaker
@@ -160,7 +160,7 @@ def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
         proxy_headers=False,
         http=line_of(limits),
         h11_max_incomplete_event_size=16 * 1024,
-        ws="websockets-sansio",
+        ws=Wire,
         ws_max_size=limits.message_bytes,
         # Sound does not shrink, and what a stranger compressed may grow without end.
         ws_per_message_deflate=False,

@@ -10,7 +10,7 @@ from hearth_kokoro.caches import Cache
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.feed import Feed
-from hearth_kokoro.figures import Figures, summary
+from hearth_kokoro.figures import recent, summary
 from hearth_kokoro.joins import trim
 from hearth_kokoro.listener import Listener
 from hearth_kokoro.pace import Pace, Run, whole_seconds
@@ -55,6 +55,7 @@ class Speaker:
         """Take what it speaks with; `max_active` speeches are made at once, more get a 429."""
         self._voices, self._max_active = voices, max_active
         self._talks: set[Talk] = set()
+        self._rtf = recent()
         self._studio = Studio(
             work=Work(engine, clock),
             pace=Pace(),
@@ -63,7 +64,6 @@ class Speaker:
             side=ThreadPoolExecutor(1, thread_name_prefix="phonemes"),
             known_phonemes=Cache(phoneme_bytes, lambda key, value: 4 * (len(key[0]) + len(value))),
             known_firsts=Cache(first_bytes, lambda key, value: 4 * len(key[0]) + value.nbytes),
-            figures=Figures(),
         )
 
     async def start(self) -> None:
@@ -96,11 +96,6 @@ class Speaker:
         return len(self._talks)
 
     @property
-    def figures(self) -> Figures:
-        """What was spoken so far."""
-        return self._studio.figures
-
-    @property
     def waiting(self) -> int:
         """How many pieces wait for the engine."""
         return self._studio.work.waiting
@@ -111,13 +106,12 @@ class Speaker:
 
     def describe(self) -> dict[str, object]:
         """Return the part of the status that is about speaking."""
-        studio, figures = self._studio, self._studio.figures
+        studio = self._studio
         rate = studio.pace.rate("en-us")
         return {
             "active": self.active,
             "waiting": self.waiting,
-            "ttfa_ms": summary(figures.ttfa_ms),
-            "rtf": summary(figures.rtf),
+            "rtf": summary(self._rtf),
             "pace": {
                 "fixed_s": round(rate.fixed_s, 5),
                 "per_character_s": round(rate.per_character_s, 6),
@@ -127,7 +121,6 @@ class Speaker:
                 "phonemes": studio.known_phonemes.figures(),
                 "first_pieces": studio.known_firsts.figures(),
             },
-            "requests": figures.requests(),
             "preempted": studio.work.preempted,
         }
 
@@ -136,7 +129,6 @@ class Speaker:
         busy = [talk for talk in self._talks if not talk.is_idle]
         if len(busy) < self._max_active:
             return
-        self.figures.refused += 1
         # They take turns, so the one with the least left ends after about that much of each.
         least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in busy)
         wait_s = min(self.backlog_s(), least * len(busy))
@@ -156,30 +148,21 @@ class Speaker:
             pending.cancel()
 
         talk.feed.on_cancel(stop)
-        outcome = "left"
         try:
             while (piece := await _made(pending, talk.feed)) is not None:
                 talk.handed_over(piece)
                 pending = _begin(talk)
                 yield piece
-            outcome = "done"
+            if talk.rtf is not None:
+                self._rtf.append(talk.rtf)
         except SpeechError:
-            outcome = "failed"
             raise
         except Exception as error:  # whatever an engine raises
-            outcome = "failed"
             raise SpeechError(f"speaking failed: {error}", status=500) from error
         finally:
             talk.feed.on_cancel(None)
             pending.cancel()
-            self._ended(talk, outcome)
-
-    def _ended(self, talk: Talk, outcome: str) -> None:
-        figures = self.figures
-        self._talks.discard(talk)
-        setattr(figures, outcome, getattr(figures, outcome) + 1)
-        if outcome == "done" and talk.rtf is not None:
-            figures.rtf.append(talk.rtf)
+            self._talks.discard(talk)
 
     async def _warm_up(self, text: str, voice: Voice) -> Run:
         phonemes = await self._studio.phonemes(text, voice.language)

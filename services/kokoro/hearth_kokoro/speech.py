@@ -119,7 +119,11 @@ class Spoken(Response):
         speaking = self._loaded.speaker.speak(feed, self._voice, self._asked.speed)
         async with aclosing(speaking) as pieces:
             # The encoder is opened while the first inference runs.
-            first, encoder = await asyncio.gather(_first_sound(pieces), self._encoder())
+            opening = asyncio.create_task(self._encoder())
+            try:
+                first, encoder = await _first_sound(pieces), await opening
+            finally:
+                opening.cancel()
             if first is None:
                 raise nothing_to_say()
             if self._asked.stream:

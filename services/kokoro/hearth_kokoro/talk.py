@@ -13,7 +13,6 @@ from hearth_kokoro.caches import Cache
 from hearth_kokoro.cuts import Cut, cuts, first_cut, halve, liked_first, next_cut, parts, spoken
 from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Samples
 from hearth_kokoro.feed import Feed
-from hearth_kokoro.figures import Figures
 from hearth_kokoro.joins import trim
 from hearth_kokoro.listener import Listener
 from hearth_kokoro.pace import Pace, Rate, Run
@@ -60,7 +59,6 @@ class Studio:
     side: ThreadPoolExecutor
     known_phonemes: Cache[tuple[str, str], str]
     known_firsts: Cache[FirstKey, Samples]
-    figures: Figures
     making: int = 0
     """How many speeches have a piece being made now."""
 
@@ -130,7 +128,6 @@ class Talk:
         return self._listener.lead_s(self._studio.clock())
 
     async def _make(self, tokens: list[Token], is_first: bool) -> Piece:
-        asked_at = self._studio.clock()
         places = cuts(tokens)
         if is_first:
             cut = self._remembered(tokens, places) or first_cut(places, self.rate)
@@ -146,10 +143,7 @@ class Talk:
             sound = await self._sound(phonemes, cut, is_first)
             if is_first and text == spoken(tokens[: cut.end]):
                 self._studio.known_firsts.put(key, sound)
-        piece = await self._piece(cut, sound)
-        if is_first and sound.size:
-            self._studio.figures.ttfa_ms.append((self._studio.clock() - asked_at) * 1000)
-        return piece
+        return await self._piece(cut, sound)
 
     async def _piece(self, cut: Cut, sound: Samples) -> Piece:
         text = "".join(token.source for token in self.feed.take(cut.end))
@@ -191,14 +185,15 @@ class Talk:
     async def _sound(self, phonemes: str, cut: Cut, is_first: bool) -> Samples:
         """Have a piece made; a single word with too many phonemes is made in parts."""
         sounds = []
-        for part in parts(phonemes):
+        for index, part in enumerate(parts(phonemes)):
             size = cut.size * len(part) / len(phonemes)
             made = await self._studio.work.do(
                 Order(
                     phonemes=part,
                     styles=self._voice.styles,
                     speed=self._speed,
-                    is_first=is_first,
+                    # Nobody may hold the engine by one endless word that begins.
+                    is_first=is_first and not index,
                     due=self._studio.clock() + self._lead_s(),
                     cost_s=self.rate.cost_s(size),
                 )

@@ -93,6 +93,13 @@ async def test_pages_of_other_sites_are_turned_away(open_house: Opened) -> None:
             assert answer.status_code == 200
         answer = await house.client.get("/v1/models", headers={"origin": "https://chat.lan"})
         assert answer.headers["access-control-allow-origin"] == "https://chat.lan"
+        asked = {
+            "origin": "https://chat.lan",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "authorization,content-type",
+        }
+        answer = await house.client.options("/v1/audio/speech", headers=asked)
+        assert answer.status_code == 200
 
 
 async def test_without_origins_there_is_no_cors(house: House) -> None:

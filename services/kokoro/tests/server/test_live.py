@@ -1,6 +1,7 @@
 """`WS /v1/audio/stream`, over a socket."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import time
@@ -196,6 +197,51 @@ async def test_silence_is_ended(open_house: Opened, dial: Dialled) -> None:
         # It spoke longer than that, and only then was it silent.
         assert time.monotonic() - began > 0.9
         assert house.speaker.active == 0
+
+
+async def test_empty_texts_keep_no_line_alive_and_take_no_place(
+    open_house: Opened, dial: Dialled
+) -> None:
+    async with open_house(idle_s=0.5) as house, dial(house) as line:
+        for _ in range(10):
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(ConnectionClosed):
+                await line.tell(type="text", text="")
+            assert house.speaker.active == 0
+        assert await line.closed() == 1001
+
+
+async def test_a_flush_of_nothing_is_no_speech(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        for _ in range(3):
+            await line.tell(type="flush")
+            await line.until("flushed")
+    page = (await house.client.get("/metrics")).text
+    assert 'kokoro_requests_total{outcome="done"} 0.0' in page
+
+
+async def _ping_without_end(writer: asyncio.StreamWriter) -> None:
+    # Masked by zeros, of 125 bytes each; the kernels of both ends keep some megabytes of pongs.
+    pings = (bytes([0x89, 0x80 | 125]) + bytes(4 + 125)) * 8000
+    for _ in range(60):
+        writer.write(pings)
+        await asyncio.wait_for(writer.drain(), 10)
+
+
+async def test_pings_whose_pongs_nobody_reads_end_the_line(house: House) -> None:
+    """As many as fit; without a bound their answers would be kept for ever."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    asked = (
+        f"GET /v1/audio/stream HTTP/1.1\r\nHost: 127.0.0.1:{house.port}\r\nConnection: Upgrade\r\n"
+        "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    writer.write(asked.encode())
+    await reader.readuntil(b"\r\n\r\n")
+    with pytest.raises(ConnectionError):
+        await _ping_without_end(writer)
+    await house.until(lambda: house.desk.live == 0)
+    writer.close()
 
 
 async def test_a_listener_that_leaves_frees_its_work(open_house: Opened, dial: Dialled) -> None:

@@ -101,7 +101,7 @@ async def test_an_engines_own_words_reach_the_log_and_nobody_else(
         assert answer.json()["error"]["message"].startswith("something broke here")
     lines = [message for message in caplog.messages if "decoder" in message]
     assert len(lines) == 3, lines
-    assert lines[0].startswith("unforeseen m.onnx failed: node /decoder at onnx.py:1")
+    assert lines[0].startswith("unforeseen model.onnx failed: node /decoder at onnx.py:1")
 
 
 async def test_what_breaks_elsewhere_keeps_its_words(
