@@ -1,6 +1,6 @@
 """Figures are those of the last 500."""
 
-from hearth_kokoro.figures import Figures, summary
+from hearth_kokoro.figures import recent, summary
 
 
 def test_median_and_p95_by_nearest_rank() -> None:
@@ -10,7 +10,7 @@ def test_median_and_p95_by_nearest_rank() -> None:
 
 
 def test_only_the_last_ones_are_kept() -> None:
-    figures = Figures()
-    figures.ttfa_ms.extend(float(n) for n in range(2000))
-    assert summary(figures.ttfa_ms)["n"] == 500
-    assert figures.ttfa_ms[0] == 1500
+    kept = recent()
+    kept.extend(float(n) for n in range(2000))
+    assert summary(kept)["n"] == 500
+    assert kept[0] == 1500

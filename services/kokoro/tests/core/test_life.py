@@ -61,7 +61,6 @@ async def test_who_leaves_stops_the_work_within_100_ms() -> None:
         began = time.monotonic()
     await until(lambda: len(engine.stopped) == 1)
     assert time.monotonic() - began < 0.1
-    assert speaker.figures.left == 1
     assert speaker.active == 0
     await speaker.close()
 
@@ -125,7 +124,6 @@ async def test_four_at_once_all_begin_before_any_goes_on() -> None:
     got = await asyncio.gather(*listeners)
     assert [["".join(piece.text for piece in pieces)][0] for pieces in got] == texts
     assert {asked.split()[0] for asked in engine.asked[:4]} == set(names)
-    assert speaker.figures.done == 4
     await speaker.close()
 
 
@@ -143,7 +141,6 @@ async def test_one_too_many_is_refused_with_an_honest_wait() -> None:
     engine.gate.set()
     await asyncio.gather(*listeners)
     assert await collect(speaker, "One more.")
-    assert speaker.figures.refused == 1
     await speaker.close()
 
 
@@ -175,7 +172,6 @@ async def test_an_engine_that_fails_is_one_line_and_one_request() -> None:
     with pytest.raises(SpeechError, match="no such node") as failed:
         await collect(speaker, "This is broken.")
     assert failed.value.status == 500
-    assert speaker.figures.failed == 1
     assert await collect(speaker, "This is not.")
     await speaker.close()
 
@@ -296,9 +292,6 @@ async def test_the_status_says_what_happened() -> None:
     speaker = await started(engine)
     await collect(speaker, TEXT)
     told = speaker.describe()
-    assert told["requests"] == {"done": 1, "failed": 0, "left": 0, "refused": 0}
-    assert isinstance(told["ttfa_ms"], dict)
-    assert told["ttfa_ms"]["n"] == 1
     assert isinstance(told["rtf"], dict)
     assert told["rtf"]["median"] == pytest.approx(0.37, abs=0.04)
     assert isinstance(told["pace"], dict)
