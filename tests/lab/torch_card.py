@@ -1,0 +1,64 @@
+"""Run as `torch_card.py WEIGHTS cuda|cpu TURNS`: how fast PyTorch's engine is, as a line of JSON.
+
+As the server speaks, without HTTP: the first piece of fresh phrases; and as many characters as the
+model takes at once.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from hearth_kokoro.engines import Stop
+from hearth_kokoro.engines.torch import TorchEngine
+from hearth_kokoro.feed import Feed
+from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.speaker import Speaker
+from hearth_kokoro.voices import Voices
+
+NAMES = ("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Ida", "Jonas")
+
+
+def main(folder: Path, device: str, turns: int) -> dict[str, object]:
+    """Return the card, the first sounds in ms and the characters a second."""
+    if device == "cuda" and not torch.cuda.is_available():
+        return {"card": None}
+    engine = TorchEngine(folder / "kokoro-v1_0.pth", device=device)
+    voices, phonemizer = Voices.load(folder / "voices-v1.0.bin"), Phonemizer()
+    ttfa_ms = asyncio.run(first_sounds(Speaker(engine, voices, phonemizer), voices, turns))
+    text = "The kettle is on, and the house is quiet. " * min(9, turns)
+    phonemes, heart = phonemizer.phonemes(text, "en-us"), voices.get("af_heart").styles
+    rates = []
+    for _ in range(turns + 1):
+        began = time.perf_counter()
+        engine.infer(phonemes, heart, 1.0, Stop())
+        rates.append(len(text) / (time.perf_counter() - began))
+    # The first one also finds its kernels and its memory.
+    return {
+        "card": engine.provider,
+        "torch": torch.__version__,
+        "ttfa_ms": ttfa_ms,
+        "rates": rates[1:],
+    }
+
+
+async def first_sounds(speaker: Speaker, voices: Voices, turns: int) -> list[float]:
+    """Return when the first piece of each phrase was there."""
+    await speaker.start()
+    found = []
+    for name in NAMES[:turns]:
+        text = f"{name} came home late that evening. Nobody had expected anything else of him."
+        began = time.perf_counter()
+        pieces = speaker.speak(Feed.of(text, "en-us"), voices.get("af_heart"))
+        await anext(pieces)
+        found.append(1000 * (time.perf_counter() - began))
+        await pieces.aclose()
+    await speaker.close()
+    return found
+
+
+if __name__ == "__main__":
+    print("SAID " + json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
