@@ -14,9 +14,9 @@ import torch
 
 from hearth_kokoro.engines import Stop
 from hearth_kokoro.engines.torch import TorchEngine
-from hearth_kokoro.feed import Feed
-from hearth_kokoro.phonemes import Phonemizer
-from hearth_kokoro.speaker import Speaker
+from hearth_kokoro.phonemes.phonemizer import Phonemizer
+from hearth_kokoro.speaking.feed import Feed
+from hearth_kokoro.speaking.speaker import Speaker
 from hearth_kokoro.voices import Voices
 
 NAMES = ("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Ida", "Jonas")

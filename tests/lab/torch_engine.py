@@ -11,7 +11,7 @@ from pathlib import Path
 from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Stopped, Styles
 from hearth_kokoro.engines.onnx import OnnxEngine
 from hearth_kokoro.engines.torch import TorchEngine, has_card
-from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.voices import Voices
 
 WEIGHTS = Path("/srv/weights")

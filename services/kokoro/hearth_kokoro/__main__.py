@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.settings import Limits
+from hearth_kokoro.web.settings import Limits
 
 _EXAMPLES = """\
 examples:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _warn_if_open(options.host, key)
         options.state = _kept_in(options.state)
         # Imported late: --help and a wrong path need no half second of libraries.
-        from hearth_kokoro.serve import serve
+        from hearth_kokoro.web.serve import serve
 
         serve(options, key, Limits(text_characters=options.text_limit, total_s=options.time_limit))
     except SpeechError as error:

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hearth_kokoro.cuts import parts, spoken
 from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop
 from hearth_kokoro.engines.machine import this_machine
 from hearth_kokoro.engines.onnx import OnnxEngine
 from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.phonemes.phonemizer import Phonemizer
+from hearth_kokoro.speaking.cuts import parts, spoken
 from hearth_kokoro.text.read import read
 from hearth_kokoro.voices import Voice, Voices
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearth_kokoro.choice import choose, fastest
 from hearth_kokoro.engines import Engine, Samples, Stop, Styles
+from hearth_kokoro.engines.choice import choose, fastest
 from hearth_kokoro.engines.machine import Machine, this_machine
 from hearth_kokoro.engines.memory import Measured
 from hearth_kokoro.errors import SpeechError

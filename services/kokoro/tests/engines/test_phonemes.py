@@ -8,9 +8,9 @@ import pytest
 
 from hearth_kokoro.engines.vocabulary import VOCABULARY
 from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.espeak import Espeak
 from hearth_kokoro.languages import LANGUAGES
-from hearth_kokoro.phonemes import Phonemizer
+from hearth_kokoro.phonemes.espeak import Espeak
+from hearth_kokoro.phonemes.phonemizer import Phonemizer
 
 TEXTS = {
     "en-us": "Hello there, Dr Smith! Is it (really) five o'clock?",
@@ -110,7 +110,7 @@ def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
 def test_a_language_without_a_reader_is_told(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
 ) -> None:
-    monkeypatch.setattr("hearth_kokoro.engines.mandarin.is_installed", lambda: False)
+    monkeypatch.setattr("hearth_kokoro.phonemes.mandarin.is_installed", lambda: False)
     with pytest.raises(SpeechError) as caught:
         phonemizer.phonemes("\u4f60\u597d", language)
     assert str(caught.value) == message
@@ -120,8 +120,9 @@ def test_a_language_without_a_reader_is_told(
 def test_mandarin_is_read_where_misaki_is_installed(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hearth_kokoro.engines.mandarin.is_installed", lambda: True)
-    monkeypatch.setattr("hearth_kokoro.engines.mandarin.reader", lambda: lambda text: f"ni {text}.")
+    monkeypatch.setattr("hearth_kokoro.phonemes.mandarin.is_installed", lambda: True)
+    said = "hearth_kokoro.phonemes.mandarin.reader"
+    monkeypatch.setattr(said, lambda: lambda text: f"ni {text}.")
     assert phonemizer.languages()["zh"] == "misaki"
     assert phonemizer.phonemes("xau", "zh") == "ni xau."
 

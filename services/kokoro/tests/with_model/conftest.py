@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,19 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     log_file: Path
+    ready_mib: float = 0
+    """What it occupied when it was warm, without its caches."""
 
     def status(self) -> dict[str, Any]:
         answer: dict[str, Any] = httpx.get(f"{self.url}/status", trust_env=False).json()
         return answer
+
+    def memory_mib(self) -> float:
+        """Return what it occupies, without its caches: those may fill up to their bounds."""
+        status = self.status()
+        cached = sum(cache["bytes"] for cache in status["caches"].values())
+        occupied: int = status["memory_bytes"] - cached
+        return occupied / 2**20
 
     def cpu_s(self) -> float:
         """Return the processor seconds that the process has used."""
@@ -55,7 +64,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder where servers remember what they measured here."""
+    """Return the person's cache, where servers remember what they measured here."""
     return tmp_path_factory.mktemp("state")
 
 
@@ -80,15 +89,15 @@ def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> I
     log_file = folder / "log"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--state", str(state)],
-            env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE)},
+            command,
+            env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": str(state)},
             cwd=folder,
             stderr=log,
         )
     running = Server(f"http://127.0.0.1:{port}", port, process, log_file)
     try:
         await_answer(running, warm)
-        yield running
+        yield replace(running, ready_mib=running.memory_mib()) if warm else running
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""From text to the phonemes that Kokoro knows."""

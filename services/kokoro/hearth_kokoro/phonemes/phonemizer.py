@@ -1,0 +1,79 @@
+"""Text to the phonemes that Kokoro knows."""
+
+import re
+import threading
+from collections.abc import Callable, Mapping
+
+from hearth_kokoro.engines.vocabulary import VOCABULARY
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.languages import LANGUAGES
+from hearth_kokoro.phonemes import mandarin
+from hearth_kokoro.phonemes.alphabet import in_kokoros
+from hearth_kokoro.phonemes.espeak import VOICES, Espeak
+
+_READERS = ("espeak", "misaki")
+# Languages that espeak-ng does not read well enough for these voices.
+_UNREAD: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
+# espeak swallows these and the voice needs them: what stands between them is said alone.
+_MARKS = re.compile(r'(\s*[;:,.!?¡¿—…"«»“”()\[\]{}।]+\s*)')
+_KNOWN = str.maketrans("«»[]{}।", "“”()().")
+
+
+class Phonemizer:
+    """Reads text by espeak-ng in a process of its own, and Mandarin by misaki; safe to share.
+
+    No library stands between: phonemizer copies espeak's library to a temporary folder for each
+    language, takes six times as long for the same phonemes, and dies with it.
+    """
+
+    def __init__(self) -> None:
+        """Start espeak-ng with every language loaded, so that no request waits for one."""
+        # It keeps one global state: one call at a time.
+        self._lock = threading.Lock()
+        self._espeak = Espeak()
+        self._mandarin: Callable[[str], str] | None = None
+
+    def languages(self) -> dict[str, str]:
+        """Return language -> espeak or misaki, or why nobody reads it."""
+        return {language: _reader(language) for language in LANGUAGES.values()}
+
+    def phonemes(self, text: str, language: str) -> str:
+        """Return what the model takes for `text`; 400 for a language that nobody reads."""
+        if language not in VOICES and _reader(language) != "misaki":
+            raise SpeechError(self._refusal(language), param="voice")
+        with self._lock:
+            said = self._mandarins(text) if language == "zh" else self._by_espeak(text, language)
+        return "".join(c for c in " ".join(said.split()) if c in VOCABULARY)
+
+    def _refusal(self, language: str) -> str:
+        """Say in one line why nobody reads a language, and which ones are read."""
+        spoken = ", ".join(one for one, who in self.languages().items() if who in _READERS)
+        return f"{_UNREAD.get(language, language)} is {_reader(language)}; it speaks {spoken}"
+
+    def _mandarins(self, text: str) -> str:
+        """Read by misaki, which is loaded when somebody first asks for it."""
+        if self._mandarin is None:
+            self._mandarin = mandarin.reader()
+        return self._mandarin(text)
+
+    def _by_espeak(self, text: str, language: str) -> str:
+        """Read the words between the marks by espeak, and keep the marks."""
+        parts = _MARKS.split(text)
+        # Every second part is what the split was made at.
+        said = self._espeak.say(language, parts[0::2])
+        parts[0::2] = [in_kokoros(one, language) for one in said]
+        parts[1::2] = [part.translate(_KNOWN) for part in parts[1::2]]
+        return "".join(parts)
+
+
+def _reader(language: str) -> str:
+    """Return who reads a language, or why nobody does."""
+    if language in VOICES:
+        return "espeak"
+    if language != "zh":
+        # misaki reads Japanese by pyopenjtalk, which has no wheels and fetches its dictionary when
+        # it is first used.
+        return "not supported by this server yet"
+    if mandarin.is_installed():
+        return "misaki"
+    return "not supported by this server without misaki (pip install './services/kokoro[misaki]')"

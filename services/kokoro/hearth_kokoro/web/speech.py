@@ -1,0 +1,246 @@
+"""`POST /v1/audio/speech`: speech that leaves as it is made, or joined."""
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hearth_kokoro.engines import SAMPLE_RATE, Samples
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.speaking.feed import Feed
+from hearth_kokoro.speaking.speaker import Piece
+from hearth_kokoro.text.read import read
+from hearth_kokoro.voices import Voice
+from hearth_kokoro.web import sse
+from hearth_kokoro.web.asked import BROKEN, Asked, nothing_to_say, read_asked
+from hearth_kokoro.web.desk import Desk, Loaded
+from hearth_kokoro.web.encode import MEDIA_TYPES, Encoder, open_encoder
+from hearth_kokoro.web.guard import answer, read_body, unless_gone
+
+log = logging.getLogger("hearth_kokoro")
+
+# A quarter second is encoded in 2 ms or less: nobody else waits longer for the event loop.
+SLICE = SAMPLE_RATE // 4
+# The first sound is on its way before more is encoded; less than this, aac keeps to itself.
+_FIRST_SLICE = SAMPLE_RATE // 10
+_BLOCK_BYTES = 64 * 1024
+
+
+class Stalled(Exception):
+    """The client does not read what was written."""
+
+
+async def speech(request: Request) -> Response:
+    """Read what is asked for; the answer does the speaking."""
+    desk: Desk = request.app.state.desk
+    try:
+        loaded = desk.ready()
+        asked = read_asked(await read_body(request, desk.limits), desk.limits)
+        voice = loaded.voices.get(asked.voice_name)
+        if not await has_words(asked.input, voice.language):
+            raise nothing_to_say()
+    except SpeechError as error:
+        desk.metrics.ended("refused")
+        return answer(error)
+    return Spoken(desk, loaded, asked, voice)
+
+
+async def has_words(text: str, language: str) -> bool:
+    """Say whether a person would say anything at all of this text."""
+    # Nearly every text has a letter, and then reading it here would be reading it twice.
+    if any(character.isalnum() for character in text):
+        return True
+    # Thousands of dashes take a tenth of a second to read: others are heard meanwhile.
+    tokens = await asyncio.to_thread(read, text, language)
+    return any(c.isalnum() for token in tokens for c in token.spoken)
+
+
+def slices(samples: Samples, first: int = SLICE) -> list[Samples]:
+    """Cut sound into what is encoded and written at once; no sound is one empty slice."""
+    begins = [0, *range(first, samples.size, SLICE)]
+    return [samples[at:end] for at, end in pairwise([*begins, samples.size])]
+
+
+class Spoken(Response):
+    """The answer to one request for speech."""
+
+    def __init__(self, desk: Desk, loaded: Loaded, asked: Asked, voice: Voice) -> None:
+        """Nothing is spoken before somebody listens."""
+        self._desk, self._loaded, self._asked, self._voice = desk, loaded, asked, voice
+        self._began = time.monotonic()
+        self._sounded = False
+        self._started = False
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Speak until all is said or the client has left."""
+        outcome = "left"
+        try:
+            if not await unless_gone(receive, self._in_time(send)):
+                outcome = "done"
+        except SpeechError as error:
+            outcome = outcome_of(error)
+            await self._break_off(error, send)
+        except Stalled:
+            pass  # without its end, the answer is closed by whoever serves us
+        except Exception as error:
+            outcome = "failed"
+            await self._break_off(unforeseen(error), send)
+        finally:
+            self._desk.metrics.ended(outcome)
+            took_ms = (time.monotonic() - self._began) * 1000
+            log.info(
+                "speech %s characters=%d format=%s total_ms=%.0f",
+                outcome,
+                len(self._asked.input),
+                self._asked.response_format,
+                took_ms,
+            )
+
+    async def _in_time(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(self._desk.limits.total_s):
+                await self._speak(send)
+        except TimeoutError:
+            message = f"the speech did not end within {self._desk.limits.total_s:g} s"
+            raise SpeechError(message, status=504, code="total_timeout") from None
+
+    async def _speak(self, send: Send) -> None:
+        feed = Feed.of(self._asked.input, self._voice.language)
+        speaking = self._loaded.speaker.speak(feed, self._voice, self._asked.speed)
+        async with aclosing(speaking) as pieces:
+            # The encoder is opened while the first inference runs.
+            opening = asyncio.create_task(self._encoder())
+            try:
+                first, encoder = await _first_sound(pieces), await opening
+            finally:
+                opening.cancel()
+            if first is None:
+                raise nothing_to_say()
+            if self._asked.stream:
+                await self._stream(first, pieces, encoder, send)
+            else:
+                await self._join(first, pieces, encoder, send)
+
+    async def _encoder(self) -> Encoder:
+        return open_encoder(self._asked.response_format, streamed=self._asked.stream)
+
+    async def _stream(
+        self, piece: Piece | None, pieces: AsyncIterator[Piece], encoder: Encoder, send: Send
+    ) -> None:
+        as_events = self._asked.stream_format == "sse"
+        while piece is not None:
+            text: str | None = piece.text
+            for part in slices(piece.samples, SLICE if self._sounded else _FIRST_SLICE):
+                data = encoder.encode(part)
+                # A piece that the encoder keeps for now is told all the same.
+                if data or (as_events and text is not None):
+                    await self._write(send, sse.delta(data, text) if as_events else data)
+                text = None
+            self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
+            piece = await anext(pieces, None)
+        rest = encoder.finish()
+        if as_events:
+            rest = (sse.delta(rest) if rest else b"") + sse.done()
+        await self._write(send, rest, last=True)
+
+    async def _join(
+        self, piece: Piece | None, pieces: AsyncIterator[Piece], encoder: Encoder, send: Send
+    ) -> None:
+        whole = bytearray()
+        while piece is not None:
+            for part in slices(piece.samples):
+                whole += encoder.encode(part)
+                await asyncio.sleep(0)
+            self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
+            piece = await anext(pieces, None)
+        whole += encoder.finish()
+        # Block by block: one write of it all would never notice that nobody reads.
+        for at in range(0, len(whole), _BLOCK_BYTES):
+            last = at + _BLOCK_BYTES >= len(whole)
+            await self._write(
+                send, bytes(whole[at : at + _BLOCK_BYTES]), last=last, length=len(whole)
+            )
+
+    async def _write(
+        self, send: Send, data: bytes, *, last: bool = False, length: int | None = None
+    ) -> None:
+        if not self._sounded and data:
+            self._sounded = True
+            self._desk.metrics.first_sound(time.monotonic() - self._began)
+        try:
+            async with asyncio.timeout(self._desk.limits.write_s):
+                if not self._started:
+                    self._started = True
+                    await send(self._head(length))
+                await send({"type": "http.response.body", "body": data, "more_body": not last})
+                # A write that need not wait gives nobody else a turn.
+                await asyncio.sleep(0)
+        except TimeoutError:
+            raise Stalled from None
+
+    def _head(self, length: int | None) -> dict[str, object]:
+        as_events = self._asked.stream_format == "sse"
+        kind = sse.MEDIA_TYPE if as_events else MEDIA_TYPES[self._asked.response_format]
+        # The last one tells nginx and its like not to gather what we send.
+        headers = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
+        if length is not None:
+            headers["content-length"] = str(length)
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        return {"type": "http.response.start", "status": 200, "headers": raw}
+
+    async def _break_off(self, error: SpeechError, send: Send) -> None:
+        """Say what went wrong while it can still be said; else leave the answer without an end."""
+        if not self._started:
+            await answer(error)({"type": "http"}, _nothing, send)
+        elif self._asked.stream_format == "sse":
+            await self._write(send, sse.failed(error), last=True)
+
+
+async def _first_sound(pieces: AsyncIterator[Piece]) -> Piece | None:
+    """Return the first piece that can be heard, with all the text up to its end."""
+    text = ""
+    async for piece in pieces:
+        text += piece.text
+        if piece.samples.size:
+            return replace(piece, text=text)
+    return None
+
+
+async def _nothing() -> dict[str, object]:
+    return {"type": "http.disconnect"}
+
+
+def unforeseen(error: Exception) -> SpeechError:
+    """Log where something broke; its words, which may quote the text, only if an engine's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = " <- ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
+    log.error("unforeseen %s at %s", error if _is_engines(error) else type(error).__name__, at)
+    return SpeechError(BROKEN, status=500)
+
+
+def _is_engines(error: Exception) -> bool:
+    """Say whether an engine's own line is in it: engines see numbers, never a text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    in_engines = bool(frames) and Path(frames[-1].filename).parent.name == "engines"
+    return in_engines and isinstance(error, SpeechError)
+
+
+def outcome_of(error: SpeechError) -> str:
+    """Return how the metrics call this end of a request; the log hears what broke in here."""
+    if isinstance(error.__cause__, Exception) and error.status == 500:
+        unforeseen(error if _is_engines(error) else error.__cause__)
+    if error.status == 429:
+        return "busy"
+    if error.status == 504:
+        return "late"
+    return "failed" if error.status >= 500 else "refused"

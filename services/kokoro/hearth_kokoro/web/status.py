@@ -1,0 +1,105 @@
+"""What the server says about itself: /health, /status, its voices and models."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from hearth_kokoro.errors import SpeechError
+from hearth_kokoro.languages import LANGUAGES
+from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, shown
+from hearth_kokoro.web.desk import Desk
+from hearth_kokoro.web.guard import answer
+
+_OWNER = "hearth"
+
+
+async def health(request: Request) -> Response:
+    """Say whether it may be asked to speak."""
+    if _desk(request).loaded is None:
+        return JSONResponse({"status": "starting"}, status_code=503)
+    return JSONResponse({"status": "ok"})
+
+
+async def status(request: Request) -> Response:
+    """Say what speaks, how fast, and how much of it."""
+    return JSONResponse(describe(_desk(request)))
+
+
+async def metrics(request: Request) -> Response:
+    """Answer Prometheus."""
+    return Response(_desk(request).metrics.page(), media_type="text/plain; version=0.0.4")
+
+
+async def voices(request: Request) -> Response:
+    """List the voices, and which of them OpenAI's names mean."""
+    try:
+        names = _desk(request).ready().voices.names
+    except SpeechError as error:
+        return answer(error)
+    listed = [{"id": name, "name": name, "language": LANGUAGES[name[0]]} for name in names]
+    mapped = {name: voice for name, voice in OPENAI_VOICES.items() if voice in names}
+    return JSONResponse({"voices": listed, "openai_voices": mapped})
+
+
+async def models(_: Request) -> Response:
+    """List the names of the one model."""
+    return JSONResponse({"object": "list", "data": [_model(name) for name in MODELS]})
+
+
+async def model(request: Request) -> Response:
+    """Describe one of them."""
+    name = request.path_params["name"]
+    if name in MODELS:
+        return JSONResponse(_model(name))
+    message = f"there is no model {shown(name)} here; ask for {', '.join(MODELS)}"
+    return answer(SpeechError(message, status=404, param="model", code="model_not_found"))
+
+
+def describe(desk: Desk) -> dict[str, Any]:
+    """Return everything of /status; before it may speak, what is known already."""
+    loaded = desk.loaded
+    always = {
+        "ready": loaded is not None,
+        "live": desk.live,
+        "memory_bytes": memory_bytes(),
+        "uptime_s": round(time.monotonic() - desk.started, 1),
+        # The same counts and times as in /metrics: as clients have them, encoder and all.
+        **desk.metrics.describe(),
+    }
+    if loaded is None:
+        return {**always, "active": 0, "waiting": 0}
+    engine = loaded.engine
+    return {
+        "engine": engine.name,
+        "provider": engine.provider,
+        "model": engine.model,
+        "model_sha256": engine.model_sha256,
+        "threads": engine.threads,
+        "chosen_because": loaded.because,
+        "voices": len(loaded.voices.names),
+        "languages": dict(loaded.languages),
+        **loaded.speaker.describe(),
+        **always,
+    }
+
+
+def memory_bytes() -> int:
+    """Return the memory that this process occupies now; 0 where there is no /proc."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": _OWNER}
