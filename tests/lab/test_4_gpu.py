@@ -40,7 +40,7 @@ def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
 
 
 def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
-    with house.spending("software Vulkan", 3.0):
+    with house.spending("software Vulkan", 4.0):
         house.edit("services.yml", "gpu: vulkan", "gpu: software")
         done = house.up()
         print(done.stdout, flush=True)
