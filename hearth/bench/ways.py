@@ -1,13 +1,12 @@
-"""The ways to a model: straight to Ollama by URL or from inside its instance, or by the gateway."""
+"""The ways to a model: straight to Ollama, or by the gateway."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,13 +14,10 @@ import httpx
 from hearth.bench import BenchError
 from hearth.bench.reading import Dialect, Reading, Sample
 
-_STAMP = Path(__file__).with_name("stamp.py")
 _PATHS: dict[Dialect, str] = {"openai": "/v1/chat/completions", "ollama": "/api/chat"}
 
 Measure = Callable[[str, int], Awaitable[Sample]]
 """Asks a prompt for at most so many tokens and measures the answer; never raises."""
-Execute = Callable[[Sequence[str], str, float], str]
-"""Runs a command inside Ollama's instance: (argv, stdin, deadline in s) -> its stdout."""
 JsonCall = Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
 """Calls Ollama's API: (path, body, or None for GET) -> its answer. Raises BenchError."""
 
@@ -97,29 +93,6 @@ async def measure_call(
     return reading.sample(way.name, clock() - start)
 
 
-def from_inside(execute: Execute, way: Way) -> Measure:
-    """Return what measures a way from inside the instance, where the loopback may be called."""
-
-    async def measure(prompt: str, max_tokens: int) -> Sample:
-        reading = Reading(way.dialect)
-        total_s = 0.0
-        try:
-            stamped = await _stamped(
-                execute,
-                way.url.rstrip("/") + _PATHS[way.dialect],
-                way.body(prompt, max_tokens),
-                way.call_s,
-            )
-            total_s = stamped["total_s"]
-            for at_s, line in stamped["lines"]:
-                reading.take(at_s, line)
-        except BenchError as error:
-            reading.error = str(error)
-        return reading.sample(way.name, total_s)
-
-    return measure
-
-
 def json_by_url(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> JsonCall:
     """Return what calls Ollama's API at a URL."""
 
@@ -135,35 +108,6 @@ def json_by_url(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> J
         return _json_of(path, response.status_code, response.text)
 
     return call
-
-
-def json_from_inside(
-    execute: Execute, url: str = "http://127.0.0.1:11434", call_s: float = 300.0
-) -> JsonCall:
-    """Return what calls Ollama's API on its instance's loopback."""
-
-    async def call(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        stamped = await _stamped(execute, url + path, body, call_s)
-        text = "\n".join(line for _, line in stamped["lines"])
-        return _json_of(path, stamped["status"], text)
-
-    return call
-
-
-async def _stamped(
-    execute: Execute, url: str, body: Mapping[str, Any] | None, call_s: float
-) -> dict[str, Any]:
-    """Let `stamp.py` call from inside and return its lines, each with its time of arrival."""
-    asked = json.dumps({"url": url, "body": body, "call_s": call_s})
-    argv = ["python3", "-c", _STAMP.read_text(encoding="utf-8")]
-    try:
-        said = await asyncio.to_thread(execute, argv, asked, call_s + 10)
-        stamped: dict[str, Any] = json.loads(said)
-    except Exception as error:  # whatever the engine raises, this one call failed and is counted
-        raise BenchError(f"{url}: {' '.join(str(error).split())[:200]}") from error
-    if stamped.get("error"):
-        raise BenchError(f"{url}: {stamped['error']}")
-    return stamped
 
 
 def _json_of(path: str, status: int, text: str) -> dict[str, Any]:

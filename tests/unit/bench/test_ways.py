@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.llm import measure_alias
-from hearth.bench.ways import Way, by_url, from_inside, json_by_url, json_from_inside
+from hearth.bench.ways import Way, by_url, json_by_url
 
 OPENAI = Way("gateway", "https://llm.lan", "openai", "fast", key="sesame")
 OLLAMA = Way("direct", "http://10.0.0.1:11434/", "ollama", "m")
@@ -156,40 +154,9 @@ def ollama() -> Iterator[str]:
         thread.join()
 
 
-def execute(argv: Sequence[str], stdin: str, timeout_s: float) -> str:
-    """Run the program here; `python3` is whatever runs this test."""
-    command = [sys.executable, "-W", "error", *argv[1:]]
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=True
-    )
-    return done.stdout
-
-
-async def test_from_inside_the_same_answer_is_read(ollama: str) -> None:
-    sample = await from_inside(execute, Way("direct", ollama, "ollama", "m"))("Hi", 8)
-    assert (sample.error, sample.tokens, sample.answered_by) == ("", 1, "m")
-    assert sample.first_ms is not None
-    assert 0 < sample.first_ms <= sample.total_ms
-
-
-@pytest.mark.parametrize("kind", ["inside", "url"])
-async def test_json_calls_of_both_kinds(ollama: str, kind: str) -> None:
+async def test_json_calls(ollama: str) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
-        call = json_by_url(client, ollama) if kind == "url" else json_from_inside(execute, ollama)
+        call = json_by_url(client, ollama)
         assert await call("/api/ps", None) == {"models": []}
         with pytest.raises(BenchError, match=r"HTTP 404.*model not found"):
             await call("/api/generate", {"model": "x"})
-
-
-async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
-    url = f"http://127.0.0.1:{unused_tcp_port}"
-    sample = await from_inside(execute, Way("direct", url, "ollama", "m"))("Hi", 8)
-    assert sample.error.startswith(f"{url}/api/chat: ConnectionRefusedError")
-
-
-async def test_a_broken_engine_is_one_failed_call() -> None:
-    def broken(argv: Sequence[str], stdin: str, timeout_s: float) -> str:
-        raise RuntimeError("the instance\nis stopped")
-
-    sample = await from_inside(broken, OLLAMA)("Hi", 8)
-    assert sample.error == "http://10.0.0.1:11434/api/chat: the instance is stopped"
