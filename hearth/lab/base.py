@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from hearth.lab import disk
@@ -49,12 +50,12 @@ def certificates() -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(CERTIFICATES.glob("*.crt"))}
 
 
-def digest(extra: dict[str, bytes]) -> str:
+def digest(extra: dict[str, bytes], more: Sequence[str] = ()) -> str:
     """Name of a base disk: changes with all that goes into it but the packages' versions."""
     recipe = {
         "format": 5,
         "suite": SUITE,
-        "packages": PACKAGES,
+        "packages": (*PACKAGES, *sorted(set(more))),
         "masked": MASKED,
         "files": FILES,
         "certificates": {name: hashlib.sha256(pem).hexdigest() for name, pem in extra.items()},
@@ -62,20 +63,26 @@ def digest(extra: dict[str, bytes]) -> str:
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def ensure(proxy: str) -> Path:
-    """The base disk, made by mmdebstrap through the package cache when it is not there yet."""
+def ensure(proxy: str, more: Sequence[str] = ()) -> Path:
+    """The base disk, made by mmdebstrap through the package cache when it is not there yet.
+
+    `more` are packages beside those that every lab machine has. One disk without such is kept, and
+    one with: the latest.
+    """
     extra = certificates()
-    file = CACHE / "base" / f"debian-13-{digest(extra)}.btrfs"
+    folder = CACHE / "base" / ("furnished" if more else "")
+    file = folder / f"debian-13-{digest(extra, more)}.btrfs"
     if file.exists():
         return file
-    with step("Make the base disk (Debian 13)"):
+    folder.mkdir(parents=True, exist_ok=True)
+    with step(f"Make the base disk ({', '.join(('Debian 13', *more))})"):
         work = CACHE / "base" / "work"
         disk.erase(work)
         disk.make(work / "disk.btrfs", BASE_SIZE_BYTES)
         # Compressed, because every machine begins as a copy of these bytes.
         disk.attach(work / "disk.btrfs", work / "mount", options="compress=zstd:3")
         try:
-            _fill(work / "mount" / "root", proxy, extra)
+            _fill(work / "mount" / "root", proxy, extra, more)
             # What apt wrote and removed would be copied into every machine.
             call(["btrfs", "filesystem", "sync", str(work / "mount")], timeout_s=120)
             call(["fstrim", str(work / "mount")], timeout_s=120)
@@ -88,7 +95,7 @@ def ensure(proxy: str) -> Path:
     return file
 
 
-def _fill(root: Path, proxy: str, extra: dict[str, bytes]) -> None:
+def _fill(root: Path, proxy: str, extra: dict[str, bytes], more: Sequence[str]) -> None:
     disk.make_subvolume(root)
     options = ('Acquire::Check-Valid-Until "false"', f'Acquire::http::Proxy "{proxy}"')
     call(
@@ -99,7 +106,7 @@ def _fill(root: Path, proxy: str, extra: dict[str, bytes]) -> None:
                 "--mount",
                 "mmdebstrap",
                 "--variant=minbase",
-                f"--include={','.join(PACKAGES)}",
+                f"--include={','.join((*PACKAGES, *more))}",
             ),
             *(f"--aptopt={option}" for option in options),
             *(SUITE, str(root)),

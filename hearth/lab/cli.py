@@ -52,6 +52,9 @@ def create(
     size: Annotated[str, typer.Option(help="Size of its disk, such as 24G.")] = "24G",
     guest_of: Annotated[str | None, typer.Option(help="The house whose LAN it is on.")] = None,
     memory: Annotated[str | None, typer.Option(help="Its memory, such as 6G.")] = None,
+    package: Annotated[
+        list[str] | None, typer.Option(help="A Debian package that it begins with; several.")
+    ] = None,
 ) -> None:
     """Make a bare machine and boot it, such as: hearth lab create try."""
     with _told():
@@ -60,6 +63,7 @@ def create(
             size_bytes=parse_size(size),
             guest_of=guest_of,
             memory_bytes=parse_size(memory) if memory else None,
+            packages=package or (),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,11 +35,13 @@ def create(
     memory_bytes: int | None = None,
     names: Mapping[str, str] | None = None,
     binds: Mapping[str, str] | None = None,
+    packages: Sequence[str] = (),
 ) -> Machine:
     """Make a bare Debian 13 machine and boot it; what a killed one of its name left goes first.
 
     `names` maps host names (with their subdomains) to the addresses its resolver gives them;
-    `binds` maps outer paths to paths inside. A machine that is whole is never overwritten.
+    `binds` maps outer paths to paths inside; `packages` of Debian's are there from the beginning.
+    A machine that is whole is never overwritten.
     """
     check_name(name)
     with locked():
@@ -50,7 +52,7 @@ def create(
         machine = replace(machine, names=resolver.check_names(names or {}), binds=dict(binds or {}))
         store(machine)
         outer.refresh()
-        source = base.ensure(proxy)
+        source = base.ensure(proxy, packages)
     with step(f"Copy the base disk for {name}"):
         disk.copy(source, machine.disk, size_bytes)
         disk.attach(machine.disk, machine.mount)

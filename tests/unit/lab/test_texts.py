@@ -91,6 +91,12 @@ def test_the_base_changes_its_name_with_a_certificate() -> None:
     assert base.digest({"a.crt": b"1"}) != base.digest({"a.crt": b"2"}) != base.digest({})
 
 
+def test_the_base_changes_its_name_with_packages_and_not_with_their_order() -> None:
+    assert base.digest({}, ["chromium", "nodejs"]) == base.digest({}, ["nodejs", "chromium"])
+    assert base.digest({}, ["chromium"]) != base.digest({}, ["nodejs"])
+    assert base.digest({}, []) == base.digest({}) != base.digest({}, ["nodejs"])
+
+
 def test_mounts_below_a_folder_are_found_with_their_blanks() -> None:
     text = (
         "22 1 8:1 / / rw - ext4 /dev/vda rw\n"
