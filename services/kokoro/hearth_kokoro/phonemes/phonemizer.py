@@ -11,7 +11,8 @@ from hearth_kokoro.phonemes import mandarin
 from hearth_kokoro.phonemes.alphabet import in_kokoros
 from hearth_kokoro.phonemes.espeak import VOICES, Espeak
 
-_READERS = ("espeak", "misaki")
+READERS = ("espeak", "misaki")
+"""Who reads a language; anything else that is said of one is why nobody does."""
 # Languages that espeak-ng does not read well enough for these voices.
 _UNREAD: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
 # espeak swallows these and the voice needs them: what stands between them is said alone.
@@ -47,7 +48,7 @@ class Phonemizer:
 
     def _refusal(self, language: str) -> str:
         """Say in one line why nobody reads a language, and which ones are read."""
-        spoken = ", ".join(one for one, who in self.languages().items() if who in _READERS)
+        spoken = ", ".join(one for one, who in self.languages().items() if who in READERS)
         return f"{_UNREAD.get(language, language)} is {_reader(language)}; it speaks {spoken}"
 
     def _mandarins(self, text: str) -> str:

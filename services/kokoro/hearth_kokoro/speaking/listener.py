@@ -8,8 +8,12 @@ from hearth_kokoro.speaking.joins import Joiner
 
 @dataclass(slots=True)
 class Listener:
-    """One who plays everything without a break, from the moment when it is handed over."""
+    """One who plays everything without a break, from the moment when it is handed over.
 
+    `waits_for_all` is who plays nothing before the last piece is there: no piece is late for him.
+    """
+
+    waits_for_all: bool = False
     joiner: Joiner = field(default_factory=Joiner)
     _plays_until: float = float("-inf")
 

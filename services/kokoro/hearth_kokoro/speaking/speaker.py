@@ -25,7 +25,7 @@ __all__ = ["Piece", "Speaker"]
 _SHORT, _LONG = "Hello there,", "A machine that knows its own pace never keeps you waiting."
 _WARM_UP = (_SHORT, _SHORT, _LONG, _SHORT)
 _MAX_ACTIVE = 32
-_PHONEME_BYTES, _FIRST_BYTES = 4 * 1024 * 1024, 64 * 1024 * 1024
+_PHONEME_BYTES, _FIRST_BYTES, _CUT_BYTES = 4 * 1024 * 1024, 64 * 1024 * 1024, 4 * 1024 * 1024
 
 
 class KnownVoices(Protocol):
@@ -64,6 +64,7 @@ class Speaker:
             side=ThreadPoolExecutor(1, thread_name_prefix="phonemes"),
             known_phonemes=Cache(phoneme_bytes, lambda key, value: 4 * (len(key[0]) + len(value))),
             known_firsts=Cache(first_bytes, lambda key, value: 4 * len(key[0]) + value.nbytes),
+            known_cuts=Cache(_CUT_BYTES, lambda key, value: 4 * len(key[0])),
         )
 
     async def start(self) -> None:
@@ -120,6 +121,7 @@ class Speaker:
             "caches": {
                 "phonemes": studio.known_phonemes.figures(),
                 "first_pieces": studio.known_firsts.figures(),
+                "cuts": studio.known_cuts.figures(),
             },
             "preempted": studio.work.preempted,
         }

@@ -68,6 +68,8 @@ class Studio:
     side: ThreadPoolExecutor
     known_phonemes: Cache[tuple[str, str], str]
     known_firsts: Cache[FirstKey, Samples]
+    known_cuts: Cache[tuple[str, str], int]
+    """The text that was to be said next and its language -> the tokens that were said at once."""
     making: int = 0
     """How many speeches have a piece being made now."""
 
@@ -138,10 +140,7 @@ class Talk:
 
     async def _make(self, tokens: list[Token], is_first: bool) -> Piece:
         places = cuts(tokens)
-        if is_first:
-            cut = self._remembered(tokens, places) or first_cut(places, self.rate)
-        else:
-            cut = next_cut(places, self.rate.shared(self._studio.making), self._lead_s())
+        cut = self._cut(tokens, places, is_first)
         text, sound = spoken(tokens[: cut.end]), np.zeros(0, np.float32)
         key = self._key(text)
         kept = self._studio.known_firsts.get(key) if is_first and text else None
@@ -152,7 +151,20 @@ class Talk:
             sound = await self._sound(phonemes, cut, is_first)
             if is_first and text == spoken(tokens[: cut.end]):
                 self._studio.known_firsts.put(key, sound)
+        self._studio.known_cuts.put((spoken(tokens), self._voice.language), cut.end)
         return await self._piece(cut, sound)
+
+    def _cut(self, tokens: list[Token], places: list[Cut], is_first: bool) -> Cut:
+        # Other cuts are another melody. Who waits for all gets the ones that were heard last, so
+        # that a file sounds like what was listened to before, whatever the pace is by now.
+        if self._listener.waits_for_all:
+            end = self._studio.known_cuts.get((spoken(tokens), self._voice.language))
+            known = next((cut for cut in places if cut.end == end), None)
+            if known:
+                return known
+        if is_first:
+            return self._remembered(tokens, places) or first_cut(places, self.rate)
+        return next_cut(places, self.rate.shared(self._studio.making), self._lead_s())
 
     async def _piece(self, cut: Cut, sound: Samples) -> Piece:
         text = "".join(token.source for token in self.feed.take(cut.end))

@@ -18,6 +18,7 @@ from hearth_kokoro.web import status
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.guard import Guard, answer
 from hearth_kokoro.web.live import stream
+from hearth_kokoro.web.page import page_routes
 from hearth_kokoro.web.speech import speech, unforeseen
 
 log = logging.getLogger("hearth_kokoro")
@@ -49,6 +50,7 @@ def make_app(desk: Desk, load: Load, fail: Callable[[BaseException], None]) -> S
             Route("/v1/audio/voices", status.voices),
             Route("/v1/audio/speech", speech, methods=["POST"]),
             WebSocketRoute("/v1/audio/stream", stream),
+            *page_routes(desk),
         ],
         middleware=[*([cors] if origins else []), Middleware(Guard, desk=desk)],
         exception_handlers={HTTPException: _http_error, Exception: _other_error},

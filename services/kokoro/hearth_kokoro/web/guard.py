@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.web.asked import error_body
 from hearth_kokoro.web.desk import Desk
+from hearth_kokoro.web.page import is_page
 from hearth_kokoro.web.settings import Limits
 
 log = logging.getLogger("hearth_kokoro")
@@ -47,7 +48,9 @@ class Guard:
         if self._desk.sockets() > self._desk.limits.connections:
             return too_many_connections()
         headers = Headers(scope=scope)
-        if not self._desk.opens(headers.getlist("authorization")):
+        # The page has to be there before anybody can write a key into it; it tells nothing.
+        opened = is_page(scope["path"]) or self._desk.opens(headers.getlist("authorization"))
+        if not opened:
             return SpeechError("wrong or missing API key", status=401, code="invalid_api_key")
         origin = headers.get("origin")
         # CORS alone would not do: it lets a page send, and WebSockets do not know it at all.

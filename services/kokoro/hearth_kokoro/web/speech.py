@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hearth_kokoro.engines import SAMPLE_RATE, Samples
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.feed import Feed
+from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece
 from hearth_kokoro.text.read import read
 from hearth_kokoro.voices import Voice
@@ -116,7 +117,8 @@ class Spoken(Response):
 
     async def _speak(self, send: Send) -> None:
         feed = Feed.of(self._asked.input, self._voice.language)
-        speaking = self._loaded.speaker.speak(feed, self._voice, self._asked.speed)
+        listener = Listener(waits_for_all=not self._asked.stream)
+        speaking = self._loaded.speaker.speak(feed, self._voice, self._asked.speed, listener)
         async with aclosing(speaking) as pieces:
             # The encoder is opened while the first inference runs.
             opening = asyncio.create_task(self._encoder())

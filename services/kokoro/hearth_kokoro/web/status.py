@@ -10,7 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
-from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, shown
+from hearth_kokoro.phonemes.phonemizer import READERS
+from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, check_model
 from hearth_kokoro.web.desk import Desk
 from hearth_kokoro.web.guard import answer
 
@@ -35,14 +36,16 @@ async def metrics(request: Request) -> Response:
 
 
 async def voices(request: Request) -> Response:
-    """List the voices, and which of them OpenAI's names mean."""
+    """List the voices, which of them OpenAI's names mean, and what languages are not read."""
     try:
-        names = _desk(request).ready().voices.names
+        loaded = _desk(request).ready()
     except SpeechError as error:
         return answer(error)
+    names = loaded.voices.names
     listed = [{"id": name, "name": name, "language": LANGUAGES[name[0]]} for name in names]
     mapped = {name: voice for name, voice in OPENAI_VOICES.items() if voice in names}
-    return JSONResponse({"voices": listed, "openai_voices": mapped})
+    unread = {one: why for one, why in loaded.languages.items() if why not in READERS}
+    return JSONResponse({"voices": listed, "openai_voices": mapped, "unread": unread})
 
 
 async def models(_: Request) -> Response:
@@ -53,10 +56,11 @@ async def models(_: Request) -> Response:
 async def model(request: Request) -> Response:
     """Describe one of them."""
     name = request.path_params["name"]
-    if name in MODELS:
-        return JSONResponse(_model(name))
-    message = f"there is no model {shown(name)} here; ask for {', '.join(MODELS)}"
-    return answer(SpeechError(message, status=404, param="model", code="model_not_found"))
+    try:
+        check_model(name)
+    except SpeechError as error:
+        return answer(error)
+    return JSONResponse(_model(name))
 
 
 def describe(desk: Desk) -> dict[str, Any]:

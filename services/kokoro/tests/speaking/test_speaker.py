@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Samples
 from hearth_kokoro.speaking.feed import Feed
+from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece, Speaker
 
 from ..scripted import ScriptedEngine, ScriptedPhonemizer, ScriptedVoices
@@ -123,6 +124,24 @@ def test_joined_is_streamed_to_the_last_sample() -> None:
 
     streamed = asyncio.run(slowly(ScriptedEngine()))
     np.testing.assert_array_equal(streamed, heard(LONG[:2000]).samples)
+
+
+def test_a_file_has_the_cuts_that_were_heard_though_the_machine_slowed_down() -> None:
+    async def heard_then_saved(waits_for_all: bool) -> tuple[list[str], list[str]]:
+        engine = ScriptedEngine()
+        async with speaking(engine) as speaker:
+            first = await hear(speaker, engine, Feed.of(LONG[:2000], "en-us"))
+            engine.per_phoneme_s *= 2.5
+            await hear(speaker, engine, Feed.of("Something else meanwhile. " * 20, "en-us"))
+            listener = Listener(waits_for_all=waits_for_all)
+            feed = Feed.of(LONG[:2000], "en-us")
+            again = [piece.text async for piece in speaker.speak(feed, VOICE, 1.0, listener)]
+            return [piece.text for piece in first.pieces], again
+
+    once, saved = asyncio.run(heard_then_saved(waits_for_all=True))
+    assert saved == once
+    once, again = asyncio.run(heard_then_saved(waits_for_all=False))
+    assert again != once
 
 
 def test_a_repeat_begins_at_once_and_sounds_the_same() -> None:

@@ -1,0 +1,86 @@
+// Where sound comes out: an audio worklet that plays it as it comes, or an element for the whole.
+
+import { BlobSink } from "./blob_sink.mjs";
+import { wavOf } from "./events.mjs";
+import { WorkletSink } from "./worklet_sink.mjs";
+
+export const RATE = 24000;
+const IDLE_MS = 20000;
+
+/** The browser's sound of this page: one audio context, made when somebody first touches it. */
+export class Stage {
+  #context = null;
+  #worklet = Promise.reject(new Error("no audio context"));
+  #idle = null;
+  #element = null;
+  #silence = null;
+
+  /** Make the context and load the worklet; any number of times. */
+  prepare() {
+    if (this.#context || !globalThis.AudioContext) return;
+    try {
+      this.#context = new AudioContext({ sampleRate: RATE, latencyHint: "balanced" });
+    } catch {
+      return; // no context of that rate: the element resamples by itself
+    }
+    this.analyser = this.#context.createAnalyser();
+    this.analyser.fftSize = 1024;
+    this.analyser.connect(this.#context.destination);
+    this.#worklet = this.#load();
+    // `open` asks again; until then nobody waits for it.
+    this.#worklet.catch(() => {});
+  }
+
+  /** Return what plays one speech; called in a press, or browsers stay silent. */
+  async open(notes) {
+    this.prepare();
+    this.wake();
+    if (!hasWorklet()) this.#unlock();
+    try {
+      await this.#worklet;
+    } catch {
+      return new BlobSink(this.#speaker(), RATE, notes);
+    }
+    return new WorkletSink(this.#context, this.analyser, notes);
+  }
+
+  /** Let the sound run; whoever is silent for a while sleeps, which spares a phone's battery. */
+  wake() {
+    clearTimeout(this.#idle);
+    // Without any sound device this never ends, so nobody waits for it.
+    this.#context?.resume().catch(() => {});
+  }
+
+  /** Say that nothing plays now. */
+  rest() {
+    clearTimeout(this.#idle);
+    this.#idle = setTimeout(() => this.#context?.suspend(), IDLE_MS);
+  }
+
+  async #load() {
+    if (!hasWorklet()) throw new Error("no audio worklet");
+    await this.#context.audioWorklet.addModule(new URL("worklet.mjs", import.meta.url));
+  }
+
+  #speaker() {
+    if (!this.#element) {
+      this.#element = new Audio();
+      // Through the analyser, so that the meter moves here, too.
+      this.#context?.createMediaElementSource(this.#element).connect(this.analyser);
+    }
+    return this.#element;
+  }
+
+  #unlock() {
+    // The whole comes long after the press; an element that played within it may play then.
+    this.#silence ??= URL.createObjectURL(wavOf([new Uint8Array(480)], RATE));
+    const element = this.#speaker();
+    element.src = this.#silence;
+    element.play().catch(() => {});
+  }
+}
+
+function hasWorklet() {
+  const { AudioContext, AudioWorklet, AudioWorkletNode } = globalThis;
+  return Boolean(AudioWorklet && AudioWorkletNode && "audioWorklet" in AudioContext.prototype);
+}

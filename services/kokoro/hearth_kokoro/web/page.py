@@ -1,0 +1,102 @@
+"""The page that speaks, for people: one document, and the files that it is made of."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from string import Template
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hearth_kokoro.web.desk import Desk
+
+_FOLDER = Path(__file__).parent.parent / "page"
+_DOCUMENT = "index.html"
+_PREFIX = "/page/"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+# The worklet is loaded where sound is, not with the document.
+_LATER = frozenset(["worklet.mjs"])
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "media-src 'self' blob:; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+"""Nothing from elsewhere, nothing written into the document, and nobody's frame around it."""
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def is_page(path: str) -> bool:
+    """Say whether this path is the page or one of its files: no key can be asked for there."""
+    return path == "/" or path.startswith(_PREFIX)
+
+
+def page_routes(desk: Desk) -> list[Route]:
+    """Return where the page of this server and its files are."""
+    files = {file.name: file.read_bytes() for file in sorted(_FOLDER.iterdir()) if _is_file(file)}
+    version = _version(files)
+    return [
+        Route("/", _document(desk, files, version)),
+        Route(_PREFIX + "{version}/{name}", _file(files, version)),
+    ]
+
+
+def _is_file(path: Path) -> bool:
+    return path.suffix in _TYPES or path.name == _DOCUMENT
+
+
+def _version(files: Mapping[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name, content in files.items():
+        total.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(content).digest())
+    return total.hexdigest()[:16]
+
+
+def _document(desk: Desk, files: Mapping[str, bytes], version: str) -> _Endpoint:
+    modules = [name for name in files if name.endswith(".mjs") and name not in _LATER]
+    preload = '<link rel="modulepreload" href="{}{}/{}">'
+    content = Template(files[_DOCUMENT].decode()).substitute(
+        files=_PREFIX + version,
+        preloads="\n".join(preload.format(_PREFIX, version, name) for name in modules),
+        text_limit=desk.limits.text_characters,
+        key_wanted="no" if desk.key is None else "yes",
+    )
+    tag = f'"{hashlib.sha256(content.encode()).hexdigest()[:16]}"'
+    # Asked for anew each time, and it names the version of all its files: after an upgrade nobody
+    # has a document of one version with a script of another.
+    headers = {**_HEADERS, "Cache-Control": "no-cache", "ETag": tag}
+
+    async def document(request: Request) -> Response:
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type="text/html")
+
+    return document
+
+
+def _file(files: Mapping[str, bytes], version: str) -> _Endpoint:
+    # A file of this version never changes; behind a login it is for this browser alone.
+    headers = {**_HEADERS, "Cache-Control": "private, max-age=31536000, immutable"}
+
+    async def file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if request.path_params["version"] != version or name not in files or name == _DOCUMENT:
+            raise HTTPException(404)
+        media_type = _TYPES[Path(name).suffix]
+        return Response(files[name], headers=headers, media_type=media_type)
+
+    return file
