@@ -1,0 +1,128 @@
+"""Reads and replaces an upstream's files: each one whole, and all of them or none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hearth_kokoro_patch.errors import PatchError
+
+
+def whole_path(folder: Path, name: str) -> Path:
+    """Return where a file lies, and make sure that this is inside the folder and no link.
+
+    Raises:
+        PatchError: it is a link, no file, or lies elsewhere.
+    """
+    path = folder / name
+    if path.is_symlink():
+        raise PatchError(f"{path}: is a link to {os.readlink(path)}: patch the folder it is in")
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise PatchError(f"{path}: lies in {path.resolve().parent}: patch the folder it is in")
+    if path.exists() and not path.is_file():
+        raise PatchError(f"{path}: is no file")
+    return path
+
+
+def read(folder: Path, name: str) -> bytes | None:
+    """Return a file's content, `None` where there is no such file.
+
+    Raises:
+        PatchError: it is a link, or may not be read.
+    """
+    path = whole_path(folder, name)
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PatchError(f"{path}: {error.strerror}: run this as its owner") from None
+
+
+def replace_all(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Replace files that exist, keeping their modes and owners: all of them, or none.
+
+    Everything is written and synchronised beside them first, so that only names change in the
+    end. A kill between two names leaves both files whole, and the next run goes on.
+
+    Raises:
+        PatchError: one of them could not be written; all are as they were.
+    """
+    staged: dict[Path, Path] = {}
+    before: dict[Path, Path] = {}
+    try:
+        for name, content in contents.items():
+            path = whole_path(folder, name)
+            staged[path] = _beside(path, "new", content)
+            before[path] = _beside(path, "old", path.read_bytes())
+        done: list[Path] = []
+        try:
+            for path, fresh in staged.items():
+                fresh.replace(path)
+                done.append(path)
+        except OSError:
+            for path in done:
+                before[path].replace(path)
+            raise
+        for path in staged:
+            _sync(path.parent)
+    except OSError as error:
+        where = error.filename or folder
+        raise PatchError(
+            f"{where}: {error.strerror}: nothing was changed; run this as the files' owner, on a "
+            "disk that can be written"
+        ) from None
+    finally:
+        for beside in [*staged.values(), *before.values()]:
+            beside.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, name: str) -> None:
+    """Remove what a killed run left beside a file."""
+    path = folder / name
+    for kind in ("new", "old"):
+        with contextlib.suppress(OSError):
+            _named(path, kind).unlink()
+
+
+def write_beside(path: Path, content: bytes) -> None:
+    """Write a file of our own whole or not at all."""
+    fresh = path.with_name(f".{path.name}.new")
+    _write(fresh, content)
+    fresh.replace(path)
+    _sync(path.parent)
+
+
+def _beside(path: Path, kind: str, content: bytes) -> Path:
+    """Write a file beside another, with its mode and owner, and return its path."""
+    beside = _named(path, kind)
+    like = path.stat()
+    _write(beside, content)
+    # Before the mode: a change of the owner takes some bits of it away.
+    if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+        os.chown(beside, like.st_uid, like.st_gid)
+    beside.chmod(like.st_mode & 0o7777)
+    return beside
+
+
+def _named(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.hearth-{kind}")
+
+
+def _write(path: Path, content: bytes) -> None:
+    # What a killed run left may be anybody's and read-only; a fresh file is ours.
+    path.unlink(missing_ok=True)
+    with path.open("xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

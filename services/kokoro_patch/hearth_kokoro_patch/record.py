@@ -1,0 +1,105 @@
+"""What was patched: the originals, and the digests by which our own work is known again.
+
+It lies in `.hearth-patch` at the root of the patched folder and goes where the folder goes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from hearth_kokoro_patch import files
+from hearth_kokoro_patch.errors import PatchError
+
+FOLDER = ".hearth-patch"
+VERSION = 1
+_DOCUMENT = "record.json"
+
+
+def digest(content: bytes) -> str:
+    """Return the name by which a content is known."""
+    return sha256(content).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file by digests: its original, what it shall be now, and what we ever made of it."""
+
+    original: str
+    now: str
+    made: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The originals of a folder, which are read only when they are needed."""
+
+    folder: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    def original(self, name: str) -> bytes:
+        """Return a file as it was before the first patch.
+
+        Raises:
+            PatchError: the copy is gone or not the one that was kept.
+        """
+        entry = self.entries[name]
+        kept = self.folder / FOLDER / entry.original
+        try:
+            content = kept.read_bytes()
+        except OSError:
+            content = b""
+        if digest(content) != entry.original:
+            raise PatchError(f"{kept}: the original of {name} is lost: get {name} from its release")
+        return content
+
+    def write(self, contents: dict[str, bytes]) -> None:
+        """Keep these entries and the contents of their originals; the document comes last."""
+        home = self.folder / FOLDER
+        home.mkdir(exist_ok=True)
+        # It is nobody's to commit.
+        (home / ".gitignore").write_text("*\n", encoding="utf-8")
+        for name, entry in self.entries.items():
+            if not (home / entry.original).is_file():
+                files.write_beside(home / entry.original, contents[name])
+        document = {
+            "version": VERSION,
+            "files": {
+                name: {"original": entry.original, "now": entry.now, "made": sorted(entry.made)}
+                for name, entry in sorted(self.entries.items())
+            },
+        }
+        files.write_beside(home / _DOCUMENT, json.dumps(document, indent=2).encode() + b"\n")
+
+    def remove(self) -> None:
+        """Forget everything; the document goes first, so that half of it means nothing."""
+        home = self.folder / FOLDER
+        (home / _DOCUMENT).unlink(missing_ok=True)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def read(folder: Path) -> Record:
+    """Return what is known of a folder; nothing, where it never was patched.
+
+    Raises:
+        PatchError: the record is there and cannot be understood.
+    """
+    path = folder / FOLDER / _DOCUMENT
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document["version"] != VERSION:
+            raise PatchError(f"{path}: was written by a newer Hearth: use that one")
+        entries = {
+            name: Entry(entry["original"], entry["now"], frozenset(entry["made"]))
+            for name, entry in document["files"].items()
+        }
+    except FileNotFoundError:
+        return Record(folder)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PatchError(
+            f"{path}: cannot be read ({type(error).__name__}): get the folder anew from its release"
+        ) from None
+    return Record(folder, entries)

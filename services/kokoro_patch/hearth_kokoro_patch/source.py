@@ -1,0 +1,101 @@
+"""One text file, read so that it can be written back to the last byte."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass
+
+from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.steps import ordered
+
+_BOM = b"\xef\xbb\xbf"
+_MARK = re.compile(r"^(?:#|//) Patched by hearth kokoro-patch \(([a-z, ]+)\)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file's text, and what else it takes to get its bytes again."""
+
+    path: str
+    text: str
+    encoding: str
+    bom: bool
+
+    @property
+    def newline(self) -> str:
+        """The end of a line in this file: that of its first line."""
+        first = self.text.find("\n")
+        return "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
+
+    def encode(self, text: str) -> bytes:
+        """Return another text of the same file as bytes.
+
+        Raises:
+            PatchError: the file's encoding has not all its letters.
+        """
+        try:
+            return (_BOM if self.bom else b"") + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise PatchError(f"{self.path}: {error}: save it as UTF-8") from None
+
+
+def read(path: str, content: bytes) -> Source:
+    """Decode a Python or JavaScript file by its byte order mark, its cookie, or as UTF-8.
+
+    Raises:
+        PatchError: it is no text in the encoding that it claims.
+    """
+    bom = content.startswith(_BOM)
+    body = content.removeprefix(_BOM)
+    encoding = "utf-8"
+    try:
+        if path.endswith(".py"):
+            encoding = tokenize.detect_encoding(io.BytesIO(body).readline)[0]
+        text = body.decode(encoding)
+    except (UnicodeDecodeError, SyntaxError, LookupError) as error:
+        raise PatchError(
+            f"{path}: is not text that can be read ({error}): save it as UTF-8, or get it anew "
+            "from its release"
+        ) from None
+    source = Source(path, text, encoding, bom)
+    # UTF-16 in a cookie, shift states and the like: what cannot be written back is not touched.
+    if "\0" in text or source.encode(text) != content:
+        raise PatchError(f"{path}: is no plain text in {encoding}: get it anew from its release")
+    return source
+
+
+def must_compile(path: str, content: bytes) -> None:
+    """Make sure that Python reads what is about to be written.
+
+    Raises:
+        PatchError: it does not, which is a fault of this patch.
+    """
+    try:
+        with warnings.catch_warnings():
+            # An odd escape in upstream's own text is upstream's own matter.
+            warnings.simplefilter("ignore")
+            ast.parse(content, path)
+    except SyntaxError as error:
+        raise PatchError(
+            f"{path}: line {error.lineno} would not be Python after the patch ({error.msg}): "
+            "please report this with the release's name"
+        ) from None
+
+
+def mark(source: Source, text: str, steps: frozenset[str]) -> str:
+    """Return the text with a last line that says what was done and where the original lies."""
+    comment = "//" if source.path.endswith(".js") else "#"
+    end = source.newline
+    whole = text if text.endswith("\n") else text + end
+    line = f"Patched by hearth kokoro-patch ({', '.join(ordered(steps))}); "
+    return f"{whole}{comment} {line}the original is kept in .hearth-patch{end}"
+
+
+def marked(content: bytes) -> frozenset[str] | None:
+    """Return the steps that a file says it was patched with, `None` for a file that says none."""
+    found = _MARK.search(content.decode("utf-8", errors="replace"))
+    return frozenset(found[1].split(", ")) if found else None

@@ -1,0 +1,166 @@
+"""Step `threads`: the model computes in one thread of its own, and the event loop stays free."""
+
+from __future__ import annotations
+
+import libcst as cst
+import libcst.matchers as m
+
+from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.source import Source
+from hearth_kokoro_patch.tree import (
+    CALL_WORKER,
+    IN_WORKER,
+    add_import,
+    computes,
+    is_asynchronous,
+    iterated,
+    waits,
+)
+
+_WORKER = "_HEARTH_WORKER"
+_HELPERS = f'''
+
+
+# Model and phonemizer are used from one thread, by one at a time, as they were on the event loop.
+{_WORKER} = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hearth-kokoro")
+
+
+async def {IN_WORKER}(results):
+    """Take each next result in that thread, so that the event loop answers meanwhile."""
+    loop, results, end = asyncio.get_running_loop(), iter(results), object()
+    while (result := await loop.run_in_executor({_WORKER}, next, results, end)) is not end:
+        yield result
+
+
+async def {CALL_WORKER}(work, *args, **kwargs):
+    """Do in that thread what else asks the phonemizer, which bears no two at once."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor({_WORKER}, lambda: work(*args, **kwargs))
+'''
+# What upstream computes with the pipeline's phonemizer between two pieces.
+_ASKS_PHONEMIZER = m.Call(
+    func=m.Name(), args=[m.ZeroOrMore(), m.Arg(keyword=m.Name("g2p")), m.ZeroOrMore()]
+)
+
+
+def compute_in_thread(source: Source, module: cst.Module) -> cst.Module:
+    """Return the engine whose loops over the pipeline are served by a thread.
+
+    Raises:
+        PatchError: no loop over the pipeline in an `async def`.
+    """
+    mover = _Mover()
+    changed = module.visit(mover)
+    if not mover.loops:
+        raise PatchError(
+            f"{source.path}: no loop `for ... in pipeline(...)` in an `async def` was found, so "
+            "this release is not known (step threads)"
+        )
+    if _has(changed, _WORKER):
+        return changed
+    for line in ("from concurrent.futures import ThreadPoolExecutor", "import asyncio"):
+        changed = add_import(source, changed, line)
+    return _with_helpers(changed)
+
+
+def compute_elsewhere(source: Source, module: cst.Module) -> cst.Module:
+    """Return the service whose own loops over the pipeline, if any, use the engine's thread.
+
+    Raises:
+        PatchError: it has such loops and does not import the engine in a way that we know.
+    """
+    mover = _Mover()
+    changed = module.visit(mover)
+    if not mover.loops:
+        return module
+    borrower = _Borrower()
+    changed = changed.visit(borrower)
+    if not borrower.found:
+        raise PatchError(
+            f"{source.path}: `from ..inference.kokoro_v1 import KokoroV1` was looked for, so this "
+            "release is not known (step threads)"
+        )
+    return changed
+
+
+class _Mover(cst.CSTTransformer):
+    """Makes `async for` loops that ask the thread out of loops over the pipeline."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asynchronous: list[bool] = []
+        self.loops = 0
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.asynchronous.append(is_asynchronous(node))
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        self.asynchronous.pop()
+        return updated_node
+
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.For:
+        if not self._inside() or not computes(iterated(updated_node)):
+            return updated_node
+        self.loops += 1
+        if waits(updated_node):
+            return updated_node
+        asked = cst.Call(func=cst.Name(IN_WORKER), args=[cst.Arg(updated_node.iter)])
+        return updated_node.with_changes(asynchronous=cst.Asynchronous(), iter=asked)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if not self._inside() or not m.matches(updated_node, _ASKS_PHONEMIZER):
+            return updated_node
+        if m.matches(updated_node, m.Call(func=m.Name(CALL_WORKER))):
+            return updated_node
+        work = cst.Arg(updated_node.func, comma=updated_node.args[0].comma)
+        moved = updated_node.with_changes(
+            func=cst.Name(CALL_WORKER), args=[work, *updated_node.args]
+        )
+        return cst.Await(moved)
+
+    def _inside(self) -> bool:
+        return bool(self.asynchronous) and self.asynchronous[-1]
+
+
+class _Borrower(cst.CSTTransformer):
+    """Adds our helper to the import of the engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = False
+
+    def leave_ImportFrom(
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.ImportFrom:
+        where = m.ImportFrom(
+            module=m.Attribute(value=m.Name("inference"), attr=m.Name("kokoro_v1"))
+        )
+        names = updated_node.names
+        if not m.matches(updated_node, where) or isinstance(names, cst.ImportStar):
+            return updated_node
+        self.found = True
+        if any(m.matches(name, m.ImportAlias(name=m.Name(IN_WORKER))) for name in names):
+            return updated_node
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        added = cst.ImportAlias(name=cst.Name(IN_WORKER), comma=names[-1].comma)
+        return updated_node.with_changes(
+            names=[*names[:-1], names[-1].with_changes(comma=comma), added]
+        )
+
+
+def _has(module: cst.Module, name: str) -> bool:
+    assigned = m.SimpleStatementLine(body=[m.Assign(targets=[m.AssignTarget(m.Name(name))])])
+    return any(m.matches(statement, assigned) for statement in module.body)
+
+
+def _with_helpers(module: cst.Module) -> cst.Module:
+    """Return the module with our helpers before its first class or function."""
+    # What stands above the first statement of a text belongs to its header, and would be lost.
+    helpers = cst.parse_module(f"pass{_HELPERS}").body[1:]
+    body = list(module.body)
+    # The loops were found in one of them.
+    own = cst.ClassDef | cst.FunctionDef
+    place = next(number for number, part in enumerate(body) if isinstance(part, own))
+    return module.with_changes(body=[*body[:place], *helpers, *body[place:]])
