@@ -12,6 +12,7 @@ Rule = Callable[[Catalogue], Iterator[Problem]]
 
 RULES: tuple[Rule, ...] = (
     rules_services.names,
+    rules_services.wires,
     rules_services.one_machine,
     rules_services.runtimes,
     rules_needs.needs,

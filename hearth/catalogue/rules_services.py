@@ -9,10 +9,10 @@ from packaging.version import InvalidVersion, Version
 
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import MODEL_NAME, PERCENT, SNAKE, Problem, hyphens, suggest
+from hearth.catalogue.words import MODEL_NAME, PERCENT, SNAKE, Problem, hyphens, suggest, wire
 
-# The kernel allows 15 characters for an interface, and its name is `to-INSTANCE`.
-INSTANCE_LENGTH = 12
+# Linux allows 31 characters for a user, and that of a gate is `INSTANCE-gate`.
+INSTANCE_LENGTH = 26
 # Ansible gives these a meaning of its own.
 _TAKEN = ("all", "ungrouped", "localhost")
 # Made with the house's own authority, under these names.
@@ -31,8 +31,8 @@ def names(catalogue: Catalogue) -> Iterator[Problem]:
             if section == "services" and len(name) > INSTANCE_LENGTH:
                 yield catalogue.problem(
                     key,
-                    f"{name} has {len(name)} characters and its wire to-{hyphens(name)} would "
-                    f"be too long for the kernel; use at most {INSTANCE_LENGTH}",
+                    f"{name} has {len(name)} characters and its user {hyphens(name)}-gate would "
+                    f"be too long for Linux; use at most {INSTANCE_LENGTH}",
                 )
             if name in _TAKEN:
                 yield catalogue.problem(key, f"{name} is a word of Ansible's; choose another name")
@@ -48,6 +48,17 @@ def names(catalogue: Catalogue) -> Iterator[Problem]:
             if not MODEL_NAME.fullmatch(name):
                 text = f"{name!r} cannot be a model's name; use letters, digits and . _ : / -"
                 yield catalogue.problem((section, name), text)
+
+
+def wires(catalogue: Catalogue) -> Iterator[Problem]:
+    """Of a long name the wire bears the beginning; no two services have the same."""
+    first: dict[str, Key] = {}
+    for name in catalogue.known("services"):
+        key, end = ("services", name), wire(hyphens(name))
+        if end in first:
+            instead = f"begin {name} with other letters"
+            yield catalogue.problem(key, catalogue.taken(f"the wire {end}", first[end], instead))
+        first.setdefault(end, key)
 
 
 def one_machine(catalogue: Catalogue) -> Iterator[Problem]:

@@ -74,7 +74,7 @@ def derive_service(
         runtime=record.runtime,
         instance=instance,
         unit=f"{instance}.service",
-        host_name=f"to-{instance}",
+        host_name=words.wire(instance),
         image=record.image,
         packages=tuple(record.packages) if here else (),
         sources=tuple(record.sources) if here else (),

@@ -90,6 +90,11 @@ def hyphens(name: str) -> str:
     return name.replace("_", "-")
 
 
+def wire(instance: str) -> str:
+    """Name the machine's end of an instance's wire: the kernel takes 15 characters."""
+    return f"to-{instance}"[:15]
+
+
 def alternatives(need: str) -> list[str]:
     """Split the need `a | b` into its names."""
     return [name.strip() for name in need.split("|")]

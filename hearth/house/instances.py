@@ -75,7 +75,7 @@ def describe(
             "type": "nic",
             "nictype": "routed",
             "ipv4.address": str(service["address"]),
-            "host_name": f"to-{name}",
+            "host_name": str(service["host_name"]),
         },
         "programs": {
             "type": "disk",

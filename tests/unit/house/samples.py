@@ -36,6 +36,7 @@ def service(**more: Any) -> dict[str, Any]:
     limits = dict.fromkeys(("memory", "memory_bytes", "memory_percent", "cpus", "tasks"))
     plain: dict[str, Any] = {
         "instance": "open-webui",
+        "host_name": "to-open-webui",
         "runtime": "incus",
         "image": "debian/13",
         "packages": ["python3"],
