@@ -17,6 +17,8 @@ from hearth.sources.untar import untar
 
 TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.xz": "xz", ".tar.bz2": "bz2"}
 ZSTD = (".tar.zst", ".tzst")
+# A wheel is a zip with its parts where Python looks for them.
+ZIPS = (".zip", ".whl")
 
 
 def install_archive(
@@ -59,7 +61,7 @@ def sha256_of(path: Path) -> str:
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack a known kind of archive into the empty `folder`; what may run still may, owners go."""
     kind = archive.name.lower()
-    if kind.endswith(".zip"):
+    if kind.endswith(ZIPS):
         _unzip(archive, folder)
     elif kind.endswith(ZSTD):
         with _zstd(archive) as stream:
@@ -68,7 +70,7 @@ def unpack(archive: Path, folder: Path) -> None:
         with archive.open("rb") as stream:
             untar(stream, TARS[suffix], folder)
     else:
-        known = ", ".join([*TARS, *ZSTD, ".zip"])
+        known = ", ".join([*TARS, *ZSTD, *ZIPS])
         raise SourceError(f"{archive}: not a known kind of archive: it must be one of {known}")
 
 

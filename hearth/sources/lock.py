@@ -82,7 +82,7 @@ def install_release(
     if not write:
         digest = source.sha256 or ""
         return Installed(name, digest, programs_folder / name / (digest or "new"), "install"), False
-    fetched = _fetched(inventory, source, downloads, mirrors, progress)
+    fetched = fetch_once(inventory, source, downloads, mirrors, progress)
     installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
     return installed, fetched.first_sight
 
@@ -111,7 +111,7 @@ def install_plain(
     if not write:
         return Installed(name, digest, place, "install")
     found = {
-        file: _fetched(inventory, source, downloads, mirrors, progress)
+        file: fetch_once(inventory, source, downloads, mirrors, progress)
         for file, source in wanted.items()
     }
     plain = [
@@ -122,13 +122,14 @@ def install_plain(
     return install_files(plain, programs_folder, name)
 
 
-def _fetched(
+def fetch_once(
     inventory: Path,
     source: Source,
     downloads: Path,
     mirrors: Mapping[str, str],
     progress: Progress | None,
 ) -> Fetched:
+    """Fetch and verify one source; a digest that nobody knew is recorded for ever after."""
     fetched = fetch(source, downloads, mirrors, progress)
     # First of all, so that a kill between here and the end changes nothing about what is trusted.
     if fetched.first_sight:

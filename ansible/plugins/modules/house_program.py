@@ -5,7 +5,8 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_program
-short_description: Install a release archive, plain files, or a locked Python environment
+short_description: Install a release archive, plain files, a locked Python environment, or
+  somebody else's program with our patch
 description: Builds in a fresh folder under /var/lib/hearth/programs/NAME and switches one link
   last. Instances see the folder read-only; they need no way out to be installed.
 author: Hearth
@@ -15,18 +16,29 @@ options:
   files: {description: "Sources that are no archives but files: what each shall be called, to the
     source.", type: dict}
   mirrors: {description: Other places for the same addresses., type: dict}
+  folder: {description: A folder of this machine that is installed as an archive would be.,
+    type: path}
+  patch: {description: "Steps of hearth_kokoro_patch that are applied to the source or the folder
+    before anybody runs it; an empty list installs it as it comes.", type: list, elements: str}
+  links: {description: "Paths in a patched program, each with the path of another program that it
+    leads to.", type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
   package: {description: Our own package that is installed beside them., type: path}
   image: {description: Image whose Python runs the program., type: str}
 """
 
+import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.house.images import PYTHONS
 from hearth.project import current
 from hearth.sources import Installed, Source, SourceError, install_python
+
+if TYPE_CHECKING:
+    from hearth.sources.changed import Change
 
 PROGRAMS = Path("/var/lib/hearth/programs")
 DOWNLOADS = Path("/var/cache/hearth/downloads")
@@ -35,6 +47,8 @@ DOWNLOADS = Path("/var/cache/hearth/downloads")
 def from_archive(module: AnsibleModule) -> Installed:
     """Install a release; a digest that nobody knew is recorded for ever after."""
     # Fetching needs httpx, which only whoever fetches has to load.
+    if module.params["patch"] is not None:
+        return from_upstream(module)
     from hearth.sources.lock import install_release
 
     installed, _ = install_release(
@@ -47,6 +61,52 @@ def from_archive(module: AnsibleModule) -> Installed:
         write=not module.check_mode,
     )
     return installed
+
+
+def from_upstream(module: AnsibleModule) -> Installed:
+    """Install somebody else's program, out of an archive or a folder, with our patch."""
+    from hearth.sources.upstream import install_folder, install_upstream
+
+    change, write = the_change(module), not module.check_mode
+    if module.params["folder"]:
+        folder = Path(module.params["folder"])
+        return install_folder(folder, PROGRAMS, module.params["name"], change, write=write)
+    return install_upstream(
+        current().inventory,
+        Source(**module.params["source"]),
+        module.params["name"],
+        DOWNLOADS,
+        PROGRAMS,
+        module.params["mirrors"] or {},
+        change,
+        write=write,
+    )
+
+
+def the_change(module: AnsibleModule) -> Change:
+    """Say what is done to it: the patch's steps, and its own code, decide together."""
+    from hearth.sources.changed import Change, folder_digest
+
+    links = module.params["links"] or {}
+    steps = frozenset(module.params["patch"] or ())
+    if not steps:
+        return Change(links=links)
+    # It reads Python by a library that nobody else here loads.
+    import hearth_kokoro_patch as patch
+
+    if unknown := sorted(steps - patch.ALL):
+        raise SourceError(f"{unknown[0]!r} is no step of the patch: {', '.join(sorted(patch.ALL))}")
+
+    def apply(folder: Path) -> None:
+        try:
+            patch.plan(folder, steps).apply()
+        except patch.PatchError as error:
+            raise SourceError(f"{module.params['name']}: {error}") from None
+
+    # Its own files decide with which result, so that a change of the patch is a fresh folder.
+    code = folder_digest(Path(patch.__file__).parent)
+    digest = hashlib.sha256(f"{code} {' '.join(sorted(steps))}".encode()).hexdigest()
+    return Change(apply, digest, links)
 
 
 def from_files(module: AnsibleModule) -> Installed:
@@ -78,7 +138,12 @@ def from_requirements(module: AnsibleModule) -> Installed:
     )
 
 
-WAYS = {"source": from_archive, "files": from_files, "requirements": from_requirements}
+WAYS = {
+    "source": from_archive,
+    "folder": from_upstream,
+    "files": from_files,
+    "requirements": from_requirements,
+}
 
 
 def main() -> None:
@@ -89,6 +154,9 @@ def main() -> None:
             "source": {"type": "dict"},
             "files": {"type": "dict"},
             "mirrors": {"type": "dict"},
+            "folder": {"type": "path"},
+            "patch": {"type": "list", "elements": "str"},
+            "links": {"type": "dict"},
             "requirements": {"type": "path"},
             "package": {"type": "path"},
             "image": {"type": "str", "choices": list(PYTHONS)},

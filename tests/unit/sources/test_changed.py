@@ -1,0 +1,165 @@
+"""Somebody else's program is changed in a fresh folder, and what ran is the way back."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hearth.sources import Source, SourceError, switch_back
+from hearth.sources import lock as locking
+from hearth.sources.archive import sha256_of
+from hearth.sources.changed import Change, changed_digest, folder_digest, install_changed
+from hearth.sources.upstream import install_folder, install_upstream
+
+FILES = {"api/main.py": b"print('upstream')\n", "VERSION": b"1\n"}
+NAME = "upstream"
+
+
+def packed(path: Path, files: dict[str, bytes] = FILES, top: str = "Upstream-1/") -> str:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w", pax_headers={"comment": "0" * 40}) as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(top + name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    path.write_bytes(gzip.compress(plain.getvalue(), mtime=0))
+    return sha256_of(path)
+
+
+def shout(folder: Path) -> None:
+    path = folder / "api/main.py"
+    path.write_bytes(path.read_bytes().replace(b"upstream", b"PATCHED"))
+
+
+def refuse(folder: Path) -> None:
+    raise SourceError("api/main.py: no loop is there")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.startswith(".hearth")
+    }
+
+
+def test_it_is_changed_in_a_fresh_folder_and_taken_back_byte_for_byte(tmp_path: Path) -> None:
+    digest = packed(tmp_path / "u.tar.gz")
+    programs, archive = tmp_path / "programs", tmp_path / "u.tar.gz"
+    install_changed(archive, digest, programs, NAME, Change())
+    current = programs / NAME / "current"
+    assert contents(current.resolve()) == FILES
+    plain = os.readlink(current)
+    done = install_changed(archive, digest, programs, NAME, Change(shout, "one"))
+    assert done.did == "install"
+    assert (current / "api/main.py").read_bytes() == b"print('PATCHED')\n"
+    # What ran until now is untouched: whoever has it open goes on with it.
+    assert contents(programs / NAME / plain) == FILES
+    back = install_changed(archive, digest, programs, NAME, Change())
+    assert (back.did, os.readlink(current)) == ("switch", plain)
+    assert contents(current.resolve()) == FILES
+    assert switch_back(programs, NAME) == done.digest
+
+
+def test_the_second_time_nothing_is_done_and_another_change_is_another_folder(
+    tmp_path: Path,
+) -> None:
+    digest = packed(tmp_path / "u.tar.gz")
+    install = (tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME)
+    assert install_changed(*install, Change(shout, "one")).did == "install"
+    assert install_changed(*install, Change(shout, "one")).did == "nothing"
+    assert install_changed(*install, Change(shout, "two")).did == "install"
+    assert changed_digest(digest, Change()) != changed_digest("0", Change())
+    assert changed_digest(digest, Change()) != changed_digest(digest, Change(links={"a": "b"}))
+
+
+def test_what_the_change_does_not_know_leaves_what_runs(tmp_path: Path) -> None:
+    digest = packed(tmp_path / "u.tar.gz")
+    install = (tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME)
+    before = install_changed(*install, Change())
+    with pytest.raises(SourceError, match="no loop is there"):
+        install_changed(*install, Change(refuse, "new"))
+    home = tmp_path / "programs" / NAME
+    assert os.readlink(home / "current") == before.digest
+    assert sorted(path.name for path in home.iterdir()) == sorted(
+        [".lock", before.digest, "current"]
+    )
+
+
+def test_an_archive_without_one_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    digest = packed(tmp_path / "u.tar.gz", top="")
+    done = install_changed(tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME, Change())
+    assert contents(done.path) == FILES
+
+
+def test_a_folder_in_the_folder_may_be_called_as_it_is(tmp_path: Path) -> None:
+    files = {"Upstream-1/Upstream-1": b"a", "Upstream-1/b": b"b"}
+    digest = packed(tmp_path / "u.tar.gz", {"Upstream-1/x": b"x", "b": b"b"})
+    done = install_changed(tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME, Change())
+    assert contents(done.path) == {"Upstream-1/x": b"x", "b": b"b"}
+    assert files.keys() != contents(done.path).keys()
+
+
+def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
+    digest = packed(tmp_path / "u.tar.gz")
+    programs = tmp_path / "programs"
+    (programs / "weights/current").mkdir(parents=True)
+    (programs / "weights/current/w.pth").write_bytes(b"weights")
+    change = Change(links={"api/w.pth": "weights/current/w.pth"})
+    done = install_changed(tmp_path / "u.tar.gz", digest, programs, NAME, change)
+    assert (programs / NAME / "current/api/w.pth").read_bytes() == b"weights"
+    # In an instance the same folders lie elsewhere.
+    assert not os.readlink(done.path / "api/w.pth").startswith("/")
+    with pytest.raises(SourceError, match="no room for models/w.pth"):
+        change = Change(links={"models/w.pth": "weights/current/w.pth"})
+        install_changed(tmp_path / "u.tar.gz", digest, programs, NAME, change)
+
+
+def test_what_is_not_its_digest_is_not_installed(tmp_path: Path) -> None:
+    packed(tmp_path / "u.tar.gz")
+    with pytest.raises(SourceError, match="is not 00"):
+        install_changed(tmp_path / "u.tar.gz", "00", tmp_path / "programs", NAME, Change())
+
+
+def test_a_folder_is_copied_and_never_changed_itself(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    for name, content in FILES.items():
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_bytes(content)
+    (mine / ".git").mkdir()
+    (mine / ".git/HEAD").write_text("x")
+    programs, change = tmp_path / "programs", Change(shout, "one")
+    done = install_folder(mine, programs, NAME, change)
+    assert (done.path / "api/main.py").read_bytes() == b"print('PATCHED')\n"
+    assert not (done.path / ".git").exists()
+    assert (mine / "api/main.py").read_bytes() == FILES["api/main.py"]
+    assert install_folder(mine, programs, NAME, change).did == "nothing"
+    before = folder_digest(mine)
+    (mine / "api/main.py").chmod(0o755)
+    assert folder_digest(mine) != before
+    (mine / "VERSION").write_bytes(b"2\n")
+    assert install_folder(mine, programs, NAME, change, write=False).did == "install"
+    assert install_folder(mine, programs, NAME, change).did == "install"
+    with pytest.raises(SourceError, match="no such folder"):
+        install_folder(tmp_path / "gone", programs, NAME, change)
+
+
+def test_what_is_known_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
+    digest = packed(tmp_path / "mirror.tar.gz")
+    inventory, downloads, programs = (tmp_path / n for n in ("inventory", "downloads", "programs"))
+    source = Source("upstream", "1", "https://code.example/v1.tar.gz")
+    mirrors = {"https://code.example/v1.tar.gz": str(tmp_path / "mirror.tar.gz")}
+    where = (inventory, source, NAME, downloads, programs, mirrors)
+    assert install_upstream(*where, Change(), write=False).did == "install"
+    assert not programs.exists()
+    first = install_upstream(*where, Change())
+    # Its digest is recorded, so that another file at the same address is refused from now on.
+    assert digest in locking.lock_file(inventory).read_text()
+    assert (first.did, install_upstream(*where, Change()).did) == ("install", "nothing")
+    (tmp_path / "mirror.tar.gz").unlink()
+    assert install_upstream(*where, Change()).did == "nothing"
