@@ -28,19 +28,22 @@ PASSED_ON = ("content-type", "content-length", "docker-content-digest", "etag")
 class Shelf:
     """What there is to download, and the registry.
 
-    Releases by (repository, tag, file); files of Hugging Face by (repository, revision, file).
+    Releases by (repository, tag, file); files of Hugging Face by (repository, revision, file);
+    archives of tags by (repository, tag).
     """
 
     releases: dict[tuple[str, str, str], Path]
     registry_storage: Path
     registry_address: str
     hugging_face: dict[tuple[str, str, str], Path] = field(default_factory=dict)
+    tags: dict[tuple[str, str], Path] = field(default_factory=dict)
 
 
 def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Starlette:
     """Return the application that answers for every name in `names.ALL`."""
     registry_routes = Registry(shelf, memory, client)
     github = Github(shelf, memory)
+    tags = Tags(shelf.tags, memory)
     hugging_face = HuggingFace(shelf.hugging_face, memory)
     reading = ["GET", "HEAD"]
     release = "/{owner}/{repository}/releases/"
@@ -51,6 +54,10 @@ def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Star
         names.GITHUB: [
             Route(release + "download/{tag}/{file}", github.redirect, methods=reading),
             Route(release + "latest", github.latest, methods=reading),
+            Route("/{owner}/{repository}/archive/refs/tags/{file}", tags.redirect, methods=reading),
+        ],
+        names.GITHUB_ARCHIVES: [
+            Route("/{owner}/{repository}/tar.gz/refs/tags/{tag}", tags.archive, methods=reading)
         ],
         names.GITHUB_ASSETS: [
             Route("/github-production-release-asset/{owner}/{key}", github.asset, methods=reading)
@@ -107,6 +114,34 @@ class Github:
                     return Response(status_code=403)
                 return files.answer(request, path, self.memory, key[2])
         return Response(status_code=404)
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Archives of tags: another host packs them, and does not say how long they are."""
+
+    shelf: dict[tuple[str, str], Path]
+    memory: Memory
+
+    async def redirect(self, request: Request) -> Response:
+        """Send on to the host that packs, also for what there is not."""
+        path = request.path_params
+        tag, _, packing = path["file"].partition(".tar.gz")
+        if packing or not path["file"].endswith(".tar.gz"):
+            return PlainTextResponse("Not Found", status_code=404)
+        place = f"/{path['owner']}/{path['repository']}/tar.gz/refs/tags/{tag}"
+        return RedirectResponse(f"https://{names.GITHUB_ARCHIVES}{place}", status_code=302)
+
+    async def archive(self, request: Request) -> Response:
+        """Return the archive in chunks; parts of it cannot be had."""
+        path = request.path_params
+        found = self.shelf.get((f"{path['owner']}/{path['repository']}", path["tag"]))
+        if found is None:
+            return PlainTextResponse("404: Not Found", status_code=404)
+        answer = files.answer(request, found, self.memory)
+        for header in ("Content-Length", "Accept-Ranges"):
+            del answer.headers[header]
+        return answer
 
 
 @dataclass(frozen=True, slots=True)

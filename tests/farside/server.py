@@ -21,7 +21,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.farside import FarsideError, certificates, hosts, kokoro, ollama_archive, registry
+from tests.farside import (
+    FarsideError,
+    certificates,
+    hosts,
+    kokoro,
+    kokoro_fastapi,
+    ollama_archive,
+    registry,
+)
 from tests.farside.faults import Asked, Fault, Memory, Pace
 
 STOP_S = 2
@@ -54,6 +62,12 @@ def hugging_face(speech: Path) -> dict[tuple[str, str, str], Path]:
     return {(*KOKORO_TORCH, name): speech / name for name in KOKORO_TORCH_FILES}
 
 
+def tags(cache: Path) -> dict[tuple[str, str], Path]:
+    """Return the archives of tags by (repository, tag)."""
+    upstream = (kokoro_fastapi.REPOSITORY, kokoro_fastapi.TAG)
+    return {upstream: kokoro_fastapi.prepare(cache)}
+
+
 def releases(cache: Path, speech: Path) -> dict[tuple[str, str, str], Path]:
     """Return the release files by (repository, tag, name); raise where one lacks.
 
@@ -82,7 +96,7 @@ async def serve(options: Options) -> None:
         wire = stack.enter_context(listening(options.address, options.port))
         address = stack.enter_context(registry.running(registry.program(options.cache), storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
-        shelf = hosts.Shelf(found, storage, address, hugging_face(speech))
+        shelf = hosts.Shelf(found, storage, address, hugging_face(speech), tags(options.cache))
         played = hosts.application(shelf, memory, client)
         servers = [(_server(Recorder(played, memory), certificate, key), wire)]
         if options.control_port is not None:
