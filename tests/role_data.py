@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import filter_loader, init_plugin_loader, lookup_loader
 from ansible.template import Templar
@@ -58,10 +59,18 @@ def read(path: Path) -> Any:
 
 
 def reference_house(folder: Path) -> dict[str, Any]:
-    """What follows from the inventory as committed; `folder` is empty and takes a copy of it."""
+    """What follows from the inventory as committed, with the services that it has but leaves off.
+
+    `folder` is empty and takes a copy of it.
+    """
     for path in (ROOT / "inventory").glob("*.yml"):
         if path.name != "secrets.yml":
             shutil.copy(path, folder)
+    records = yaml.safe_load((folder / "services.yml").read_text())["services"]
+    off = [name for name, record in records.items() if record.get("enabled") is False]
+    local = {"services": {name: {"enabled": True} for name in off}}
+    (folder / "local").mkdir()
+    (folder / "local/services.yml").write_text(yaml.safe_dump(local))
     return derive(load(folder)).as_vars()
 
 

@@ -211,6 +211,7 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
         "hearth-firewall",
         "hearth-login",
         "kokoro",
+        "kokoro-fastapi",
         "kokoro-gpu",
         "litellm",
         "ollama",
