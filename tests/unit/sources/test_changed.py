@@ -98,11 +98,9 @@ def test_an_archive_without_one_folder_is_taken_as_it_is(tmp_path: Path) -> None
 
 
 def test_a_folder_in_the_folder_may_be_called_as_it_is(tmp_path: Path) -> None:
-    files = {"Upstream-1/Upstream-1": b"a", "Upstream-1/b": b"b"}
     digest = packed(tmp_path / "u.tar.gz", {"Upstream-1/x": b"x", "b": b"b"})
     done = install_changed(tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME, Change())
     assert contents(done.path) == {"Upstream-1/x": b"x", "b": b"b"}
-    assert files.keys() != contents(done.path).keys()
 
 
 def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
@@ -115,8 +113,8 @@ def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
     assert (programs / NAME / "current/api/w.pth").read_bytes() == b"weights"
     # In an instance the same folders lie elsewhere.
     assert not os.readlink(done.path / "api/w.pth").startswith("/")
-    with pytest.raises(SourceError, match="no room for models/w.pth"):
-        change = Change(links={"models/w.pth": "weights/current/w.pth"})
+    change = Change(links={"models/w.pth": "weights/current/w.pth"})
+    with pytest.raises(SourceError, match=r"no room for models/w\.pth"):
         install_changed(tmp_path / "u.tar.gz", digest, programs, NAME, change)
 
 
