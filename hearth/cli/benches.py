@@ -24,7 +24,7 @@ from hearth.bench.tts.report.figures import Report
 from hearth.bench.tts.report.page import markdown
 from hearth.bench.tts.report.view import tts_view
 from hearth.bench.tts.run import Plan, quick
-from hearth.bench.tts.setting import ROLE, Setting, in_house
+from hearth.bench.tts.setting import ROLE, Setting, beside, in_house
 from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
 from hearth.cli.say import complain, err, find, show, write_json
@@ -99,8 +99,9 @@ def tts(asked: Speech) -> None:
     # What cannot be written is said before a quarter of an hour of measuring, not after it.
     files = _files(asked)
     try:
-        setting = _setting(asked, current())
-        report = asyncio.run(_speech(asked, setting))
+        project = current()
+        setting, other = _setting(asked, project), _other(asked, project)
+        report = asyncio.run(_speech(asked, setting, other))
     except BenchError as error:
         complain(str(error))
         raise typer.Exit(1) from error
@@ -127,11 +128,23 @@ def _setting(asked: Speech, project: Project) -> Setting:
     return replace(setting, bare=own, bare_how=BY_COMMAND) if own else setting
 
 
-async def _speech(asked: Speech, setting: Setting) -> Report:
-    servers = [setting.server]
-    if asked.against:
-        key, voice = _key(asked.against_key_env), asked.against_voice
-        servers.append(Server("other", asked.against, asked.against_model, key, voice=voice))
+def _other(asked: Speech, project: Project) -> Server | None:
+    """Return the server to compare with: by its URL, or as a service of this house."""
+    if not asked.against:
+        return None
+    key, model, voice = _key(asked.against_key_env), asked.against_model, asked.against_voice
+    if "://" in asked.against:
+        return Server("other", asked.against, model, key, voice=voice)
+    house = project.house()
+    service = find(house, asked.against)
+    same = not asked.url and service is find(house, asked.service)
+    if same or not isinstance(service, Service):
+        raise typer.BadParameter(f"--against {asked.against}: name another service, or a URL")
+    return beside(service, model, voice)
+
+
+async def _speech(asked: Speech, setting: Setting, other: Server | None) -> Report:
+    servers = [setting.server, *([other] if other else [])]
     columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
     with Bar(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
         task = bar.add_task("warming up", total=None)

@@ -128,7 +128,7 @@ def bench_tts(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", help="Another OpenAI-compatible server, measured in turns."),
+        typer.Option("--against", help="Another server, measured in turns: a service, or a URL."),
     ] = None,
     against_model: Annotated[
         str, typer.Option("--against-model", help="The model's name there.")

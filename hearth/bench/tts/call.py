@@ -94,6 +94,13 @@ class Sample:
     sha256: str = ""
 
     @property
+    def early(self) -> float | None:
+        """The part of the answer's time that is left when its first byte comes; 0 is a burst."""
+        if self.first_byte_s is None or not self.last_byte_s:
+            return None
+        return (self.last_byte_s - self.first_byte_s) / self.last_byte_s
+
+    @property
     def rtf(self) -> float | None:
         """Seconds of work for a second of sound."""
         return self.last_byte_s / self.audio_s if self.audio_s else None

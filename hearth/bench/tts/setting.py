@@ -14,6 +14,8 @@ from hearth.catalogue.house import House, Service
 from hearth.verify.edge import EdgeError, front_door
 
 ROLE = "kokoro"
+UPSTREAM = "kokoro_fastapi"
+"""The role of what it may be compared with: upstream's own server."""
 _BARE_REPEAT = 3
 
 
@@ -25,6 +27,17 @@ class Setting:
     bare: MakeBare | None = None
     bare_how: str = ""
     through: Server | None = None
+
+
+def beside(service: Service, model: str, voice: str | None) -> Server:
+    """Return a service of this house that another one is compared with.
+
+    Raises:
+        BenchError: it does not speak.
+    """
+    if service.role not in (ROLE, UPSTREAM):
+        raise BenchError(f"{service.name} does not speak: name a service of role {ROLE}, or a URL")
+    return Server(service.host_name, service.url, model, voice=voice)
 
 
 def in_house(house: House, service: Service, model: str, key: str) -> Setting:

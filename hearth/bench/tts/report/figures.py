@@ -36,7 +36,8 @@ class Figures:
 
     Times run from the request. `ttfa_ms` is when the first 10 ms block above -45 dBFS could be
     decoded, `gap_ms` the longest wait between two chunks, `lead_ms` the silence in the sound
-    before that block, `stalls` how often in all answers together a player ran dry for more than
+    before that block, `early` the part of the time to the last byte that was left at the first one
+    (a burst leaves none), `stalls` how often in all answers together a player ran dry for more than
     20 ms, `sha256` the digest of the bytes of each answer.
     """
 
@@ -48,6 +49,7 @@ class Figures:
     ttfa_ms: Spread | None
     last_byte_ms: Spread | None
     gap_ms: Spread | None
+    early: Spread | None
     chunks: Spread | None
     lead_ms: Spread | None
     stalls: int
@@ -203,6 +205,7 @@ def figures_of(case: Case, samples: Sequence[Sample]) -> Figures:
         ttfa_ms=_ms([s.ttfa_s for s in good]),
         last_byte_ms=_ms([s.last_byte_s for s in good]),
         gap_ms=_ms([s.gap_s for s in good]),
+        early=spread([s.early for s in good if s.early is not None]),
         chunks=spread([float(s.chunks) for s in good]),
         lead_ms=_ms([s.lead_s for s in good]),
         stalls=sum(s.stalls for s in good),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hearth.bench.tts.report import view
+from hearth.bench.tts.report import beside, view
 from hearth.bench.tts.report.figures import Report
 
 
 def markdown(report: Report, command: str = "hearth bench tts") -> str:
     """Return the report as a Markdown page, with the command that made it."""
     parts = [f"# Speech, measured\n\n`{command}`\n\n{view.machine_text(report)}"]
+    if rows := beside.beside_rows(report):
+        parts.append(f"## Side by side\n\n{_table(beside.beside_columns(report), rows)}")
     for server in report.servers:
         rows = view.ratio_rows(report, server)
         if rows:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hearth.bench.stats import Spread
+from hearth.bench.tts.report.beside import beside_columns, beside_rows
 from hearth.bench.tts.report.figures import Case, Figures, Ratio, Report, ServerReport
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
@@ -19,7 +20,7 @@ FIGURE_COLUMNS = (
 
 def tts_view(report: Report) -> RenderableType:
     """Return the ratios, the figures of every server, and what failed."""
-    parts: list[RenderableType] = []
+    parts: list[RenderableType] = _beside_table(report)
     for server in report.servers:
         parts += [*_ratio_table(report, server), Text()]
     parts += [Text(bare_text(report)), Text()]
@@ -131,6 +132,14 @@ def errors_of(server: ServerReport) -> list[str]:
     """Return what failed, each kind once."""
     errors = [error for figures in server.figures for error in figures.errors]
     return [line for line in dict.fromkeys([server.stopped, *errors]) if line]
+
+
+def _beside_table(report: Report) -> list[RenderableType]:
+    rows = beside_rows(report)
+    grid = Table(*beside_columns(report), title="side by side", box=None, pad_edge=False)
+    for row in rows:
+        grid.add_row(*row)
+    return [grid, Text()] if rows else []
 
 
 def _ratio_table(report: Report, server: ServerReport) -> list[RenderableType]:
