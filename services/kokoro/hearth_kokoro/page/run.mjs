@@ -25,13 +25,10 @@ export class Run {
     this.#asked = asked;
     this.#tell = tell;
     this.stalls = 0;
-    this.heard = false;
+    this.stopped = false;
     this.#end = new Promise((over, broke) => {
       this.notes = {
-        first: (at) => {
-          this.heard = true;
-          tell.first(at - began);
-        },
+        first: (at) => tell.first(at - began),
         piece: (number) => tell.piece(this.#pieces[number]),
         stall: () => tell.stall((this.stalls += 1)),
         deaf: () => tell.deaf(),
@@ -45,10 +42,6 @@ export class Run {
   /** How many seconds of sound came. */
   get seconds() {
     return this.#bytes / 2 / RATE;
-  }
-
-  get stopped() {
-    return this.#abort.signal.aborted;
   }
 
   /** Speak to the end, or until `stop`; throws what went wrong, after what can still be heard. */
@@ -72,6 +65,7 @@ export class Run {
 
   /** Be silent now, and let the server stop its work. */
   stop() {
+    this.stopped = true;
     this.#abort.abort();
     this.#sink?.stop();
     this.notes.over();

@@ -10,7 +10,7 @@ const IDLE_MS = 20000;
 /** The browser's sound of this page: one audio context, made when somebody first touches it. */
 export class Stage {
   #context = null;
-  #worklet = Promise.reject(new Error("no audio context"));
+  #worklet = null;
   #idle = null;
   #element = null;
   #silence = null;
@@ -27,8 +27,6 @@ export class Stage {
     this.analyser.fftSize = 1024;
     this.analyser.connect(this.#context.destination);
     this.#worklet = this.#load();
-    // `open` asks again; until then nobody waits for it.
-    this.#worklet.catch(() => {});
   }
 
   /** Return what plays one speech; called in a press, or browsers stay silent. */
@@ -36,12 +34,8 @@ export class Stage {
     this.prepare();
     this.wake();
     if (!hasWorklet()) this.#unlock();
-    try {
-      await this.#worklet;
-    } catch {
-      return new BlobSink(this.#speaker(), RATE, notes);
-    }
-    return new WorkletSink(this.#context, this.analyser, notes);
+    if (await this.#worklet) return new WorkletSink(this.#context, this.analyser, notes);
+    return new BlobSink(this.#speaker(), RATE, notes);
   }
 
   /** Let the sound run; whoever is silent for a while sleeps, which spares a phone's battery. */
@@ -58,8 +52,13 @@ export class Stage {
   }
 
   async #load() {
-    if (!hasWorklet()) throw new Error("no audio worklet");
-    await this.#context.audioWorklet.addModule(new URL("worklet.mjs", import.meta.url));
+    if (!hasWorklet()) return false;
+    const module = new URL("worklet.mjs", import.meta.url);
+    // A page that is older than its server finds no such file any more; it speaks all the same.
+    return this.#context.audioWorklet.addModule(module).then(
+      () => true,
+      () => false,
+    );
   }
 
   #speaker() {

@@ -21,7 +21,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 # The worklet is loaded where sound is, not with the document.
-_LATER = frozenset(["worklet.mjs"])
+_LATER = frozenset(["queue.mjs", "worklet.mjs"])
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
