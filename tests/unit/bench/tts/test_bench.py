@@ -16,6 +16,7 @@ from hearth.bench import BenchError
 from hearth.bench.tts.bare import BY_HOUSE, Bare
 from hearth.bench.tts.bench import NO_BARE, bench_tts
 from hearth.bench.tts.call import Server
+from hearth.bench.tts.report.beside import beside_columns, beside_rows
 from hearth.bench.tts.report.chart import draw
 from hearth.bench.tts.report.figures import FORM, Case, Figures, Ratio, Report, ServerReport
 from hearth.bench.tts.report.page import markdown
@@ -157,6 +158,22 @@ async def test_what_only_fails_is_given_up(scripted: Scripted, habit: str) -> No
     assert not report.fine
 
 
+async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: Scripted) -> None:
+    plan = Plan(**_small(formats=()))
+    report = await run(scripted, "steady", "buffering", plan=plan)
+    assert beside_columns(report) == ("medians", "steady", "buffering")
+    rows = {name: cells for name, *cells in beside_rows(report)}
+    ours, theirs = (
+        int(cell.rstrip("%")) for cell in rows["phrase: part of that time left at its first byte"]
+    )
+    # Three of four pieces are still to come, and none after a burst; busy machines blur both.
+    assert ours > 40 > theirs
+    stalls = next(cells for name, cells in rows.items() if name.startswith("paragraph"))
+    assert len(stalls) == 2
+    assert {"4 phrases at once: first sound", "/health while it speaks, p99"} <= rows.keys()
+    assert beside_rows(await run(scripted, "steady", plan=plan)) == []
+
+
 async def test_another_server_that_is_not_there_spoils_nothing(
     brisk: Scripted, unused_tcp_port: int
 ) -> None:
@@ -218,6 +235,8 @@ async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> N
     ):
         assert what in said
         assert what in page
+    assert "side by side" in said
+    assert "| phrase: first sound |" in page
     assert "given up after 3 failures" in said
     assert "given up after 3 failures" in page
     assert "`hearth bench tts --quick`" in page

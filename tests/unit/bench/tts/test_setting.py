@@ -65,3 +65,10 @@ def test_a_front_door_that_is_shut_is_one_line(
     house: Any = None
     with pytest.raises(BenchError, match="run `hearth up`"):
         setting.in_house(house, service(), "kokoro", "sesame")
+
+
+def test_upstreams_server_may_stand_beside_and_no_other_program() -> None:
+    other = setting.beside(service(role="kokoro_fastapi"), "kokoro", "af_sky")
+    assert (other.url, other.voice) == ("http://10.0.0.3:8880", "af_sky")
+    with pytest.raises(BenchError, match="does not speak"):
+        setting.beside(service(role="ollama"), "kokoro", None)

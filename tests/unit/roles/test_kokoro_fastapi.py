@@ -1,0 +1,52 @@
+"""Upstream's server: what runs follows from the record's sources and from its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.role_data import reference_house, run_units
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    house = reference_house(tmp_path_factory.mktemp("inventory"))
+    return {kind: run_units(house, kind)["kokoro-fastapi"] for kind in ("none", "cuda")}
+
+
+def environment(unit: str) -> dict[str, str]:
+    said = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("Environment=")]
+    return {name: value for name, _, value in (line.partition("=") for line in said)}
+
+
+def test_on_the_processor_it_computes_without_a_card(units: dict[str, str]) -> None:
+    said = environment(units["none"])
+    assert said["USE_GPU"] == "false"
+    # Its own files first; the weights are no place to import from.
+    assert said["PYTHONPATH"].split(":") == [
+        "/opt/hearth/kokoro_fastapi/current",
+        "/opt/hearth/kokoro_fastapi_python/current",
+        "/opt/hearth/spacy_english/current",
+    ]
+    assert "PrivateDevices=yes" in units["none"]
+    assert "--host 10.140.30.15 --port 8882" in units["none"]
+
+
+def test_with_a_card_it_gets_its_devices(units: dict[str, str]) -> None:
+    assert environment(units["cuda"])["USE_GPU"] == "true"
+    assert "DeviceAllow=char-nvidia* rw" in units["cuda"]
+
+
+def test_what_is_spoken_stands_in_no_log(units: dict[str, str]) -> None:
+    # Upstream's own level is DEBUG, at which it writes each text down.
+    assert environment(units["none"])["API_LOG_LEVEL"] == "ERROR"
+    assert "--no-access-log" in units["none"]
+
+
+def test_it_keeps_to_its_own_folder(units: dict[str, str]) -> None:
+    said = environment(units["none"])
+    writable = [line for line in units["none"].splitlines() if line.startswith("ReadWritePaths=")]
+    assert writable == [f"ReadWritePaths={said['HOME']}"]
+    assert Path(said["TEMP_FILE_DIR"]).is_relative_to(said["HOME"])
+    assert not Path(said["MODEL_DIR"]).is_relative_to(said["HOME"])
