@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lab import visitor
 from tests.lab.house import House, remove
 
 _KEEP = "HEARTH_LAB_KEEP"
@@ -31,3 +32,10 @@ def house() -> Iterator[House]:
     print("Figures")
     for name, value in shared.figures.items():
         print(f"{value:8.1f}  {name}", flush=True)
+
+
+@pytest.fixture(scope="session")
+def guest(house: House) -> str:
+    """The guest that all tests share; it goes with the house."""
+    with house.spending("a guest with browsers", 0.7):
+        return visitor.invite(house)

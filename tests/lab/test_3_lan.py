@@ -1,16 +1,15 @@
 """The house as another machine on its LAN sees it: by name, with its root, and nothing more."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
 from hearth import lab
-from tests.lab.house import GUEST, NAME, House, ask
+from tests.lab.house import NAME, House, ask
+from tests.lab.visitor import ROOT_THERE
 
 pytestmark = pytest.mark.lab
 
-ROOT_THERE = "/root/house.crt"
 OPEN = {53, 80, 443}
 # What Debian's own programs had open before the house came is not the house's to close.
 OF_THE_MACHINE = {22}
@@ -27,16 +26,6 @@ for address, port in json.loads(sys.argv[1]):
         found[f"{address}:{port}"] = type(error).__name__
 print(json.dumps(found))
 """
-
-
-@pytest.fixture(scope="module")
-def guest(house: House) -> Iterator[str]:
-    with house.spending("a guest", 0.5):
-        if GUEST not in {machine.name for machine in lab.load_all()}:
-            lab.create(GUEST, guest_of=NAME)
-        lab.copy_in(GUEST, house.folder / "root.crt", ROOT_THERE)
-    yield GUEST
-    lab.destroy(GUEST, keep_packages=True, keep_cache=True)
 
 
 def look(guest: str, places: list[tuple[str, int]]) -> dict[str, str]:

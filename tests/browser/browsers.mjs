@@ -1,0 +1,58 @@
+import { mkdir } from "node:fs/promises";
+import puppeteer from "puppeteer-core";
+
+const PROGRAMS = { chromium: "/usr/bin/chromium", firefox: "/usr/bin/firefox-esr" };
+const SIZE = { width: 1280, height: 800 };
+
+/**
+ * Start one of Debian's browsers with a fresh profile, as a person does who has never been here.
+ *
+ * Nothing is switched off for the test: certificates are checked, pages may make no sound that
+ * nobody asked for, and Chromium keeps its sandbox.
+ *
+ * @param {{browser: string, downloads: string}} job
+ * @param {{dark?: boolean}} options
+ */
+export async function open(job, { dark = false } = {}) {
+  await mkdir(job.downloads, { recursive: true });
+  const start = job.browser === "firefox" ? firefox : chromium;
+  return start(job, dark);
+}
+
+async function firefox(job, dark) {
+  return puppeteer.launch({
+    browser: "firefox",
+    executablePath: PROGRAMS.firefox,
+    headless: true,
+    defaultViewport: SIZE,
+    extraPrefsFirefox: {
+      // Over WebDriver BiDi this Firefox cannot be asked for another scheme later.
+      "layout.css.prefers-color-scheme.content-override": dark ? 0 : 1,
+      "browser.download.folderList": 2,
+      "browser.download.dir": job.downloads,
+      "browser.download.useDownloadDir": true,
+      "browser.helperApps.neverAsk.saveToDisk": "audio/mpeg,audio/wav,audio/flac,audio/ogg",
+      "browser.download.alwaysOpenPanel": false,
+      // The browser's own errands have no place in a test.
+      "network.captive-portal-service.enabled": false,
+      "network.connectivity-service.enabled": false,
+      "browser.safebrowsing.downloads.enabled": false,
+      // puppeteer allows sound without a click; people's Firefox does not.
+      "media.autoplay.default": 1,
+    },
+  });
+}
+
+async function chromium(job, dark) {
+  const browser = await puppeteer.launch({
+    browser: "chrome",
+    executablePath: PROGRAMS.chromium,
+    headless: true,
+    defaultViewport: SIZE,
+    // puppeteer's own list holds --disable-features of autoplay; the rest of it only calms Chromium.
+    args: ["--autoplay-policy=user-gesture-required", `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`],
+  });
+  const line = await browser.target().createCDPSession();
+  await line.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: job.downloads });
+  return browser;
+}

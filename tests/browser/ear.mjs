@@ -1,0 +1,199 @@
+/**
+ * Hear and note what a page really does, before any script of its own has run.
+ *
+ * It is written into each new document as text, so it may use nothing from outside itself. What it
+ * knows comes from the samples that reach the audio graph's end, from the bytes that arrive and from
+ * the browser's own clock; what the page says of itself is only noted beside it.
+ *
+ * @param {{without: string[]}} options names of browser interfaces that this page shall not find
+ */
+export function ear({ without }) {
+  const SPEECH = "/v1/audio/speech";
+  // The longest that an analyser remembers: 1.3 s at 24 kHz, so that a late look loses nothing.
+  const MEMORY = 32768;
+  const LOOK_MS = 100;
+  const BLOCK_S = 0.005;
+  // Speech is far above it; a buffer that ran dry is zero.
+  const LOUD = 0.001;
+  const noted = { pressed: null, taps: [], answers: [], states: [], paths: [], speaking: [], refusals: [] };
+
+  for (const name of without) {
+    if (name === "AudioWorklet") delete BaseAudioContext.prototype.audioWorklet;
+    delete globalThis[name];
+  }
+
+  const tap = (node, context) => {
+    const analyser = new AnalyserNode(context, { fftSize: MEMORY });
+    plug.call(node, analyser);
+    const mine = { context, analyser, seen: context.currentTime, blocks: [], lost_s: 0 };
+    noted.taps.push(mine);
+    setInterval(look, LOOK_MS, mine);
+  };
+
+  const look = (mine) => {
+    const { context, analyser } = mine;
+    const samples = new Float32Array(MEMORY);
+    const [wall, now] = [performance.now(), context.currentTime];
+    analyser.getFloatTimeDomainData(samples);
+    const fresh = Math.round((now - mine.seen) * context.sampleRate);
+    mine.lost_s += Math.max(0, fresh - MEMORY) / context.sampleRate;
+    // Only when silent for long would nobody care; a page that plays is looked at ten times a second.
+    const size = Math.round(BLOCK_S * context.sampleRate);
+    const begin = MEMORY - Math.min(fresh, MEMORY);
+    for (let at = begin; at < MEMORY; at += size) {
+      const peak = peakOf(samples.subarray(at, Math.min(at + size, MEMORY)));
+      // When this block was rendered, on the clock that presses are told by.
+      mine.blocks.push([wall - ((MEMORY - at) / context.sampleRate) * 1000, peak]);
+    }
+    mine.seen = now;
+  };
+
+  const peakOf = (samples) => samples.reduce((most, one) => Math.max(most, Math.abs(one)), 0);
+
+  const plug = AudioNode.prototype.connect;
+  AudioNode.prototype.connect = function (to, ...more) {
+    const end = plug.call(this, to, ...more);
+    if (to instanceof AudioDestinationNode) tap(this, this.context);
+    return end;
+  };
+
+  // An <audio> element that the page has not led through a graph plays past every ear.
+  const led = new WeakSet();
+  const lead = AudioContext.prototype.createMediaElementSource;
+  AudioContext.prototype.createMediaElementSource = function (element) {
+    led.add(element);
+    return lead.call(this, element);
+  };
+  const play = HTMLMediaElement.prototype.play;
+  HTMLMediaElement.prototype.play = function () {
+    if (!led.has(this)) {
+      const context = new AudioContext();
+      context.createMediaElementSource(this).connect(context.destination);
+    }
+    return play.call(this);
+  };
+
+  const ask = globalThis.fetch;
+  globalThis.fetch = async function (where, options) {
+    const url = new URL(where instanceof Request ? where.url : where, location.href);
+    if (!url.pathname.endsWith(SPEECH)) return ask.call(this, where, options);
+    const answer = { asked: JSON.parse(options.body), at: performance.now(), chunks: [] };
+    noted.answers.push(answer);
+    const response = await ask.call(this, where, options);
+    answer.status = response.status;
+    answer.type = response.headers.get("content-type");
+    if (!response.body) return response;
+    const counter = new TransformStream({
+      transform(chunk, out) {
+        answer.chunks.push([performance.now(), chunk.slice()]);
+        out.enqueue(chunk);
+      },
+    });
+    return new Response(response.body.pipeThrough(counter), response);
+  };
+
+  const press = (event) => {
+    if (event.isTrusted) noted.pressed = event.timeStamp;
+  };
+  addEventListener("click", press, true);
+  addEventListener("keydown", press, true);
+  addEventListener("securitypolicyviolation", (event) => {
+    noted.refusals.push(`${event.violatedDirective}: ${event.blockedURI} at ${event.sourceFile}`);
+  });
+
+  const watch = () => {
+    const main = document.querySelector("main");
+    note(noted.states, main?.dataset.state ?? "");
+    note(noted.paths, main?.dataset.path ?? "");
+    note(noted.speaking, document.querySelector("#speaking")?.textContent.trim() ?? "");
+  };
+  const note = (list, value) => {
+    if (list.at(-1)?.[1] !== value) list.push([performance.now(), value]);
+  };
+  new MutationObserver(watch).observe(document, {
+    subtree: true,
+    childList: true,
+    characterData: true,
+    attributes: true,
+    attributeFilter: ["data-state", "data-path"],
+  });
+
+  /** Return the first and last loud moment of blocks of sound, and the longest silence between. */
+  const outline = (blocks) => {
+    const loud = blocks.filter(([, peak]) => peak > LOUD).map(([at]) => at);
+    const pauses = loud.slice(1).map((at, index) => at - loud[index]);
+    const peak = blocks.reduce((most, [, one]) => Math.max(most, one), 0);
+    if (!loud.length) return { peak, first: null, last: null, longest_ms: null };
+    return { peak, first: loud[0], last: loud.at(-1), longest_ms: Math.max(0, ...pauses) };
+  };
+
+  /** Return what an answer of events held: its sound's outline, and its pieces with their times. */
+  const readEvents = (chunks) => {
+    const decoder = new TextDecoder();
+    const text = chunks.map(([, chunk]) => decoder.decode(chunk, { stream: true })).join("");
+    const events = text
+      .split("\n")
+      .filter((line) => line.startsWith("data: {"))
+      .map((line) => JSON.parse(line.slice(6)));
+    const pieces = [];
+    const blocks = [];
+    const rate = 24000;
+    let [samples, peak] = [0, 0];
+    for (const event of events.filter((one) => one.audio !== undefined)) {
+      if (event.text !== undefined) pieces.push([(samples / rate) * 1000, event.text]);
+      const bytes = Uint8Array.from(atob(event.audio), (letter) => letter.charCodeAt(0));
+      const sound = new DataView(bytes.buffer);
+      for (let at = 0; at + 1 < bytes.length; at += 2) {
+        peak = Math.max(peak, Math.abs(sound.getInt16(at, true)) / 32768);
+        samples += 1;
+        if (samples % Math.round(BLOCK_S * rate) === 0) {
+          blocks.push([(samples / rate) * 1000 - BLOCK_S * 1000, peak]);
+          peak = 0;
+        }
+      }
+    }
+    return { audio_ms: (samples / rate) * 1000, pieces, sound: outline(blocks) };
+  };
+
+  const toldOf = (answer) => ({
+    asked: answer.asked,
+    status: answer.status,
+    type: answer.type,
+    at: answer.at,
+    first_byte: answer.chunks.at(0)?.[0] ?? null,
+    last_byte: answer.chunks.at(-1)?.[0] ?? null,
+    bytes: answer.chunks.reduce((sum, [, chunk]) => sum + chunk.length, 0),
+    ...(answer.type?.startsWith("text/event-stream") ? readEvents(answer.chunks) : {}),
+  });
+
+  globalThis.__ear = {
+    /** Forget what was heard so far; presses and answers from now on are of the next speech. */
+    clear() {
+      noted.taps.forEach((mine) => {
+        look(mine);
+        mine.blocks = [];
+        mine.lost_s = 0;
+      });
+      Object.assign(noted, { pressed: null, answers: [], states: [], paths: [], speaking: [] });
+      watch();
+    },
+    /** Return whether anything was loud since. */
+    loud: () => noted.taps.some((mine) => mine.blocks.some(([, peak]) => peak > LOUD)),
+    /** Return all of it, in milliseconds on the clock of `pressed`. */
+    report() {
+      noted.taps.forEach(look);
+      const blocks = noted.taps.flatMap((mine) => mine.blocks).sort(([one], [two]) => one - two);
+      return {
+        pressed: noted.pressed,
+        epoch: performance.timeOrigin,
+        heard: outline(blocks),
+        lost_s: noted.taps.reduce((sum, mine) => sum + mine.lost_s, 0),
+        answers: noted.answers.map(toldOf),
+        states: noted.states,
+        paths: noted.paths,
+        speaking: noted.speaking,
+        refusals: noted.refusals,
+      };
+    },
+  };
+}

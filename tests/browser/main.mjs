@@ -1,0 +1,64 @@
+/**
+ * Visit the page with one browser and say what happened: one line of JSON for each scene.
+ *
+ * The job is read from standard input, so that the password stands in no list of processes:
+ * {"browser": "chromium" | "firefox", "page": address, "password": ..., "folder": ...}, and for who
+ * works on a scene "only": [its name].
+ * The scenes measure; whoever reads the lines judges.
+ */
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { open } from "./browsers.mjs";
+import { scenes } from "./scenes.mjs";
+import { about } from "./visit.mjs";
+
+const SCENE_MS = 120_000;
+
+const job = JSON.parse(await text(process.stdin));
+job.downloads = join(job.folder, "downloads");
+await mkdir(job.folder, { recursive: true });
+
+const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+
+/** Play one scene within its time; what breaks it is its result, and the next one is played. */
+async function play(name, scene, browser) {
+  const began = performance.now();
+  let late;
+  const end = new Promise((_, reject) => {
+    late = setTimeout(reject, SCENE_MS, new Error(`no end after ${SCENE_MS / 1000} s`));
+  });
+  try {
+    const found = await Promise.race([scene(browser, job), end]);
+    say({ scene: name, seconds: (performance.now() - began) / 1000, found });
+  } catch (error) {
+    const seconds = (performance.now() - began) / 1000;
+    say({ scene: name, seconds, error: error.stack, left: await left(name, browser) });
+  } finally {
+    clearTimeout(late);
+    const pages = await browser.pages();
+    // One page stays, or the browser would end with its last window.
+    await Promise.allSettled(pages.slice(1).map((page) => page.close()));
+  }
+}
+
+/** Return what the pages of a broken scene say, and keep a picture of each. */
+async function left(name, browser) {
+  const open = (await browser.pages()).slice(1);
+  const told = open.map(async (page, number) => {
+    await page.screenshot({ path: join(job.folder, `broken, ${name}, ${number}.png`) });
+    return { ...(await about(page)), complaints: page.complaints };
+  });
+  return (await Promise.allSettled(told)).map(({ value, reason }) => value ?? reason.message);
+}
+
+for (const dark of [false, true]) {
+  const began = performance.now();
+  const browser = await open(job, { dark });
+  const seconds = (performance.now() - began) / 1000;
+  say({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
+  for (const [name, scene] of Object.entries(scenes(dark))) {
+    if (!job.only || job.only.includes(name)) await play(name, scene, browser);
+  }
+  await browser.close();
+}

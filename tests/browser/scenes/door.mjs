@@ -1,0 +1,50 @@
+import { enter, ready, visit, write } from "../visit.mjs";
+
+/** Come without a login: what is shown instead of the page, and what its parts answer. */
+export async function stranger(browser, job) {
+  const page = await visit(browser, job.page);
+  const shown = await page.evaluate(() => ({
+    host: location.host,
+    secure: isSecureContext,
+    password: document.querySelector("input[type=password]") !== null,
+    speaks: document.querySelector("#speak") !== null,
+    text: document.body.innerText,
+  }));
+  const api = await page.evaluate(async () => {
+    const ask = { input: "Hello.", voice: "af_heart", response_format: "pcm" };
+    const options = { method: "POST", body: JSON.stringify(ask), redirect: "manual" };
+    options.headers = { "Content-Type": "application/json" };
+    const answer = await fetch("/v1/audio/speech", options);
+    return { status: answer.status, type: answer.type };
+  });
+  return { shown, api };
+}
+
+/** Log in with the house's password, as a person does, and come to the page. */
+export async function login(browser, job) {
+  const page = await visit(browser, job.page);
+  await page.type("#password", job.password);
+  await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
+  await ready(page);
+  const voices = await page.$$eval("#voice option", (found) =>
+    found.map(({ value, disabled }) => ({ value, disabled })),
+  );
+  const groups = await page.$$eval("#voice optgroup", (found) => found.map((one) => one.label));
+  return { address: page.url(), voices, groups, complaints: page.complaints };
+}
+
+/** Lose the login while the page is open, and have it speak. */
+export async function loginEnded(browser, job) {
+  const page = await enter(browser, job);
+  await browser.deleteCookie(...(await browser.cookies()));
+  await write(page, "Nobody hears this.");
+  await page.click("#speak");
+  await page.waitForFunction(
+    () => document.querySelector("main").dataset.state === "failed",
+    { polling: 50 },
+  );
+  return page.evaluate(() => ({
+    status: document.querySelector("#status").textContent.trim(),
+    links: [...document.querySelectorAll("main a")].map((link) => link.href),
+  }));
+}

@@ -1,0 +1,50 @@
+import { about, ended, enter, fresh, pause, sound, speak, write } from "../visit.mjs";
+
+const FOUR_SENTENCES =
+  "The kettle is on, and the window is open. Somebody has left a basket of apples at the door. " +
+  "It will rain in the afternoon, so take the bicycles inside. Tomorrow we paint the fence.";
+const TWO_SENTENCES = "The bread is warm. Put the butter on the table.";
+const BUT_NOT = {
+  mediaSource: ["MediaSource", "ManagedMediaSource", "SourceBuffer"],
+  audioWorklet: ["AudioWorklet", "AudioWorkletNode"],
+};
+
+/** Speak four sentences that nobody has spoken, to the end. */
+export async function streaming(browser, job) {
+  const page = await enter(browser, job);
+  const text = fresh(FOUR_SENTENCES);
+  await write(page, text);
+  return { text, ...(await speak(page)), complaints: page.complaints };
+}
+
+/** Speak a long text and press stop in the middle of it. */
+export async function stop(browser, job) {
+  const page = await enter(browser, job);
+  await write(page, fresh(`${FOUR_SENTENCES} ${FOUR_SENTENCES} ${FOUR_SENTENCES}`));
+  await page.evaluate(() => globalThis.__ear.clear());
+  await page.click("#speak");
+  await sound(page);
+  await pause(1000);
+  const began = await about(page);
+  await page.click("#stop");
+  const heard = await ended(page);
+  // Long enough for what was on its way to be heard, if it is not dropped.
+  await pause(1500);
+  return { began, ...(await about(page)), first: heard.heard.first, complaints: page.complaints };
+}
+
+/** Speak in a browser that knows nothing of media sources. */
+export async function withoutMediaSource(browser, job) {
+  const page = await enter(browser, job, { without: BUT_NOT.mediaSource });
+  const gone = await page.evaluate(() => typeof MediaSource === "undefined");
+  await write(page, fresh(TWO_SENTENCES));
+  return { gone, ...(await speak(page)), complaints: page.complaints };
+}
+
+/** Speak in a browser without audio worklets, as every one is on a plain http:// address. */
+export async function withoutAudioWorklet(browser, job) {
+  const page = await enter(browser, job, { without: BUT_NOT.audioWorklet });
+  const gone = await page.evaluate(() => new AudioContext().audioWorklet === undefined);
+  await write(page, fresh("The bread is warm."));
+  return { gone, ...(await speak(page)), complaints: page.complaints };
+}

@@ -1,0 +1,268 @@
+"""The speaking page in real browsers, on a guest of the house: what is heard, seen and kept out."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+import av
+import pytest
+
+from hearth import lab
+from tests.lab import visitor
+from tests.lab.house import NAME, House, ask
+from tests.lab.visitor import ROOT_THERE, Scene
+
+pytestmark = pytest.mark.lab
+
+PAGE = "https://kokoro-web.lan/"
+KOKORO = "10.140.30.13:8880"
+LOUD = 0.01
+# The outer machine draws, plays and infers on the same two cores.
+LATE_MS = 250
+# What the server is doing, whenever that changes, until a file appears.
+WATCH = """
+import http.client, json, os, sys, time
+host, stop = sys.argv[1:]
+line, seen = http.client.HTTPConnection(host, timeout=10), []
+while not os.path.exists(stop):
+    line.request("GET", "/status")
+    said = json.loads(line.getresponse().read())
+    active = said["active"] + said["waiting"]
+    if not seen or seen[-1][1] != active:
+        seen.append((time.time(), active))
+    time.sleep(0.02)
+os.unlink(stop)
+print(json.dumps(seen))
+"""
+STOP_WATCHING = "/run/stop-watching"
+
+
+@dataclass(slots=True)
+class Visit:
+    """All that one browser found, and what the server did meanwhile."""
+
+    browser: str
+    scenes: dict[str, Scene]
+    active: list[tuple[float, int]] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return what a scene found; a test whose scene broke off fails with its reason."""
+        scene = self.scenes.get(name)
+        assert scene, f"{self.browser} never came to the scene {name!r}"
+        assert scene.error is None, f"{self.browser}, {name}: {scene.error}"
+        return scene.found
+
+
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
+    """One browser's whole visit: a browser that is missing or does not start fails all of it."""
+    browser = str(request.param)
+    password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
+    found: list[tuple[float, int]] = []
+    watcher = threading.Thread(target=watch, args=(found,))
+    watcher.start()
+    try:
+        with house.spending(f"a visit with {browser}", 1.3):
+            scenes = visitor.visit(guest, browser, PAGE, password)
+    finally:
+        house.shell(f"touch {STOP_WATCHING}")
+        watcher.join(60)
+    for name, scene in scenes.items():
+        print(f"{scene.seconds:8.1f} s  {browser}: {name}", flush=True)
+    return Visit(browser, scenes, found)
+
+
+def watch(found: list[tuple[float, int]]) -> None:
+    """Note how much the speech server has to do, from inside the house."""
+    argv = ["python3", "-c", WATCH, KOKORO, STOP_WATCHING]
+    done = lab.run(NAME, argv, timeout=visitor.VISIT_S, check=True)
+    found.extend((at, active) for at, active in json.loads(done.stdout))
+
+
+def plays(found: Any, path: str = "worklet") -> None:
+    """Judge a speech that went to its end: it was heard, and the page says so."""
+    assert found["said"]["state"] == "done", found["said"]
+    assert [shown for _, shown in found["paths"] if shown] == [path]
+    assert found["heard"]["peak"] > LOUD, found["heard"]
+    assert found["lost_s"] == 0
+
+
+def streams(found: Any) -> None:
+    """Judge that it was heard long before the answer's last byte, whole, and without a gap."""
+    plays(found)
+    (answer,) = found["answers"]
+    heard, sent = found["heard"], answer["sound"]
+    first = heard["first"] - found["pressed"]
+    assert first <= 0.6 * (answer["last_byte"] - found["pressed"]), (first, answer["last_byte"])
+    # What was heard is as long as what was sent: nothing was left out, no silence came between.
+    added = (heard["last"] - heard["first"]) - (sent["last"] - sent["first"])
+    assert abs(added) < 100, f"{added:.0f} ms more were played than were sent"
+    assert heard["longest_ms"] - sent["longest_ms"] < 150
+    assert found["said"]["stalls"] == "0"
+
+
+def quiet(found: Any) -> None:
+    """Judge that the browser had nothing to complain of: no error, nothing refused by the CSP."""
+    assert found["complaints"] == []
+    assert found.get("refusals", []) == []
+
+
+def test_a_stranger_is_shown_the_login_and_nothing_else(visit: Visit) -> None:
+    found = visit["stranger"]
+    assert found["shown"]["secure"]
+    assert found["shown"]["password"]
+    assert not found["shown"]["speaks"]
+    assert found["api"]["status"] == 401 or found["api"]["type"] == "opaqueredirect", found["api"]
+
+
+def test_the_login_leads_to_the_page_with_all_its_voices(visit: Visit) -> None:
+    found = visit["login"]
+    assert found["address"] == PAGE
+    assert len(found["voices"]) == 54
+    assert len(found["groups"]) >= 8
+    # What this server cannot read is shown and cannot be chosen.
+    assert {one["value"][0] for one in found["voices"] if one["disabled"]} <= {"j", "z"}
+    quiet(found)
+
+
+def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: House) -> None:
+    found = visit["streaming"]
+    streams(found)
+    quiet(found)
+    first = found["heard"]["first"] - found["pressed"]
+    house.figures[f"first sound after the press in {visit.browser}, ms"] = first
+    # The page's own measure is that of the first sample, as the ear's is.
+    assert float(found["said"]["ttfa"].removesuffix(" s")) * 1000 == pytest.approx(first, abs=150)
+
+
+def test_it_shows_the_words_that_are_heard_when_they_are_heard(visit: Visit) -> None:
+    found = visit["streaming"]
+    (answer,) = found["answers"]
+    shown = [(at, text) for at, text in found["speaking"] if text]
+    spoken = [(at, text.strip()) for at, text in answer["pieces"] if text.strip()]
+    assert len(spoken) >= 4, spoken
+    assert [text for _, text in shown] == [text for _, text in spoken]
+    assert all(text in found["text"] for _, text in shown)
+    begin = found["heard"]["first"] - answer["sound"]["first"]
+    for (at, text), (offset, _) in zip(shown, spoken, strict=True):
+        assert at - begin == pytest.approx(offset, abs=LATE_MS), text
+    states = [state for _, state in found["states"]]
+    assert states[-2:] == ["speaking", "done"], states
+
+
+def test_stop_is_silence_at_once_and_frees_the_server(visit: Visit, house: House) -> None:
+    found = visit["stop"]
+    assert found["began"]["said"]["state"] == "speaking"
+    assert found["said"]["state"] == "stopped"
+    rest_ms = found["heard"]["last"] - found["pressed"]
+    house.figures[f"sound after stop in {visit.browser}, ms"] = rest_ms
+    assert rest_ms < 300
+    pressed_at = (found["epoch"] + found["pressed"]) / 1000
+    before = [active for at, active in visit.active if at < pressed_at]
+    after = [at - pressed_at for at, active in visit.active if at > pressed_at and active == 0]
+    assert before[-1] > 0, "the server had made it all before it was stopped"
+    assert after[0] < 1.0, f"the server went on for {after[0]:.1f} s"
+    house.figures[f"work after stop in {visit.browser}, ms"] = after[0] * 1000
+    quiet(found)
+
+
+def test_it_needs_no_media_source(visit: Visit) -> None:
+    found = visit["without MediaSource"]
+    assert found["gone"]
+    streams(found)
+    quiet(found)
+
+
+def test_without_a_worklet_it_plays_the_whole_and_says_that_it_waits(visit: Visit) -> None:
+    found = visit["without AudioWorklet"]
+    assert found["gone"]
+    plays(found, "blob")
+    (answer,) = found["answers"]
+    assert found["heard"]["first"] >= answer["last_byte"]
+    assert "waiting" in [state for _, state in found["states"]]
+    quiet(found)
+
+
+def test_a_voice_has_a_sample_and_two_can_be_mixed(visit: Visit) -> None:
+    sample = visit["sample"]
+    plays(sample)
+    assert sample["answers"][0]["asked"]["voice"] == "ef_dora"
+    blend = visit["blend"]
+    plays(blend)
+    asked = blend["answers"][0]["asked"]
+    first, second = asked["voice"].split("+")
+    assert (first.partition("(")[0], second.partition("(")[0]) == ("af_heart", "bm_fable")
+    assert asked["speed"] == 1.5
+
+
+def test_keys_are_enough(visit: Visit) -> None:
+    found = visit["keyboard"]
+    reached = {one["id"] for one in found["reached"]}
+    fields = {"text", "voice", "blend", "speed", "format", "sample", "speak", "download"}
+    assert fields <= reached, reached
+    assert [one["id"] for one in found["reached"] if not one["seen"]] == []
+    assert found["began"]["said"]["state"] == "speaking"
+    assert found["said"]["state"] == "stopped"
+    assert found["heard"]["last"] - found["pressed"] < 300
+
+
+def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
+    found = visit["download"]
+    file = visitor.ARTEFACTS / visit.browser / "downloads" / found["name"]
+    assert file.suffix == ".mp3"
+    with av.open(file) as sound:
+        frames = list(sound.decode(audio=0))
+        assert sound.streams.audio[0].codec_context.name.startswith("mp3")
+    assert sum(frame.samples for frame in frames) / frames[0].sample_rate > 1
+    assert max(float(abs(frame.to_ndarray()).max()) for frame in frames) > LOUD
+
+
+def test_a_link_opens_with_what_it_was_taken_from(visit: Visit) -> None:
+    found = visit["permalink"]
+    assert found["link"].startswith(f"{PAGE}#")
+    assert found["after"] == found["before"]
+    plays(found)
+    asked = found["answers"][0]["asked"]
+    assert (asked["input"], asked["voice"]) == (found["before"]["text"], "bf_emma")
+    quiet(found)
+
+
+def test_nobody_is_kept_out(visit: Visit) -> None:
+    assert visit["accessibility"]["passed"] > 10
+    assert visit["accessibility"]["serious"] == []
+
+
+def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
+    found = visit["phone"]
+    assert found["inner"] == 320
+    assert found["wide"] <= found["inner"]
+    assert found["sticking_out"] == []
+    assert found["too_small"] == []
+
+
+def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
+    assert not visit["light pictures"]["dark"]
+    assert visit["dark pictures"]["dark"]
+    names = visit["light pictures"]["names"] + visit["dark pictures"]["names"]
+    for name in names:
+        picture = visitor.ARTEFACTS / visit.browser / name
+        assert picture.stat().st_size > 10_000
+
+
+def test_when_the_login_has_ended_it_says_so(visit: Visit) -> None:
+    found = visit["login ended"]
+    assert "log in" in found["status"].lower()
+    assert any(link.startswith(PAGE) for link in found["links"])
+
+
+def test_the_interface_beside_it_still_wants_a_key(house: House, guest: str) -> None:
+    for address in ("https://kokoro-stream.lan/v1/audio/speech", f"{PAGE}v1/audio/speech"):
+        assert ask(guest, ROOT_THERE, "kokoro", None, address=address).status == 401
+        assert ask(guest, ROOT_THERE, "kokoro", "sk-wrong", address=address).status == 401
+    voices = ["--request", "GET"]
+    key = house.key()
+    address = "https://kokoro-stream.lan/v1/audio/voices"
+    assert ask(guest, ROOT_THERE, "kokoro", key, *voices, address=address).status == 200

@@ -1,0 +1,117 @@
+"""A guest of the house with two real browsers, which trust the house as a person's would."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearth import lab
+from tests.lab.house import GUEST, NAME, ROOT, House
+
+PACKAGES = (
+    *("chromium", "chromium-sandbox", "firefox-esr", "fonts-dejavu-core", "libnss3-tools"),
+    *("nodejs", "pulseaudio"),
+)
+# Where the house's root lies on the guest: nothing but the browsers is told to believe it.
+ROOT_THERE = "/srv/house.crt"
+DRIVER = ROOT / "tests/browser"
+ARTEFACTS = ROOT / ".hearth/artefacts/browser"
+VISIT_S = 300
+_CACHE = Path("/var/cache/hearth-lab/browser")
+_DRIVER_THERE, _FOLDER_THERE = "/srv/browser", "/home/visitor/found"
+_RUNTIME = "/run/visitor"
+# Chromium takes the certificates of the person's own store; Firefox, which has a store in each
+# profile, those that the machine's owner names. Without a sound device no browser plays anything.
+_FURNISH = f"""
+useradd --create-home visitor
+install -d -o visitor /home/visitor/.pki/nssdb
+runuser -u visitor -- certutil -N --empty-password -d sql:/home/visitor/.pki/nssdb
+runuser -u visitor -- certutil -A -n house -t C,, -i {ROOT_THERE} -d sql:/home/visitor/.pki/nssdb
+install -d /etc/firefox/policies
+cat > /etc/firefox/policies/policies.json <<'EOF'
+{{"policies": {{"Certificates": {{"Install": ["{ROOT_THERE}"]}}}}}}
+EOF
+systemd-run --quiet --unit=sound --uid=visitor --property=RuntimeDirectory=visitor \\
+  --setenv=XDG_RUNTIME_DIR={_RUNTIME} --setenv=HOME=/home/visitor \\
+  pulseaudio --exit-idle-time=-1 -n -L module-null-sink -L module-native-protocol-unix
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What one scene found, or why it broke off."""
+
+    seconds: float
+    found: Any = None
+    error: str | None = None
+
+
+def invite(house: House) -> str:
+    """Return the name of the guest on the house's LAN, made when it is not there."""
+    if GUEST not in {machine.name for machine in lab.load_all()}:
+        lab.create(GUEST, guest_of=NAME, packages=PACKAGES)
+        lab.copy_in(GUEST, house.folder / "root.crt", ROOT_THERE)
+        lab.run(GUEST, ["/bin/bash", "-euc", _FURNISH], timeout=60, check=True)
+        lab.copy_in(GUEST, modules() / "node_modules", f"{_DRIVER_THERE}/node_modules")
+    # Small, and what somebody works on.
+    lab.copy_in(GUEST, DRIVER, _DRIVER_THERE, exclude=["node_modules"])
+    return GUEST
+
+
+def modules() -> Path:
+    """Return the folder with the driver's npm packages, fetched once for each lock file.
+
+    Raises:
+        RuntimeError: npm is missing or failed, in one line.
+    """
+    lock = DRIVER / "package-lock.json"
+    folder = _CACHE / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    if folder.exists():
+        return folder
+    made = folder.with_suffix(".new")
+    shutil.rmtree(_CACHE, ignore_errors=True)
+    made.mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(DRIVER / name, made / name)
+    # Every package is verified by its digest in the lock file; none runs a script of its own.
+    argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
+    try:
+        done = subprocess.run(
+            argv, cwd=made, capture_output=True, text=True, check=False, timeout=180
+        )
+    except FileNotFoundError:
+        raise RuntimeError(
+            "npm is missing, which fetches the browsers' driver: install it"
+        ) from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        raise RuntimeError(f"{DRIVER}: npm ci: {said[0]}")
+    made.rename(folder)
+    return folder
+
+
+def visit(guest: str, browser: str, page: str, password: str) -> dict[str, Scene]:
+    """Have one browser play its scenes on the guest; return them by name, pictures brought out."""
+    folder = f"{_FOLDER_THERE}/{browser}"
+    job: dict[str, Any] = {"browser": browser, "page": page, "password": password, "folder": folder}
+    if only := os.environ.get("HEARTH_SCENES"):
+        job["only"] = only.split(",")
+    settings = ["HOME=/home/visitor", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
+    argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
+    argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
+    done = lab.run(guest, argv, stdin=json.dumps(job), timeout=VISIT_S)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, f"{browser}: {done.stderr[-3000:]}{done.stdout[-1000:]}"
+    target = ARTEFACTS / browser
+    shutil.rmtree(target, ignore_errors=True)
+    lab.copy_out(guest, folder, target)
+    return {
+        line["scene"]: Scene(line["seconds"], line.get("found"), line.get("error"))
+        for line in lines
+    }
