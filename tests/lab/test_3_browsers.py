@@ -21,11 +21,13 @@ PAGE = "https://kokoro-web.lan/"
 KOKORO = "10.140.30.13:8880"
 LOUD = 0.01
 # The outer machine draws, plays and infers on the same two cores.
-LATE_MS = 250
+LATE_MS = 200
 # What the server is doing, whenever that changes, until a file appears.
 WATCH = """
 import http.client, json, os, sys, time
 host, stop = sys.argv[1:]
+if os.path.exists(stop):
+    os.unlink(stop)
 line, seen = http.client.HTTPConnection(host, timeout=10), []
 while not os.path.exists(stop):
     line.request("GET", "/status")
@@ -78,7 +80,7 @@ def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
 def watch(found: list[tuple[float, int]]) -> None:
     """Note how much the speech server has to do, from inside the house."""
     argv = ["python3", "-c", WATCH, KOKORO, STOP_WATCHING]
-    done = lab.run(NAME, argv, timeout=visitor.VISIT_S, check=True)
+    done = lab.run(NAME, argv, timeout=visitor.VISIT_S + 30, check=True)
     found.extend((at, active) for at, active in json.loads(done.stdout))
 
 
