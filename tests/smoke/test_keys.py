@@ -91,7 +91,7 @@ def test_a_page_of_the_house_asks_for_the_password(house_site: Site, edge: Edge)
     answer = edge.ask(house_site.fqdn, "/", within_s=WITHIN_S, headers=page)
     assert answer.status == 302, f"HTTP {answer.status}"
     assert answer.headers["location"].startswith("/hearth-login/")
-    program = edge.ask(house_site.fqdn, "/receipt.json", within_s=WITHIN_S)
+    program = edge.ask(house_site.fqdn, "/", within_s=WITHIN_S)
     assert program.status == 401, f"HTTP {program.status}"
 
 

@@ -60,6 +60,7 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
     assert set(house.published_ports) == {("10.140.30.12", 4000), ("10.140.30.13", 8880)}
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
+        ("kokoro-web.lan", "house"),
         ("llm.lan", "key"),
         ("home.lan", "house"),
     ]
