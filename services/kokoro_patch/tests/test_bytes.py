@@ -1,0 +1,168 @@
+"""To the last byte: line ends, marks and encodings stay; a kill leaves nothing half done."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hearth_kokoro_patch import PatchError, Plan, plan, planning, state, take_back
+from hearth_kokoro_patch.edits import edited
+
+from .conftest import NAMES, Release, contents
+
+ENGINE, SERVICE, PLAYER = NAMES.values()
+
+
+def crlf(content: bytes) -> bytes:
+    return content.replace(b"\n", b"\r\n")
+
+
+def latin(content: bytes) -> bytes:
+    return b"# -*- coding: latin-1 -*-\n# caf\xe9\n" + content
+
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "lines as on Windows": crlf,
+    "a byte order mark": lambda content: b"\xef\xbb\xbf" + content,
+    "both": lambda content: b"\xef\xbb\xbf" + crlf(content),
+    "no line end at the end": lambda content: content.rstrip(b"\n"),
+    "letters of all kinds": lambda content: content.replace(b"made", "gemächt 生".encode()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", ["v0.2.1", "v0.8"])
+def test_other_line_ends_and_letters_come_through(release: Release, shape: str, form: str) -> None:
+    folder = release(shape)
+    for name in NAMES.values():
+        (folder / name).write_bytes(FORMS[form]((folder / name).read_bytes()))
+    before = contents(folder)
+    first = plan(folder)
+    assert SERVICE in first.files
+    assert first.diff().endswith("\n")
+    first.apply()
+    for name in first.files:
+        content = (folder / name).read_bytes()
+        assert content.startswith(b"\xef\xbb\xbf") == before[name].startswith(b"\xef\xbb\xbf")
+        if b"\r" in before[name]:
+            assert content.count(b"\r\n") == content.count(b"\n"), name
+        if name.endswith(".py"):
+            compile(content, name, "exec", dont_inherit=True)
+    assert plan(folder).files == ()
+    take_back(folder)
+    assert contents(folder) == before
+
+
+def test_a_cookie_is_obeyed(release: Release) -> None:
+    folder = release("v0.8")
+    (folder / ENGINE).write_bytes(latin((folder / ENGINE).read_bytes()))
+    before = contents(folder)
+    plan(folder).apply()
+    assert b"# caf\xe9\n" in (folder / ENGINE).read_bytes()
+    take_back(folder)
+    assert contents(folder) == before
+
+
+# What Python does before a file or a folder changes; a kill may come before each of them.
+WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown"}
+
+
+def killed(before: int, work: Callable[[], object]) -> bool:
+    """Do work in a process that dies before its nth change; return whether it did not get there."""
+    child = os.fork()
+    if child == 0:
+        left = before
+
+        def hook(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            opened = event == "open" and isinstance(arguments[1], str) and arguments[1] != "r"
+            if event in WRITES or (opened and set("wxa+") & set(str(arguments[1]))):
+                left -= 1
+                if left < 0:
+                    os._exit(9)
+
+        sys.addaudithook(hook)
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) == 0
+
+
+def whole(folder: Path, original: dict[str, bytes], patched: dict[str, bytes]) -> None:
+    for name in NAMES.values():
+        assert (folder / name).read_bytes() in (original[name], patched[name])
+
+
+@pytest.fixture
+def planned_quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Think each edit through once: a kill comes when they are written."""
+    monkeypatch.setattr(planning, "edited", functools.cache(edited))
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("planned_quickly")
+def test_a_kill_anywhere_is_healed_by_the_next_run(release: Release) -> None:
+    folder = release("v0.2.1")
+    original = contents(folder)
+    plan(folder).apply()
+    patched = contents(folder)
+    take_back(folder)
+    seen = set()
+    for number in range(200):
+        finished = killed(number, plan(folder).apply)
+        seen.add(state(folder))
+        whole(folder, original, patched)
+        plan(folder).apply()
+        assert contents(folder) == patched, f"killed before change {number}"
+        assert state(folder) == "applied"
+        if finished:
+            break
+        killed_back(folder, number, original, patched)
+    assert seen == {"none", "partly", "applied"}
+
+
+def killed_back(
+    folder: Path, number: int, original: dict[str, bytes], patched: dict[str, bytes]
+) -> None:
+    killed(number, lambda: take_back(folder))
+    whole(folder, original, patched)
+    assert state(folder) in ("none", "partly", "applied")
+    take_back(folder)
+    left = contents(folder)
+    # What a kill spared of the record means nothing without its document, and goes at last.
+    assert not any(name.endswith("record.json") for name in left)
+    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == original
+
+
+def test_a_disk_that_says_no_leaves_everything_as_it_was(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = release("v0.2.1")
+    before = contents(folder)
+    rename, calls = Path.replace, []
+
+    def full(self: Path, target: Path) -> Path:
+        if self.name.endswith(".hearth-new"):
+            calls.append(self)
+            if len(calls) == 3:
+                raise OSError(28, "No space left on device", str(target))
+        return rename(self, target)
+
+    wanted: Plan = plan(folder)
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(PatchError, match=r"AudioService\.js: No space left on device: nothing was"):
+        wanted.apply()
+    monkeypatch.undo()
+    left = contents(folder)
+    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
+    assert state(folder) == "none"
+    take_back(folder)
+    assert contents(folder) == before
