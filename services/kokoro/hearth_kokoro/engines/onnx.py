@@ -1,5 +1,6 @@
 """Kokoro by onnxruntime on the processor."""
 
+import ctypes
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +27,8 @@ _DTYPES: Mapping[str, npt.DTypeLike] = {
     "tensor(int32)": np.int32,
     "tensor(int64)": np.int64,
 }
+# mallopt(3): the size from which a block has pages of its own.
+_M_MMAP_THRESHOLD, _OWN_PAGES_BYTES = -3, 2**20
 
 
 class OnnxEngine:
@@ -35,6 +38,7 @@ class OnnxEngine:
 
     def __init__(self, model: Path, threads: int, *, sha256: str = "") -> None:
         """Load `model` for `threads` processor threads; `sha256` saves hashing the file."""
+        _give_back_what_is_freed()
         try:
             self._session = ort.InferenceSession(
                 model, session_options(threads), providers=["CPUExecutionProvider"]
@@ -92,6 +96,17 @@ class OnnxEngine:
             "style": style.astype(self._dtypes["style"], copy=False),
             "speed": np.array([value], self._dtypes["speed"]),
         }
+
+
+def _give_back_what_is_freed() -> None:
+    """Keep large blocks off the heap, where what lies behind them would hold their memory.
+
+    By itself glibc raises its limit to the largest block that was ever freed, up to 32 MiB: then
+    the process grows by tens of MiB whenever a length of text comes for the first time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have no such limit
+    if mallopt:
+        mallopt(_M_MMAP_THRESHOLD, _OWN_PAGES_BYTES)
 
 
 def session_options(threads: int) -> ort.SessionOptions:

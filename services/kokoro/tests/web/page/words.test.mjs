@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { fileOf, nameOf } from "../../../hearth_kokoro/page/file.mjs";
+import { EventReader, bytesOf, samplesOf, wavOf } from "../../../hearth_kokoro/page/events.mjs";
+import { readLink, writeLink } from "../../../hearth_kokoro/page/link.mjs";
+import { heightOf } from "../../../hearth_kokoro/page/meter.mjs";
+import { placeOf } from "../../../hearth_kokoro/page/paper.mjs";
+import { withWait } from "../../../hearth_kokoro/page/server.mjs";
+import * as voices from "../../../hearth_kokoro/page/voices.mjs";
+
+test("events are the same in whatever parts they arrive", () => {
+  const text = ': hello\n\ndata: {"a": 1}\n\nevent: x\r\ndata: {"b":\r\ndata: 2}\r\n\r\ndata: {"c"';
+  for (const size of [1, 2, 3, 7, 1000]) {
+    const reader = new EventReader();
+    const found = [];
+    for (let at = 0; at < text.length; at += size) {
+      found.push(...reader.feed(text.slice(at, at + size)));
+    }
+    assert.deepEqual(found, [{ a: 1 }, { b: 2 }], `in parts of ${size}`);
+    assert.deepEqual(reader.feed(": 3}\n\n"), [{ c: 3 }]);
+  }
+});
+
+test("samples are read as 16 bit, little-endian, signed", () => {
+  const samples = samplesOf(bytesOf("AAAAQACA/38="));
+  assert.deepEqual([...samples].map((s) => s * 32768), [0, 16384, -32768, 32767]);
+});
+
+test("a wav says how long it is", async () => {
+  const bytes = new Uint8Array(await wavOf([new Uint8Array(6), new Uint8Array(4)], 24000).arrayBuffer());
+  const view = new DataView(bytes.buffer);
+  assert.equal(bytes.length, 54);
+  assert.equal(new TextDecoder().decode(bytes.slice(0, 4)), "RIFF");
+  assert.deepEqual([view.getUint32(4, true), view.getUint32(40, true)], [46, 10]);
+  assert.deepEqual([view.getUint32(24, true), view.getUint32(28, true)], [24000, 48000]);
+});
+
+test("a link brings back what was written into it", () => {
+  const asked = {
+    text: 'One & two = "three" + #4, 100 %\nनमस्ते 😀 ',
+    voice: "af_heart(2)+bm_fable(1)",
+    speed: 1.25,
+    format: "opus",
+  };
+  assert.deepEqual(readLink(writeLink(asked)), asked);
+  const plain = { text: "Hello.", voice: "af_heart", speed: 1, format: "mp3" };
+  assert.equal(writeLink(plain), "#text=Hello.&voice=af_heart");
+});
+
+test("what a link says wrongly is not taken from it", () => {
+  assert.deepEqual(readLink("#text=&voice=&speed=9&format=exe&more=1"), {});
+  assert.deepEqual(readLink("#speed=x"), {});
+  assert.deepEqual(readLink("#speed="), {});
+  assert.deepEqual(readLink(""), {});
+  assert.deepEqual(readLink("#text=a%zz"), { text: "a%zz" });
+});
+
+test("a blend is written and read", () => {
+  const ids = ["af_heart", "bm_fable"];
+  const read = (asked) => voices.readVoice(asked, ids, { nova: "bm_fable" });
+  assert.equal(voices.blendOf("af_heart", "", 50), "af_heart");
+  assert.equal(voices.blendOf("af_heart", "bm_fable", 30), "af_heart(70)+bm_fable(30)");
+  const blend = { first: "af_heart", second: "bm_fable", share: 33 };
+  for (const asked of ["af_heart(2)+bm_fable(1)", " af_heart(2) bm_fable", "af_heart(2) + nova(1)"]) {
+    assert.deepEqual(read(asked), blend, asked);
+  }
+  assert.deepEqual(read("nova"), { first: "bm_fable" });
+});
+
+test("what the page cannot show is left to the server", () => {
+  const read = (asked) => voices.readVoice(asked, ["a", "b", "c"], {});
+  for (const asked of ["a+b+c", "nobody", "a+nobody", "a(0)+b(1)", "a(x)+b", "a(9999)+b(1)", "a(.)+b"]) {
+    assert.deepEqual(read(asked), { first: asked });
+  }
+});
+
+test("voices stand by language; those that nobody reads stand last and say why", () => {
+  const offered = [
+    { id: "bf_emma", language: "en-gb" },
+    { id: "jf_alpha", language: "ja" },
+    { id: "af_heart", language: "en-us" },
+    { id: "am_adam", language: "en-us" },
+    { id: "x", language: "tlh" },
+  ];
+  const groups = voices.groupsOf(offered, { ja: "not supported yet (pip install more)" });
+  const named = groups.map(({ label, refused }) => [label, refused]);
+  assert.deepEqual(named.at(-1), ["Japanese: not supported yet", true]);
+  const wanted = [["American English", false], ["British English", false], ["tlh", false]];
+  for (const group of wanted) assert.deepEqual(named.find(([label]) => label === group[0]), group);
+  assert.ok(named.findIndex(([label]) => label.startsWith("American")) <
+    named.findIndex(([label]) => label.startsWith("British")));
+  const american = groups.find(({ label }) => label === "American English");
+  assert.deepEqual(american.voices, [
+    { id: "af_heart", label: "Heart (female)" },
+    { id: "am_adam", label: "Adam (male)" },
+  ]);
+});
+
+test("a piece is found after the one before it, without the spaces around", () => {
+  const text = "Yes. No.  Yes. And";
+  assert.deepEqual(placeOf(text, "Yes. ", 0), { begin: 0, end: 4 });
+  assert.deepEqual(placeOf(text, " Yes. ", 4), { begin: 10, end: 14 });
+  assert.equal(placeOf(text, "Yes.", 14), null);
+  assert.equal(placeOf(text, "  ", 0), null);
+});
+
+test("a refusal says once when to try again", () => {
+  const busy = "32 texts are being spoken already; try again later.";
+  assert.equal(withWait(busy, 3), "32 texts are being spoken already. Try again in 3 s.");
+  assert.equal(withWait("Too many.", 3), "Too many. Try again in 3 s.");
+  assert.equal(withWait(busy, null), busy);
+});
+
+test("the meter is empty in silence, full when it is loud, and between them between", () => {
+  const level = (value) => heightOf(new Float32Array(64).fill(value));
+  assert.equal(level(0), 0);
+  assert.equal(level(0.5), 1);
+  assert.ok(level(0.02) > 0.3 && level(0.02) < 0.7);
+});
+
+const told = async function* () {
+  yield { audio: "AAE=", text: "One. " };
+  yield { audio: "AgM=" };
+  yield { audio: "BAU=", text: "Two." };
+};
+
+test("a file grows with its text, and flac comes whole", async () => {
+  const asked = [];
+  const server = {
+    events: (what) => (asked.push(what), told()),
+    whole: async (what) => (asked.push(what), new Blob(["flac"])),
+  };
+  const shares = [];
+  const make = (format) =>
+    fileOf(server, { input: "One. Two." }, format, null, (share) => shares.push(share));
+  assert.equal((await make("mp3")).size, 6);
+  assert.deepEqual(shares, [5 / 9, 5 / 9, 1]);
+  assert.equal((await make("wav")).size, 44 + 6);
+  assert.equal(await (await make("flac")).text(), "flac");
+  assert.deepEqual(asked.map((one) => one.response_format), ["mp3", "pcm", "flac"]);
+  assert.equal(shares.at(-1), null);
+});
+
+test("a file is called like its voice", () => {
+  assert.equal(nameOf("af_heart(70)+bm_fable(30)", "mp3"), "af_heart-70-bm_fable-30.mp3");
+  assert.equal(nameOf("../..", "wav"), "speech.wav");
+});

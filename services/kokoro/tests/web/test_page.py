@@ -1,0 +1,224 @@
+"""The page as the server gives it: for everybody, strict, whole, and of one version."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+import hearth_kokoro.web.page as served
+from hearth_kokoro.web.app import make_app
+from hearth_kokoro.web.desk import Desk
+from hearth_kokoro.web.settings import Limits
+
+from .conftest import House, Opened
+
+PAGE = Path(served.__file__).parent.parent / "page"
+IMPORT = re.compile(r"""^\s*(?:import|export)\b.*?from "\./([^"]+)";""", re.MULTILINE)
+CONTROLS = {"text", "voice", "blend", "weight", "speed", "format", "sample", "key"}
+REACHED_FOR = CONTROLS | {"speak", "stop", "download", "permalink", "ttfa", "stalls", "speaking"}
+
+
+class Document(HTMLParser):
+    """What a document is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.labelled: set[str] = set()
+        self.files: list[str] = []
+        self.attributes: set[str] = set()
+        self.written_scripts = self.written_styles = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.attributes |= set(given)
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "label":
+            self.labelled.add(str(given["for"]))
+        if "aria-label" in given and given.get("id"):
+            self.labelled.add(str(given["id"]))
+        self.files += [str(given[name]) for name in ("src", "href") if name in given]
+        self.written_scripts += tag == "script" and "src" not in given
+        self.written_styles += tag == "style"
+
+
+async def document(house: House) -> Document:
+    answer = await house.client.get("/")
+    assert answer.status_code == 200
+    return Document(answer.text)
+
+
+def files_of(made: Document) -> list[str]:
+    return [file for file in made.files if not file.startswith("#")]
+
+
+async def test_the_document_is_strict(house: House) -> None:
+    answer = await house.client.get("/")
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    rules = dict(
+        rule.strip().split(" ", 1) for rule in answer.headers["content-security-policy"].split(";")
+    )
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "connect-src": "'self'",
+        "media-src": "'self' blob:",
+        "img-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(house: House) -> None:
+    made = await document(house)
+    assert (made.written_scripts, made.written_styles) == (0, 0)
+    assert not [name for name in made.attributes if name == "style" or name.startswith("on")]
+    assert files_of(made)
+    assert all(file.startswith("/page/") for file in files_of(made))
+    for file in PAGE.iterdir():
+        # The namespace of SVG is a name, and nothing is fetched from there.
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|@import|url\(", text), file.name
+
+
+async def test_every_file_is_there_with_its_type_and_may_be_kept(house: House) -> None:
+    made = await document(house)
+    names = set()
+    for file in files_of(made):
+        answer = await house.client.get(file)
+        assert answer.status_code == 200, file
+        assert "immutable" in answer.headers["cache-control"]
+        # Behind a login what one browser got is nobody else's.
+        assert "private" in answer.headers["cache-control"]
+        kind = {"mjs": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+        name = file.rpartition("/")[2]
+        assert answer.headers["content-type"].split(";")[0] == kind[name.rpartition(".")[2]]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        names.add(name)
+    scripts = {file.name for file in PAGE.glob("*.mjs")}
+    # What the worklet needs is asked for with it.
+    assert scripts - names == {"worklet.mjs", "queue.mjs"}
+
+
+def test_every_module_imports_what_is_there() -> None:
+    scripts = {file.name: file.read_text() for file in PAGE.glob("*.mjs")}
+    wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
+    assert wanted
+    assert wanted <= set(scripts)
+    # Nobody carries a module that no one uses.
+    assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
+
+
+async def test_it_has_what_others_reach_for_and_each_control_has_a_name(house: House) -> None:
+    made = await document(house)
+    assert len(made.ids) == len(set(made.ids))
+    assert REACHED_FOR | {"status"} <= set(made.ids)
+    assert CONTROLS <= made.labelled
+
+
+async def test_the_document_is_asked_for_each_time_and_sent_once(house: House) -> None:
+    first = await house.client.get("/")
+    assert first.headers["cache-control"] == "no-cache"
+    again = await house.client.get("/", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["content-security-policy"] == first.headers["content-security-policy"]
+    other = await house.client.get("/", headers={"If-None-Match": '"another"'})
+    assert (other.status_code, other.text) == (200, first.text)
+    assert (await house.client.head("/")).status_code == 200
+
+
+async def test_after_an_upgrade_no_old_address_gives_a_new_file(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = files_of(await document(house))
+    for file in PAGE.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    with (tmp_path / "style.css").open("a") as style:
+        style.write("\n")
+    monkeypatch.setattr(served, "_FOLDER", tmp_path)
+    async with client_of(Desk(Limits())) as upgraded:
+        new = files_of(Document((await upgraded.get("/")).text))
+        assert not set(old) & set(new)
+        for gone in old:
+            answer = await upgraded.get(gone)
+            assert answer.status_code == 404
+            assert answer.headers["cache-control"] == "no-store"
+        for there in new:
+            assert (await upgraded.get(there)).status_code == 200
+
+
+async def test_only_the_pages_own_files_are_there(house: House) -> None:
+    version = files_of(await document(house))[0].rpartition("/")[0]
+    for name in ("index.html", "nothing.mjs", "..%2fweb%2fpage.py", "../web/page.py", ""):
+        answer = await house.client.get(f"{version}/{name}")
+        assert answer.status_code == 404, name
+    assert (await house.client.post("/")).status_code == 405
+
+
+async def test_with_a_key_the_page_is_there_and_what_it_asks_is_not(open_house: Opened) -> None:
+    async with open_house(key="right") as house:
+        made = await house.client.get("/")
+        assert made.status_code == 200
+        assert 'data-key-wanted="yes"' in made.text
+        for file in files_of(Document(made.text)):
+            assert (await house.client.get(file)).status_code == 200
+        for path in ("/v1/audio/voices", "/status", "/pages"):
+            assert (await house.client.get(path)).status_code == 401, path
+        assert (await house.say()).status_code == 401
+
+
+async def test_it_knows_this_servers_limit_and_that_there_is_no_key(open_house: Opened) -> None:
+    async with open_house(text_characters=123) as house:
+        text = (await house.client.get("/")).text
+        assert 'data-text-limit="123"' in text
+        assert 'data-key-wanted="no"' in text
+
+
+async def test_it_is_there_while_the_model_loads(open_house: Opened) -> None:
+    warm = asyncio.Event()
+    async with open_house(load=warm.wait) as house:
+        assert (await house.client.get("/")).status_code == 200
+        voices = await house.client.get("/v1/audio/voices")
+        assert (voices.status_code, voices.headers["retry-after"]) == (503, "2")
+        warm.set()
+        await house.until(lambda: house.desk.loaded is not None)
+
+
+async def test_a_page_of_this_very_server_may_ask_it(house: House) -> None:
+    for origin, status in ((house.url, 200), ("https://elsewhere.example", 403), ("null", 403)):
+        answer = await house.client.post(
+            "/v1/audio/speech",
+            json={"input": "One two.", "response_format": "pcm", "stream_format": "sse"},
+            headers={"Origin": origin},
+        )
+        assert answer.status_code == status, origin
+
+
+async def test_it_learns_which_languages_nobody_reads(house: House) -> None:
+    assert house.desk.loaded
+    told = (await house.client.get("/v1/audio/voices")).json()
+    assert told["unread"] == {}
+    object.__setattr__(
+        house.desk.loaded, "languages", {"es": "espeak", "zh": "misaki", "ja": "not yet"}
+    )
+    told = (await house.client.get("/v1/audio/voices")).json()
+    assert told["unread"] == {"ja": "not yet"}
+
+
+def client_of(desk: Desk) -> httpx.AsyncClient:
+    async def never() -> AsyncIterator[None]:
+        raise AssertionError
+
+    app: Starlette = make_app(desk, never, lambda _: None)  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page")
