@@ -1,0 +1,173 @@
+"""Fetches an upstream's files out of a container, and brings the patched ones back in.
+
+Podman, Docker and Incus by their own command lines, as whoever calls them may use them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from hearth_kokoro_patch.edits import FILES
+from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.planning import Plan
+from hearth_kokoro_patch.record import FOLDER
+
+Engine = Literal["podman", "docker", "incus"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+# Where upstream's own images keep it.
+ROOT = "/app"
+_CALL_S = 120
+# How the engines say that a path is not there; whatever else they say is a failure.
+_ABSENT = ("no such file", "could not find", "not found", "does not exist")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container, and the folder in it that holds upstream's `api`."""
+
+    engine: Engine
+    name: str
+    root: str = ROOT
+
+    @property
+    def restart(self) -> str:
+        """The command after which the program runs what was brought in."""
+        return f"{self.engine} restart {self.name}"
+
+    def copy_out(self, folder: Path) -> None:
+        """Fetch the files that the patch knows, and its record, as far as they are there.
+
+        Raises:
+            PatchError: the engine failed at something else than a file that is not there.
+        """
+        for name in FILES:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            self._fetch(name, folder / name)
+        self._fetch(FOLDER, folder)
+
+    def copy_in(self, plan: Plan) -> None:
+        """Bring the record and each changed file in, and read them back to be sure.
+
+        The record comes first, for it is the way back.
+
+        Raises:
+            PatchError: something did not arrive; the files that had come were put back.
+        """
+        changed = [change for change in plan.changes if change.differs]
+        kept = plan.folder / FOLDER
+        try:
+            if kept.is_dir():
+                self._bring_record(kept)
+            for change in changed:
+                self._bring(change.name, change.after)
+        except PatchError:
+            for change in changed:
+                self._bring(change.name, change.before)
+            raise
+        if not kept.is_dir():
+            self._drop_record()
+
+    def _fetch(self, name: str, target: Path) -> None:
+        there = f"{self.root}/{name}"
+        if self.engine == "incus":
+            done = _call("incus", "file", "pull", "-r", f"{self.name}{there}", str(target))
+        else:
+            done = _call(self.engine, "cp", f"{self.name}:{there}", str(target))
+        if done.returncode and not any(word in done.stderr.lower() for word in _ABSENT):
+            raise _failed(self.engine, done)
+
+    def _bring(self, name: str, content: bytes) -> None:
+        there = f"{self.root}/{name}"
+        with tempfile.TemporaryDirectory(prefix="hearth-") as scratch:
+            sent, seen = Path(scratch, "sent"), Path(scratch, "seen")
+            # Written over what was fetched, so that the file's mode goes back with it.
+            self._fetch(name, sent)
+            sent.write_bytes(content)
+            if self.engine == "incus":
+                owner = _must("incus", "exec", self.name, "--", "stat", "-c", "%u %g %a", there)
+                how = zip(("--uid", "--gid", "--mode"), owner.split(), strict=True)
+                flags = [word for pair in how for word in pair]
+                _must("incus", "file", "push", *flags, str(sent), f"{self.name}{there}")
+            else:
+                # With -a it belongs to the container's own user, as upstream's files do.
+                _must(self.engine, "cp", "-a", str(sent), f"{self.name}:{there}")
+            self._fetch(name, seen)
+            if not seen.is_file() or seen.read_bytes() != content:
+                raise PatchError(f"{self.name}:{there}: did not arrive as it was sent: try again")
+
+    def _bring_record(self, kept: Path) -> None:
+        if self.engine == "incus":
+            _must("incus", "file", "push", "-r", str(kept), f"{self.name}{self.root}/")
+        else:
+            _must(self.engine, "cp", "-a", str(kept), f"{self.name}:{self.root}/")
+
+    def _drop_record(self) -> None:
+        # Where nothing runs it stays; without patched files it means nothing.
+        words = ["--"] if self.engine == "incus" else []
+        user = [] if self.engine == "incus" else ["--user", "0"]
+        target = f"{self.root}/{FOLDER}"
+        _call(self.engine, "exec", *user, self.name, *words, "rm", "-rf", target)
+
+
+def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container:
+    """Return the container of this name, whichever engine has it.
+
+    Raises:
+        PatchError: none of the engines here has it, or two have.
+    """
+    asked = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
+    if not asked:
+        raise PatchError("no podman, docker or incus is on this machine: say --path DIR instead")
+    having: list[Engine] = []
+    reasons = []
+    for known in asked:
+        done = _call(*_look(known, name))
+        if done.returncode == 0:
+            having.append(known)
+        else:
+            reasons.append(str(_failed(known, done)))
+    if not having:
+        raise PatchError(f"no container {name!r}: {'; '.join(reasons)}")
+    if len(having) > 1:
+        raise PatchError(f"{' and '.join(having)} both have a {name!r}: say --engine NAME")
+    return Container(having[0], name, root.rstrip("/"))
+
+
+def _look(engine: Engine, name: str) -> list[str]:
+    if engine == "incus":
+        return ["incus", "info", name]
+    return [engine, "container", "inspect", "--format", "{{.Id}}", name]
+
+
+def _must(*words: str) -> str:
+    """Call an engine and return what it wrote; raise what it said otherwise."""
+    done = _call(*words)
+    if done.returncode:
+        raise _failed(words[0], done)
+    return done.stdout
+
+
+def _call(*words: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(  # noqa: S603 - each word is one argument, no shell reads them
+            words,
+            # `incus exec` would read the terminal's input away from us.
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_CALL_S,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PatchError(f"{' '.join(words[:3])}: {error}") from None
+
+
+def _failed(engine: str, done: subprocess.CompletedProcess[str]) -> PatchError:
+    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return PatchError(f"{engine}: {said[-1].removeprefix('Error: ')}")
