@@ -13,6 +13,7 @@ export class Controls {
   #ids = [];
   #aliases = {};
   #languages = new Map();
+  #said;
 
   /** `by(id)` returns an element; `limit` is the longest text, in characters. */
   constructor(by, limit) {
@@ -21,12 +22,17 @@ export class Controls {
     for (const id of ["text", "voice", "blend", "weight", "speed", "format"]) {
       by(id).addEventListener("input", () => this.#changed(id));
     }
+    const here = readLink(location.hash);
+    const kept = readLink(sessionStorage.getItem(KEPT_FORM) ?? "");
+    // What is asked for before the voices are known, and may be written on meanwhile.
+    this.#said = Object.keys(here).length ? here : kept;
+    this.#put("text", this.#said.text ?? EXAMPLES["en-us"]);
     addEventListener("hashchange", () => this.fill(readLink(location.hash)));
     // A reload, or the login, comes back to the same text.
     addEventListener("pagehide", () => sessionStorage.setItem(KEPT_FORM, this.link));
   }
 
-  /** Offer these voices, and fill in what the address or this tab's memory says. */
+  /** Offer these voices, and choose what the address or this tab's memory says. */
   offer({ voices, openai_voices: aliases, unread }) {
     this.#ids = voices.map((voice) => voice.id);
     this.#aliases = aliases;
@@ -36,10 +42,9 @@ export class Controls {
     // Only the first voice says which language is spoken.
     const second = groups.map((group) => optionsOf({ ...group, label: plain(group.label) }, false));
     this.#by("blend").replaceChildren(new Option("no other voice", ""), ...second);
-    const here = readLink(location.hash);
-    const said = Object.keys(here).length ? here : readLink(sessionStorage.getItem(KEPT_FORM) ?? "");
     const voice = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
-    this.fill({ voice, text: EXAMPLES[this.#languages.get(voice)], ...said });
+    this.fill({ voice, ...this.#said, text: undefined });
+    this.#changed("voice");
   }
 
   /** Fill in what is given, and leave the rest. */

@@ -3,14 +3,9 @@
 import { bytesOf, wavOf } from "./events.mjs";
 import { RATE } from "./stage.mjs";
 
-const KINDS = {
-  mp3: "audio/mpeg",
-  opus: "audio/ogg",
-  aac: "audio/aac",
-  flac: "audio/flac",
-  wav: "audio/wav",
-  pcm: "application/octet-stream",
-};
+// Firefox calls a file of audio/ogg .ogx, whatever name it is given.
+const KINDS = { mp3: "audio/mpeg", aac: "audio/aac" };
+const ANY_KIND = "application/octet-stream";
 
 /** Return the file of a speech; `progress` hears how much of the text is in it, 0 to 1, or null. */
 export async function fileOf(server, asked, format, signal, progress) {
@@ -26,7 +21,7 @@ export async function fileOf(server, asked, format, signal, progress) {
     made += text.length;
     progress(made / asked.input.length);
   }
-  return format === "wav" ? wavOf(parts, RATE) : new Blob(parts, { type: KINDS[format] });
+  return format === "wav" ? wavOf(parts, RATE) : new Blob(parts, { type: KINDS[format] ?? ANY_KIND });
 }
 
 /** Return a file's name: the voice, without what file systems do not like. */
