@@ -135,11 +135,10 @@ def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.C
     settled = sizes[10:]
     slope_mib = float(np.polyfit(range(len(settled)), settled, 1)[0])
     print(f"memory: {server.ready_mib:.0f} MiB, then {[round(size) for size in sizes]}")
-    # A long text leaves up to 25 MiB for a while. 40 more points at this slope are 24 MiB.
-    assert slope_mib < 0.6, settled
-    assert settled[-1] - settled[0] < 40, settled
+    # Over 40 points this slope is 12 MiB; kept by the arena they would be 120, by the heap 40.
+    assert slope_mib < 0.3, settled
     # Not only from here on: what was spoken before, by other tests too, must be given back.
-    assert max(settled) - server.ready_mib < 100, (server.ready_mib, settled)
+    assert max(settled) - server.ready_mib < 40, (server.ready_mib, settled)
 
 
 def drop_half_way(http: httpx.Client, text: str) -> None:
