@@ -5,6 +5,7 @@ Podman, Docker and Incus by their own command lines, as whoever calls them may u
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
@@ -67,7 +68,9 @@ class Container:
                 self._bring(change.name, change.after)
         except PatchError:
             for change in changed:
-                self._bring(change.name, change.before)
+                # Whatever failed may fail here, too; the record is there all the same.
+                with contextlib.suppress(PatchError):
+                    self._bring(change.name, change.before)
             raise
         if not kept.is_dir():
             self._drop_record()

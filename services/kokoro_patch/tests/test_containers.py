@@ -1,0 +1,173 @@
+"""Containers of three engines, whose command lines are written down by stand-ins."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hearth_kokoro_patch import PatchError, Plan, plan, state
+from hearth_kokoro_patch.containers import ENGINES, Container, Engine, find
+
+from .conftest import NAMES, Release, contents
+
+ENGINE, SERVICE, PLAYER = NAMES.values()
+
+
+@dataclass(frozen=True)
+class Engines:
+    """Stand-ins on PATH; each has a folder with its containers."""
+
+    place: Path
+
+    def add(self, engine: Engine) -> Path:
+        program = self.place / "bin" / engine
+        program.parent.mkdir(exist_ok=True)
+        text = (Path(__file__).parent / "engine.txt").read_text()
+        program.write_text(text.replace("PYTHON", sys.executable))
+        program.chmod(0o755)
+        home = self.place / engine
+        home.mkdir()
+        return home
+
+    def calls(self, engine: Engine) -> list[list[str]]:
+        lines = (self.place / engine / "calls").read_text().splitlines()
+        return [json.loads(line)[1:] for line in lines]
+
+
+@pytest.fixture
+def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engines:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return Engines(tmp_path)
+
+
+def fill(home: Path, release: Path, name: str = "speech", root: str = "app") -> Path:
+    """Put a release into a container, and return its folder there."""
+    inside = home / name / root
+    inside.parent.mkdir(parents=True)
+    shutil.copytree(release, inside)
+    return inside
+
+
+def wanted(there: Container, copy: Path, *steps: str) -> Plan:
+    shutil.rmtree(copy, ignore_errors=True)
+    copy.mkdir()
+    there.copy_out(copy)
+    found = plan(copy, frozenset(steps))
+    found.apply()
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_container_is_patched_and_comes_back(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    inside = fill(engines.add(engine), release("v0.2.1"))
+    (inside / ENGINE).chmod(0o640)
+    before = contents(inside)
+    there = find("speech")
+    assert there == Container(engine, "speech", "/app")
+    there.copy_in(wanted(there, tmp_path / "copy", "sentences", "player"))
+    assert state(inside) == "applied"
+    assert (inside / ENGINE).stat().st_mode & 0o777 == 0o640
+    assert {n for n, c in contents(inside).items() if before.get(n) != c and n in before} == {
+        *(ENGINE, PLAYER),
+    }
+    again = wanted(there, tmp_path / "copy", "sentences", "player")
+    assert again.files == ()
+    back = wanted(there, tmp_path / "copy")
+    assert set(back.files) == {ENGINE, PLAYER}
+    there.copy_in(back)
+    assert contents(inside) == before
+
+
+_THERE = f"/opt/tts/{ENGINE}"
+SHAPES_OF_CALLS = {
+    "podman": [
+        ["container", "inspect", "--format", "{{.Id}}", "speech"],
+        ["cp", f"speech:{_THERE}", "COPY"],
+        ["cp", "-a", "COPY/.hearth-patch", "speech:/opt/tts/"],
+        ["cp", "-a", "SENT", f"speech:{_THERE}"],
+        ["exec", "--user", "0", "speech", "rm", "-rf", "/opt/tts/.hearth-patch"],
+    ],
+    "incus": [
+        ["info", "speech"],
+        ["file", "pull", "-r", f"speech{_THERE}", "COPY"],
+        ["file", "push", "-r", "COPY/.hearth-patch", "speech/opt/tts/"],
+        ["exec", "speech", "--", "stat", "-c", "%u %g %a", _THERE],
+        [*("file", "push", "--uid", "0", "--gid", "0", "--mode", "644"), "SENT", f"speech{_THERE}"],
+        ["exec", "speech", "--", "rm", "-rf", "/opt/tts/.hearth-patch"],
+    ],
+}
+SHAPES_OF_CALLS["docker"] = SHAPES_OF_CALLS["podman"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_engines_are_called_as_people_call_them(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    inside = fill(engines.add(engine), release("v0.8"), root="opt/tts")
+    there = find("speech", root="/opt/tts/")
+    copy = tmp_path / "copy"
+    there.copy_in(wanted(there, copy, "sentences"))
+    there.copy_in(wanted(there, copy))
+    owner = (inside / ENGINE).stat()
+    seen = engines.calls(engine)
+    for call in SHAPES_OF_CALLS[engine]:
+        call = [str(owner.st_uid) if word == "0" and "--uid" in call else word for word in call]
+        assert any(_alike(call, made, copy) for made in seen), (call, seen)
+
+
+def _alike(shape: list[str], made: list[str], copy: Path) -> bool:
+    """Compare a call, in which the copy and a scratch file may have any name."""
+    told = [word.replace("COPY", str(copy)) for word in shape]
+    return len(told) == len(made) and all(
+        a == b or (a == "SENT" and b.endswith("/sent")) or (a == str(copy) and b.startswith(a))
+        for a, b in zip(told, made, strict=True)
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_does_not_arrive_is_put_back_and_said(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    home = engines.add(engine)
+    inside = fill(home, release("v0.8"))
+    before = contents(inside)
+    there = find("speech")
+    found = wanted(there, tmp_path / "copy", "yielding")
+    # The first file comes, the second one does not.
+    (home / "lose").write_text(r"(cp -a|push --uid).*tts_service\.py")
+    with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: did not arrive"):
+        there.copy_in(found)
+    left = contents(inside)
+    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
+
+
+def test_a_refusal_is_said_in_the_engines_words(
+    engines: Engines, release: Release, tmp_path: Path
+) -> None:
+    home = engines.add("podman")
+    fill(home, release("v0.8"))
+    there = find("speech")
+    (home / "refuse").write_text("cp")
+    with pytest.raises(PatchError, match="podman: read-only file system"):
+        there.copy_out(tmp_path / "copy")
+
+
+def test_who_has_it_is_found_or_asked(engines: Engines, release: Release) -> None:
+    with pytest.raises(PatchError, match="no podman, docker or incus is on this machine"):
+        find("speech")
+    fill(engines.add("podman"), release("v0.8"))
+    incus = engines.add("incus")
+    assert find("speech").engine == "podman"
+    with pytest.raises(PatchError, match="no container 'speach': podman: no such container speach"):
+        find("speach")
+    fill(incus, release("v0.6"))
+    with pytest.raises(PatchError, match="podman and incus both have a 'speech': say --engine"):
+        find("speech")
+    assert find("speech", "incus").engine == "incus"
