@@ -1,0 +1,151 @@
+"""`hearth kokoro-patch`: shows first, asks, changes, takes back; exit codes and JSON."""
+
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from hearth.cli import patching
+from hearth.cli.app import app
+from hearth_kokoro_patch import STEPS, PatchError, Plan, state
+from hearth_kokoro_patch.containers import Container
+from hearth_kokoro_patch.edits import FILES
+
+SHAPE = Path(__file__).parents[3] / "services/kokoro_patch/tests/shapes/v0.2.1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in FILES:
+        target = tmp_path / "tts" / name
+        target.parent.mkdir(parents=True)
+        shutil.copy(SHAPE / f"{target.stem}.txt", target)
+    return tmp_path / "tts"
+
+
+def call(*words: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["kokoro-patch", *words], input=answer)
+
+
+def test_the_help_names_every_step() -> None:
+    said = " ".join(call("--help").output.split())
+    assert all(step in said for step in STEPS)
+
+
+def test_json_alone_only_looks(folder: Path) -> None:
+    result = call("--path", str(folder), "--json")
+    assert result.exit_code == 0
+    said = json.loads(result.stdout)
+    assert (said["changed"], said["files"], said["steps"]) == (False, list(FILES), list(STEPS))
+    assert "await asyncio.sleep(0)" in said["diff"]
+    assert state(folder) == "none"
+
+
+def test_it_shows_the_diff_changes_and_takes_back(folder: Path) -> None:
+    before = {name: (folder / name).read_bytes() for name in FILES}
+    result = call("--path", str(folder), "--yes", "--without", "threads", "--without", "player")
+    assert result.exit_code == 0
+    assert "+++ b/api/src/inference/kokoro_v1.py" in result.stdout
+    assert "_HEARTH_WORKER" not in result.stdout
+    assert "AudioService" not in result.stdout
+    assert "done: restart the server" in result.stderr
+    assert state(folder) == "applied"
+    again = call("--path", str(folder), "--yes", "--without", "threads", "--without", "player")
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert "nothing to do: these steps are there" in again.stderr
+    back = json.loads(call("--path", str(folder), "--take-back", "--yes", "--json").stdout)
+    assert (back["changed"], back["steps"]) == (True, [])
+    assert {name: (folder / name).read_bytes() for name in FILES} == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("answer", "code", "after"), [("y", 0, "applied"), ("n", 1, "none")])
+def test_it_asks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, after: str
+) -> None:
+    asked = []
+
+    def confirm(question: str, err: bool) -> bool:
+        asked.append(question)
+        return answer == "y"
+
+    monkeypatch.setattr(typer, "confirm", confirm)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    wish = patching.Wish(folder, None, None, (), False, False, False)
+    with pytest.raises(typer.Exit) as end:
+        patching.patch(wish)
+    assert (end.value.exit_code, state(folder)) == (code, after)
+    assert asked == ["Change these files?"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ((), "say --path DIR, or --container NAME"),
+        (("--path", ".", "--without", "thread", "--yes"), "did you mean threads?"),
+        (("--path", ".", "--without", "threads", "--take-back", "--yes"), "leave --without out"),
+        (("--path", "."), "nobody can be asked here: say --yes"),
+        (("--container", "x", "--engine", "lxd", "--yes"), "'lxd' is not one of"),
+    ],
+)
+def test_wrong_use_is_2(words: tuple[str, ...], hint: str) -> None:
+    result = call(*words)
+    assert result.exit_code == 2
+    assert hint in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_refusal_is_one_line_and_1(tmp_path: Path) -> None:
+    result = call("--path", str(tmp_path), "--yes")
+    assert result.exit_code == 1
+    assert "holds no Kokoro-FastAPI: api/src/inference/kokoro_v1.py was looked for" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_container_is_patched_by_way_of_a_copy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought: list[Plan] = []
+    found = Container("incus", "speech", "/opt/tts")
+    asked = []
+
+    def find(*words: object) -> Container:
+        asked.append(words)
+        return found
+
+    def copy_out(self: Container, copy: Path) -> None:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+
+    monkeypatch.setattr(patching, "find", find)
+    monkeypatch.setattr(Container, "copy_out", copy_out)
+    monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
+    words = ("--container", "speech", "--path", "/opt/tts", "--engine", "incus")
+    looked = json.loads(call(*words, "--json").stdout)
+    assert (looked["changed"], looked["restart"], brought) == (False, "incus restart speech", [])
+    result = call(*words, "--yes")
+    assert result.exit_code == 0
+    assert "now say `incus restart speech`; a container made anew will not" in result.stderr
+    assert [plan.files for plan in brought] == [tuple(FILES)]
+    assert set(asked) == {("speech", "incus", "/opt/tts")}
+    shutil.rmtree(folder / "api")
+    refused = call(*words, "--yes")
+    assert refused.exit_code == 1
+    assert "speech:/opt/tts: holds no Kokoro-FastAPI" in refused.stderr
+
+
+def test_what_an_engine_refuses_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(*words: object) -> Container:
+        raise PatchError("no container 'x': podman: no such container")
+
+    monkeypatch.setattr(patching, "find", find)
+    result = call("--container", "x", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error: no container 'x': podman" in result.stderr
