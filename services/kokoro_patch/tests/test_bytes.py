@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth_kokoro_patch import PatchError, Plan, plan, planning, state, take_back
+from hearth_kokoro_patch import ALL, PatchError, Plan, plan, planning, state, take_back
 from hearth_kokoro_patch.edits import edited
 
 from .conftest import NAMES, Release, contents
@@ -127,6 +127,20 @@ def test_a_kill_anywhere_is_healed_by_the_next_run(release: Release) -> None:
             break
         killed_back(folder, number, original, patched)
     assert seen == {"none", "partly", "applied"}
+
+
+@pytest.mark.usefixtures("planned_quickly")
+def test_a_kill_while_steps_change_is_healed_too(release: Release) -> None:
+    folder = release("v0.2.1")
+    original = contents(folder)
+    for number in range(200):
+        plan(folder, frozenset({"yielding"})).apply()
+        finished = killed(number, plan(folder, ALL - {"yielding"}).apply)
+        if number % 2:
+            take_back(folder)
+            assert contents(folder) == original
+        if finished:
+            break
 
 
 def killed_back(
