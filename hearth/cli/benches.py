@@ -100,7 +100,7 @@ def tts(asked: Speech) -> None:
     files = _files(asked)
     try:
         project = current()
-        setting, other = _setting(asked, project), _other(asked, project)
+        other, setting = _other(asked, project), _setting(asked, project)
         report = asyncio.run(_speech(asked, setting, other))
     except BenchError as error:
         complain(str(error))

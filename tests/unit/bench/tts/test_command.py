@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from hearth.bench.tts.run import Plan
+from hearth.bench.tts.setting import UPSTREAM
 from hearth.cli import benches
 from hearth.cli.prove import bench
+from hearth.readme import shipped_house
 from tests.unit.bench.tts.scripted import Scripted
 
 SMALL = Plan(
@@ -59,6 +63,32 @@ def test_json_is_json_and_another_server_is_asked_in_its_own_words(
     assert asked == {("kokoro", "af_heart"), ("tts-1", "alloy")}
     keys = {header.get("authorization") for header in brisk.headers}
     assert keys == {None, "Bearer sesame"}
+
+
+@pytest.fixture
+def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A house in which upstream's server is on."""
+    ours = shipped_house().services["kokoro"]
+    url = brisk.at("buffering")
+    theirs = replace(ours, name=UPSTREAM, role=UPSTREAM, host_name="to-it", url=url)
+    house = SimpleNamespace(services={"kokoro": ours, UPSTREAM: theirs}, parts={})
+    monkeypatch.setattr(benches, "current", lambda: SimpleNamespace(house=lambda: house))
+
+
+@pytest.mark.usefixtures("house")
+def test_a_service_of_the_house_is_compared_with_by_its_name(brisk: Scripted) -> None:
+    _, said, _ = hearth("--url", brisk.at("steady"), "--against", "kokoro-fastapi")
+    (head,) = (line for line in said.splitlines() if line.startswith("medians"))
+    assert head.split() == ["medians", "server", "to-it"]
+    code, _, error = hearth("--url", brisk.at("steady"), "--against", "kokoro_fast")
+    assert (code, "kokoro_fastapi" in error) == (2, True)
+
+
+@pytest.mark.usefixtures("house")
+def test_nothing_is_compared_with_itself(brisk: Scripted) -> None:
+    code, _, error = hearth("--against", "kokoro")
+    assert (code, "name another service" in error) == (2, True)
+    assert brisk.bodies == []
 
 
 def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
