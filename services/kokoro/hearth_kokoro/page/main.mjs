@@ -22,6 +22,7 @@ let saving = null;
 let offered = null;
 
 function say(text, link = null) {
+  if (by("status").textContent === text) return;
   by("status").classList.remove("alert");
   by("status").replaceChildren(text);
   if (link) by("status").append(" ", link);
@@ -108,8 +109,8 @@ function opened(path) {
 
 function made(share) {
   if (main.dataset.path !== "blob" || main.dataset.state !== "waiting") return;
-  const percent = Math.floor(100 * share);
-  say(`Here it plays when all of it is made: ${percent} %.`);
+  // In quarters: this is read aloud to whoever cannot see it.
+  say(`Here it plays when all of it is made: ${25 * Math.floor(4 * share)} %.`);
 }
 
 function sounds(ms) {
@@ -192,7 +193,6 @@ async function useKey(event) {
 
 async function press(event, isSample) {
   // Within the press, or the browser keeps silent.
-  stage.prepare();
   stage.wake();
   if (!controls.voice) await offer();
   if (controls.voice) speak(event, isSample ? controls.sample : controls.text, isSample);

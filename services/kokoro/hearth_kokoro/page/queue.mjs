@@ -101,7 +101,7 @@ export class SoundQueue {
     if (this.#ended && !this.over) {
       this.over = true;
       notes.push({ type: "over", at });
-    } else if (this.#heard && !this.#ended) {
+    } else if (this.#heard) {
       this.#dry = true;
       this.#missed = missing;
     }

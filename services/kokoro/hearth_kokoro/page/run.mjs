@@ -59,7 +59,7 @@ export class Run {
       if (!this.stopped) throw error;
     } finally {
       this.#abort.abort();
-      this.#stage.rest();
+      this.#stage.close();
     }
   }
 

@@ -5,7 +5,7 @@ import { wavOf } from "./events.mjs";
 import { WorkletSink } from "./worklet_sink.mjs";
 
 export const RATE = 24000;
-const IDLE_MS = 20000;
+const IDLE_MS = 60000;
 
 /** The browser's sound of this page: one audio context, made when somebody first touches it. */
 export class Stage {
@@ -14,6 +14,7 @@ export class Stage {
   #idle = null;
   #element = null;
   #silence = null;
+  #playing = 0;
 
   /** Make the context and load the worklet; any number of times. */
   prepare() {
@@ -27,27 +28,36 @@ export class Stage {
     this.analyser.fftSize = 1024;
     this.analyser.connect(this.#context.destination);
     this.#worklet = this.#load();
+    this.#rest();
   }
 
-  /** Return what plays one speech; called in a press, or browsers stay silent. */
+  /** Return what plays one speech, until `close`; called in a press, or browsers stay silent. */
   async open(notes) {
-    this.prepare();
+    this.#playing += 1;
     this.wake();
     if (!hasWorklet()) this.#unlock();
     if (await this.#worklet) return new WorkletSink(this.#context, this.analyser, notes);
     return new BlobSink(this.#speaker(), RATE, notes);
   }
 
-  /** Let the sound run; whoever is silent for a while sleeps, which spares a phone's battery. */
+  /** Let the sound run, because something may soon be played; within a press. */
   wake() {
-    clearTimeout(this.#idle);
+    this.prepare();
     // Without any sound device this never ends, so nobody waits for it.
     this.#context?.resume().catch(() => {});
+    this.#rest();
   }
 
-  /** Say that nothing plays now. */
-  rest() {
+  /** Say that a speech has ended. */
+  close() {
+    this.#playing -= 1;
+    this.#rest();
+  }
+
+  // Where nothing plays for a while the sound sleeps, which spares a phone's battery.
+  #rest() {
     clearTimeout(this.#idle);
+    if (this.#playing > 0) return;
     this.#idle = setTimeout(() => this.#context?.suspend(), IDLE_MS);
   }
 
