@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from hearth.bench import BenchError
 from hearth.bench.accelerator import Proof, on, prove
 from hearth.bench.llm import LlmReport, Progress, bench_llm
+from hearth.bench.tts import PARTS
 from hearth.bench.tts.bare import BY_COMMAND, by_command
 from hearth.bench.tts.bench import bench_tts
 from hearth.bench.tts.call import Server
@@ -81,6 +82,7 @@ class Speech:
     bare: str | None = None
     quick: bool = False
     runs: int | None = None
+    only: tuple[str, ...] = ()
     as_json: bool = False
     markdown: Path | None = None
     chart: Path | None = None
@@ -91,17 +93,20 @@ class Speech:
         """How much is measured."""
         plan = quick() if self.quick else Plan()
         plan = replace(plan, voices=self.voices or plan.voices)
-        return replace(plan, runs=self.runs or plan.runs)
+        if unknown := sorted(set(self.only) - set(PARTS)):
+            raise typer.BadParameter(f"--only {unknown[0]}: it is one of {', '.join(PARTS)}")
+        parts = tuple(part for part in PARTS if part in (self.only or PARTS))
+        return replace(plan, runs=self.runs or plan.runs, parts=parts)
 
 
 def tts(asked: Speech) -> None:
     """Measure, show or write the report, and end with 1 where something was not reached."""
     # What cannot be written is said before a quarter of an hour of measuring, not after it.
-    files = _files(asked)
+    plan, files = asked.plan, _files(asked)
     try:
         project = current()
         other, setting = _other(asked, project), _setting(asked, project)
-        report = asyncio.run(_speech(asked, setting, other))
+        report = asyncio.run(_speech(asked, plan, setting, other))
     except BenchError as error:
         complain(str(error))
         raise typer.Exit(1) from error
@@ -143,14 +148,14 @@ def _other(asked: Speech, project: Project) -> Server | None:
     return beside(service, model, voice)
 
 
-async def _speech(asked: Speech, setting: Setting, other: Server | None) -> Report:
+async def _speech(asked: Speech, plan: Plan, setting: Setting, other: Server | None) -> Report:
     servers = [setting.server, *([other] if other else [])]
     columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
     with Bar(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
         task = bar.add_task("warming up", total=None)
         return await bench_tts(
             servers,
-            asked.plan,
+            plan,
             bare=setting.bare,
             bare_how=setting.bare_how,
             through=setting.through,

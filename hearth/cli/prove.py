@@ -7,6 +7,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hearth.bench.tts import PARTS
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
 from hearth.verify.page import number, write
@@ -147,6 +148,12 @@ def bench_tts(
     runs: Annotated[
         int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only", help=f"Only {', '.join(PARTS[:-1])} or {PARTS[-1]}; may be repeated."
+        ),
+    ] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")
     ] = None,
@@ -179,6 +186,7 @@ def bench_tts(
             bare=bare,
             quick=quick,
             runs=runs,
+            only=tuple(only or ()),
             as_json=as_json,
             markdown=markdown,
             chart=chart,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
 from hearth.bench.speech import VOICE, Ask
+from hearth.bench.tts import PARTS
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.heard.decode import FORMATS
 from hearth.bench.tts.pieces import first_piece
@@ -37,6 +38,7 @@ class Plan:
     voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
     way_pairs: int = 20
     total_s: float = 3600.0
+    parts: tuple[str, ...] = PARTS
 
     @property
     def voice(self) -> str:
@@ -51,9 +53,15 @@ class Plan:
 
     def steps(self, servers: int, through: bool) -> int:
         """Return how many steps a run has, for whoever watches it."""
-        each = self.runs * (3 + len(self.clients)) + self.long_runs
-        each += len(self.cells) * self.cell_runs
-        return each * servers + self.runs + (self.way_pairs if through else 0)
+        each = {
+            "phrase": 2 * self.runs,
+            "paragraph": self.runs,
+            "crowd": self.runs * len(self.clients),
+            "long": self.long_runs,
+            "formats": len(self.cells) * self.cell_runs,
+        }
+        once = {"phrase": self.runs, "way": self.way_pairs if through else 0}
+        return sum(each.get(p, 0) * servers + once.get(p, 0) for p in self.parts)
 
 
 def quick() -> Plan:
@@ -94,13 +102,9 @@ class Session:
         try:
             async with asyncio.timeout(self.plan.total_s):
                 await self._warm_up()
-                for number in range(self.plan.runs):
-                    await self._round(number)
-                await self._ways()
-                await self._paragraphs()
-                await self._crowds()
-                await self._long()
-                await self._cells()
+                for part, work in zip(PARTS, self._works(), strict=True):
+                    if part in self.plan.parts:
+                        await work()
         except TimeoutError:
             self.stopped = f"ended after {self.plan.total_s:g} s with what was measured until then"
         except asyncio.CancelledError:
@@ -108,6 +112,11 @@ class Session:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
+
+    def _works(self) -> tuple[Callable[[], Awaitable[None]], ...]:
+        """Return what does each of the parts."""
+        long, cells = self._long, self._cells
+        return (self._rounds, self._ways, self._paragraphs, self._crowds, long, cells)
 
     async def _warm_up(self) -> None:
         """Let every server speak before anything counts: what loads on first use is loaded then."""
@@ -119,6 +128,10 @@ class Session:
             target.taken.by_case = counted
         if self.bare is not None:
             await self._infer([SAMPLE])
+
+    async def _rounds(self) -> None:
+        for number in range(self.plan.runs):
+            await self._round(number)
 
     async def _round(self, number: int) -> None:
         """Speak one fresh phrase and repeat it, with every server and bare, in turns."""

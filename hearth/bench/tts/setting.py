@@ -37,7 +37,7 @@ def beside(service: Service, model: str, voice: str | None) -> Server:
     """
     if service.role not in (ROLE, UPSTREAM):
         raise BenchError(f"{service.name} does not speak: name a service of role {ROLE}, or a URL")
-    return Server(service.host_name, service.url, model, voice=voice)
+    return Server(service.instance, service.url, model, voice=voice)
 
 
 def in_house(house: House, service: Service, model: str, key: str) -> Setting:
@@ -61,4 +61,4 @@ def in_house(house: House, service: Service, model: str, key: str) -> Setting:
             raise BenchError(str(error)) from error
         name, url = service.publish[0].fqdn, f"https://{door.address}"
         through = Server("caddy", url, model, key, host=name, trust=trust)
-    return Setting(Server(service.host_name, service.url, model), make, bare.BY_HOUSE, through)
+    return Setting(Server(service.instance, service.url, model), make, bare.BY_HOUSE, through)

@@ -29,7 +29,8 @@ def _column(server: ServerReport) -> Iterator[tuple[str, str]]:
             yield from _phrase(figures)
     for figures in server.figures:
         if figures.case.what in ("paragraph", "long") and figures.ttfa_ms:
-            what = f"{figures.case.what}, {figures.characters:,} characters"
+            # The words differ, and their number by one or two.
+            what = "paragraph" if figures.case.what == "paragraph" else "long text"
             yield f"{what}: first sound", f"{figures.ttfa_ms.median:,.0f} ms"
             yield f"{what}: stalls", f"{figures.stalls} in {figures.ttfa_ms.n}"
     if server.health:

@@ -70,7 +70,7 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     """A house in which upstream's server is on."""
     ours = shipped_house().services["kokoro"]
     url = brisk.at("buffering")
-    theirs = replace(ours, name=UPSTREAM, role=UPSTREAM, host_name="to-it", url=url)
+    theirs = replace(ours, name=UPSTREAM, role=UPSTREAM, instance="kokoro-fastapi", url=url)
     house = SimpleNamespace(services={"kokoro": ours, UPSTREAM: theirs}, parts={})
     monkeypatch.setattr(benches, "current", lambda: SimpleNamespace(house=lambda: house))
 
@@ -79,9 +79,15 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_service_of_the_house_is_compared_with_by_its_name(brisk: Scripted) -> None:
     _, said, _ = hearth("--url", brisk.at("steady"), "--against", "kokoro-fastapi")
     (head,) = (line for line in said.splitlines() if line.startswith("medians"))
-    assert head.split() == ["medians", "server", "to-it"]
+    assert head.split() == ["medians", "server", "kokoro-fastapi"]
     code, _, error = hearth("--url", brisk.at("steady"), "--against", "kokoro_fast")
     assert (code, "kokoro_fastapi" in error) == (2, True)
+
+
+def test_a_part_of_it_alone_is_measured(brisk: Scripted) -> None:
+    _, said, _ = hearth("--url", brisk.at("steady"), "--only", "paragraph", "--json")
+    (server,) = json.loads(said)["servers"]
+    assert {figures["case"]["what"] for figures in server["figures"]} == {"paragraph"}
 
 
 @pytest.mark.usefixtures("house")
@@ -102,6 +108,7 @@ def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
     ("arguments", "said"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
+        (("--only", "phrases"), "it is one of phrase, way"),
         (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
     ],
 )

@@ -17,7 +17,7 @@ TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 def service(**more: Any) -> Any:
     sites = (SimpleNamespace(fqdn="kokoro-stream.lan"),)
-    said = {"name": "kokoro_gpu", "host_name": "kokoro-gpu", "url": "http://10.0.0.3:8880"}
+    said = {"name": "kokoro_gpu", "instance": "kokoro-gpu", "url": "http://10.0.0.3:8880"}
     return SimpleNamespace(**{**said, "address": "10.0.0.3", "publish": sites, **more})
 
 
