@@ -18,11 +18,11 @@ export class Stage {
 
   /** Make the context and load the worklet; any number of times. */
   prepare() {
-    if (this.#context || !globalThis.AudioContext) return;
+    if (this.#context) return;
     try {
       this.#context = new AudioContext({ sampleRate: RATE, latencyHint: "balanced" });
     } catch {
-      return; // no context of that rate: the element resamples by itself
+      return; // none at all, or none of that rate: an element resamples by itself
     }
     this.analyser = this.#context.createAnalyser();
     this.analyser.fftSize = 1024;
