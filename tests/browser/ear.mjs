@@ -13,6 +13,7 @@ export function ear({ without }) {
   const MEMORY = 32768;
   const LOOK_MS = 100;
   const BLOCK_S = 0.005;
+  const SENT_RATE = 24000;
   // Speech is far above it; a buffer that ran dry is zero.
   const LOUD = 0.001;
   const noted = { pressed: null, taps: [], answers: [], states: [], paths: [], speaking: [], refusals: [] };
@@ -37,7 +38,6 @@ export function ear({ without }) {
     analyser.getFloatTimeDomainData(samples);
     const fresh = Math.round((now - mine.seen) * context.sampleRate);
     mine.lost_s += Math.max(0, fresh - MEMORY) / context.sampleRate;
-    // Only when silent for long would nobody care; a page that plays is looked at ten times a second.
     const size = Math.round(BLOCK_S * context.sampleRate);
     const begin = MEMORY - Math.min(fresh, MEMORY);
     for (let at = begin; at < MEMORY; at += size) {
@@ -127,33 +127,53 @@ export function ear({ without }) {
     return { peak, first: loud[0], last: loud.at(-1), longest_ms: Math.max(0, ...pauses) };
   };
 
-  /** Return what an answer of events held: its sound's outline, and its pieces with their times. */
+  /** Return what an answer of events held: its sound's outline, and its pieces, when each came. */
   const readEvents = (chunks) => {
-    const decoder = new TextDecoder();
-    const text = chunks.map(([, chunk]) => decoder.decode(chunk, { stream: true })).join("");
-    const events = text
-      .split("\n")
-      .filter((line) => line.startsWith("data: {"))
-      .map((line) => JSON.parse(line.slice(6)));
+    const sound = new Sound();
     const pieces = [];
-    const blocks = [];
-    const rate = 24000;
-    let [samples, peak] = [0, 0];
-    for (const event of events.filter((one) => one.audio !== undefined)) {
-      if (event.text !== undefined) pieces.push([(samples / rate) * 1000, event.text]);
-      const bytes = Uint8Array.from(atob(event.audio), (letter) => letter.charCodeAt(0));
-      const sound = new DataView(bytes.buffer);
+    for (const [at, event] of eventsOf(chunks)) {
+      if (event.text !== undefined) pieces.push({ offset_ms: sound.ms, at, text: event.text });
+      if (event.audio !== undefined) sound.add(event.audio);
+    }
+    return { audio_ms: sound.ms, pieces, sound: outline(sound.blocks) };
+  };
+
+  /** Yield each event of an answer, with the moment at which its last byte came. */
+  function* eventsOf(chunks) {
+    const decoder = new TextDecoder();
+    let rest = "";
+    for (const [at, chunk] of chunks) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line.startsWith("data: {")) yield [at, JSON.parse(line.slice(6))];
+      }
+    }
+  }
+
+  /** The sound of an answer, in blocks as the taps have them. */
+  class Sound {
+    #samples = 0;
+    #peak = 0;
+    blocks = [];
+
+    get ms() {
+      return (this.#samples / SENT_RATE) * 1000;
+    }
+
+    add(base64) {
+      const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      const view = new DataView(bytes.buffer);
       for (let at = 0; at + 1 < bytes.length; at += 2) {
-        peak = Math.max(peak, Math.abs(sound.getInt16(at, true)) / 32768);
-        samples += 1;
-        if (samples % Math.round(BLOCK_S * rate) === 0) {
-          blocks.push([(samples / rate) * 1000 - BLOCK_S * 1000, peak]);
-          peak = 0;
+        this.#peak = Math.max(this.#peak, Math.abs(view.getInt16(at, true)) / 32768);
+        this.#samples += 1;
+        if (this.#samples % (BLOCK_S * SENT_RATE) === 0) {
+          this.blocks.push([this.ms - BLOCK_S * 1000, this.#peak]);
+          this.#peak = 0;
         }
       }
     }
-    return { audio_ms: (samples / rate) * 1000, pieces, sound: outline(blocks) };
-  };
+  }
 
   const toldOf = (answer) => ({
     asked: answer.asked,
@@ -177,8 +197,13 @@ export function ear({ without }) {
       Object.assign(noted, { pressed: null, answers: [], states: [], paths: [], speaking: [] });
       watch();
     },
-    /** Return whether anything was loud since. */
-    loud: () => noted.taps.some((mine) => mine.blocks.some(([, peak]) => peak > LOUD)),
+    /** Return whether something was loud within the last tenth of a second. */
+    loud() {
+      noted.taps.forEach(look);
+      const since = performance.now() - 100;
+      const now = ([at, peak]) => at > since && peak > LOUD;
+      return noted.taps.some((mine) => mine.blocks.slice(-20).some(now));
+    },
     /** Return all of it, in milliseconds on the clock of `pressed`. */
     report() {
       noted.taps.forEach(look);

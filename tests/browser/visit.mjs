@@ -87,15 +87,16 @@ export async function about(page) {
   return { ...heard, said };
 }
 
-/** Wait until something is loud. */
+/** Wait until something is loud: not a pause, not the time before the first sound. */
 export async function sound(page) {
   await page.waitForFunction(() => globalThis.__ear.loud(), { polling: 20, timeout: SPEECH_MS });
 }
 
-/** Return a text that no server has spoken yet, so that nothing of it is remembered. */
+/** Return a text whose first words no server has spoken yet, so that none are remembered. */
 export function fresh(text) {
   const names = ["Ada", "Bruno", "Clara", "Dora", "Emil", "Frieda", "Gustav", "Hanna", "Igor"];
-  return `${names[randomInt(names.length)]} counted ${randomInt(1100, 9900)} cups. ${text}`;
+  const [one, other] = [names[randomInt(names.length)], names[randomInt(names.length)]];
+  return `${one} told ${other}. ${text}`;
 }
 
 /** Wait for some milliseconds. */

@@ -1,23 +1,13 @@
 import { enter, ready, visit, write } from "../visit.mjs";
 
-/** Come without a login: what is shown instead of the page, and what its parts answer. */
+/** Come without a login: what is shown instead of the page. */
 export async function stranger(browser, job) {
   const page = await visit(browser, job.page);
-  const shown = await page.evaluate(() => ({
-    host: location.host,
+  return page.evaluate(() => ({
     secure: isSecureContext,
     password: document.querySelector("input[type=password]") !== null,
     speaks: document.querySelector("#speak") !== null,
-    text: document.body.innerText,
   }));
-  const api = await page.evaluate(async () => {
-    const ask = { input: "Hello.", voice: "af_heart", response_format: "pcm" };
-    const options = { method: "POST", body: JSON.stringify(ask), redirect: "manual" };
-    options.headers = { "Content-Type": "application/json" };
-    const answer = await fetch("/v1/audio/speech", options);
-    return { status: answer.status, type: answer.type };
-  });
-  return { shown, api };
 }
 
 /** Log in with the house's password, as a person does, and come to the page. */

@@ -20,7 +20,10 @@ const DOWNLOAD_MS = 60_000;
 export async function sample(browser, job) {
   const page = await enter(browser, job);
   await page.select("#voice", "ef_dora");
-  return speak(page, () => page.click("#sample"));
+  await page.evaluate(() => globalThis.__ear.clear());
+  await page.click("#sample");
+  await sound(page);
+  return about(page);
 }
 
 /** Speak with two voices, faster. */

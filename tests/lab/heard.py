@@ -1,0 +1,75 @@
+"""Judges what a browser heard: it was sound, it came in time, and nothing of it was missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+LOUD = 0.01
+# After a stall the page waits until it has so much again.
+RESUME_MS = 300
+# Nobody can tell whether a piece came in time that came so close to it.
+CLOSE_MS = 60
+
+
+def plays(found: Any, path: str = "worklet") -> None:
+    """Judge a speech that went to its end: it was heard, and the page says so."""
+    assert found["said"]["state"] == "done", found["said"]
+    assert [shown for _, shown in found["paths"] if shown] == [path]
+    assert found["heard"]["peak"] > LOUD, found["heard"]
+    assert found["lost_s"] == 0
+
+
+def streams(found: Any, share: float) -> float:
+    """Judge that it was heard whole, with no gap of its own, and before the answer's last byte.
+
+    The first sound came within this share of the time to the last byte. Returns the
+    milliseconds for which any player would have been silent, because the server was late.
+    """
+    plays(found)
+    (answer,) = found["answers"]
+    heard, sent = found["heard"], answer["sound"]
+    first = heard["first"] - found["pressed"]
+    last_byte = answer["last_byte"] - found["pressed"]
+    assert first <= share * last_byte, f"heard after {first:.0f} of {last_byte:.0f} ms"
+    waits = [piece.wait_ms for piece in due(found)]
+    # What was heard is as long as what was sent and what it had to wait for: nothing was left out,
+    # and no silence came between.
+    added = (heard["last"] - heard["first"]) - (sent["last"] - sent["first"])
+    stalls = int(found["said"]["stalls"])
+    assert -100 < added - sum(waits) < 100 + RESUME_MS * stalls, (added, waits)
+    # The page counts the same stalls.
+    sure = sum(wait > CLOSE_MS for wait in waits)
+    assert sure <= stalls <= sure + sum(piece.close for piece in due(found)), (stalls, waits)
+    return sum(waits)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One piece of a speech: when it should be heard, and how long it had to be waited for."""
+
+    at: float
+    text: str
+    wait_ms: float
+    close: bool
+
+
+def due(found: Any) -> list[Due]:
+    """Return when each piece is due, as a player without faults would play what came."""
+    (answer,) = found["answers"]
+    pieces = []
+    # What is heard first may begin with some silence.
+    clock, played = found["heard"]["first"] - answer["sound"]["first"], 0.0
+    for piece in answer["pieces"]:
+        clock, played = clock + piece["offset_ms"] - played, piece["offset_ms"]
+        wait = max(0.0, piece["at"] - clock) if played else 0.0
+        close = bool(played) and abs(piece["at"] - clock) < CLOSE_MS
+        clock += wait
+        pieces.append(Due(clock, piece["text"].strip(), wait, close))
+    return pieces
+
+
+def quiet(found: Any) -> None:
+    """Judge that the browser had nothing to complain of: no error, nothing refused by the CSP."""
+    assert found["complaints"] == []
+    assert found.get("refusals", []) == []
