@@ -101,7 +101,9 @@ def the_change(module: AnsibleModule) -> Change:
         try:
             patch.plan(folder, steps).apply()
         except patch.PatchError as error:
-            raise SourceError(f"{module.params['name']}: {error}") from None
+            # The folder is gone when somebody reads this.
+            words = str(error).replace(f"{folder}/", "").replace(str(folder), "what came")
+            raise SourceError(f"{module.params['name']}: {words}") from None
 
     # Its own files decide with which result, so that a change of the patch is a fresh folder.
     code = folder_digest(Path(patch.__file__).parent)

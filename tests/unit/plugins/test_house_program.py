@@ -1,0 +1,60 @@
+"""A program of somebody else's is installed with the steps of our patch that were asked for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth.sources import SourceError
+from hearth.sources.changed import changed_digest
+from tests.farside import kokoro_fastapi
+from tests.unit.plugins.by_path import plugin
+
+program: Any = plugin("modules", "house_program")
+SPLIT = "split_pattern="
+
+
+def asked(patch: list[str] | None, **more: Any) -> Any:
+    params = {"name": "it", "patch": patch, "links": None, "folder": None, "source": None}
+    return SimpleNamespace(params=params | more, check_mode=False)
+
+
+def digest(patch: list[str]) -> str:
+    return changed_digest("archive", program.the_change(asked(patch)))
+
+
+def test_the_steps_decide_what_is_installed() -> None:
+    both, one = ["sentences", "yielding"], ["sentences"]
+    assert len({digest(both), digest(one), digest([])}) == 3
+    assert digest(["yielding", "sentences"]) == digest(["sentences", "yielding"])
+    # Without a step it is upstream's own, whatever our patch is.
+    assert digest([]) == changed_digest("archive", program.the_change(asked(None)))
+
+
+def test_a_folder_is_installed_patched_and_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
+    mine = tmp_path / "mine"
+    shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
+    done = program.from_upstream(asked(["sentences"], folder=str(mine)))
+    loop = "api/src/inference/kokoro_v1.py"
+    assert SPLIT in (done.path / loop).read_text()
+    assert SPLIT not in (mine / loop).read_text()
+
+
+def test_what_is_no_step_or_no_upstream_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SourceError, match="'sentence' is no step of the patch: "):
+        program.the_change(asked(["sentence"]))
+    monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/file").write_text("x")
+    with pytest.raises(SourceError, match=r"^it: what came: holds no Kokoro-FastAPI"):
+        program.from_upstream(asked(["sentences"], folder=str(tmp_path / "other")))
+    assert not (tmp_path / "programs/it/current").exists()
