@@ -123,6 +123,10 @@ FORMS = {
         write(ENGINE, b"name = '\xff'\n"),
         f"{ENGINE}: is not text that can be read",
     ),
+    "letters that can be written in two ways": (
+        write(ENGINE, b"# -*- coding: utf-7 -*-\nname = '+AGE-'\n"),
+        f"{ENGINE}: is no plain text in utf-7",
+    ),
     "zero bytes": (write(ENGINE, b"a = 1\0\n"), f"{ENGINE}: is no plain text in utf-8"),
     "a link": (linked, "kokoro_v1.py: is a link to"),
     "a link out of the folder": (linked_out, "AudioService.js: lies in"),
