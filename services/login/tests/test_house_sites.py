@@ -21,6 +21,12 @@ async def test_browser_is_sent_to_the_form_and_back(door: Any) -> None:
     assert (await door.check("home.lan", Accept="text/html")).status_code == 204
 
 
+async def test_what_stands_behind_the_hash_of_a_link_is_not_lost_on_the_way(door: Any) -> None:
+    # Browsers hand it on from the form's own address, which no form may therefore change.
+    page = await door.page(query="?next=%2F")
+    assert '<form method="post">' in page.text
+
+
 @pytest.mark.parametrize(
     ("method", "accept"), [("POST", "text/html"), ("GET", "*/*"), ("GET", "text/event-stream")]
 )
