@@ -88,7 +88,7 @@ class Plan:
     def _forgets(self) -> bool:
         """Return whether the folder will be as it came, with a record that is of no more use."""
         pristine = all(change.after == change.original for change in self.changes)
-        return pristine and bool(self.record.entries)
+        return pristine and (self.folder / record.FOLDER).is_dir()
 
     def _entries(self) -> dict[str, Entry]:
         entries = {}
