@@ -19,6 +19,7 @@ PROGRAMS = [
     ["services/gateway"],
     ["services/model_puller"],
     ["services/kokoro"],
+    ["services/kokoro_patch"],
 ]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
