@@ -50,3 +50,8 @@ def test_it_keeps_to_its_own_folder(units: dict[str, str]) -> None:
     assert writable == [f"ReadWritePaths={said['HOME']}"]
     assert Path(said["TEMP_FILE_DIR"]).is_relative_to(said["HOME"])
     assert not Path(said["MODEL_DIR"]).is_relative_to(said["HOME"])
+
+
+def test_no_terminal_is_looked_up(units: dict[str, str]) -> None:
+    # Of one with an entry, ncurses reads it by setfsuid, for which the unit is killed.
+    assert environment(units["none"])["TERM"] == "none"
