@@ -88,6 +88,9 @@ export function ear({ without }) {
         answer.chunks.push([performance.now(), chunk.slice()]);
         out.enqueue(chunk);
       },
+      flush() {
+        answer.whole = true;
+      },
     });
     return new Response(response.body.pipeThrough(counter), response);
   };
@@ -204,6 +207,8 @@ export function ear({ without }) {
       const now = ([at, peak]) => at > since && peak > LOUD;
       return noted.taps.some((mine) => mine.blocks.slice(-20).some(now));
     },
+    /** Return whether all of an answer came. */
+    answered: () => noted.answers.some(({ whole }) => whole),
     /** Return all of it, in milliseconds on the clock of `pressed`. */
     report() {
       noted.taps.forEach(look);

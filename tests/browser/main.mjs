@@ -6,7 +6,7 @@
  * works on a scene "only": [its name].
  * The scenes measure; whoever reads the lines judges.
  */
-import { mkdir } from "node:fs/promises";
+import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { open } from "./browsers.mjs";
@@ -17,6 +17,8 @@ const SCENE_MS = 120_000;
 
 const job = JSON.parse(await text(process.stdin));
 job.downloads = join(job.folder, "downloads");
+// What an earlier visit left would be taken for this one's.
+await rm(job.folder, { recursive: true, force: true });
 await mkdir(job.folder, { recursive: true });
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);

@@ -20,18 +20,23 @@ def plays(found: Any, path: str = "worklet") -> None:
     assert found["lost_s"] == 0
 
 
-def streams(found: Any, share: float) -> float:
+def share(found: Any) -> float:
+    """Return after which share of the time to the answer's last byte it was first heard."""
+    (answer,) = found["answers"]
+    first = found["heard"]["first"] - found["pressed"]
+    return float(first / (answer["last_byte"] - found["pressed"]))
+
+
+def streams(found: Any, most: float) -> float:
     """Judge that it was heard whole, with no gap of its own, and before the answer's last byte.
 
-    The first sound came within this share of the time to the last byte. Returns the
-    milliseconds for which any player would have been silent, because the server was late.
+    The first sound came within `most` of the time to the last byte. Returns the milliseconds for
+    which any player would have been silent, because the server was late.
     """
     plays(found)
     (answer,) = found["answers"]
     heard, sent = found["heard"], answer["sound"]
-    first = heard["first"] - found["pressed"]
-    last_byte = answer["last_byte"] - found["pressed"]
-    assert first <= share * last_byte, f"heard after {first:.0f} of {last_byte:.0f} ms"
+    assert share(found) <= most, f"heard after {share(found):.2f} of the answer"
     waits = [piece.wait_ms for piece in due(found)]
     # What was heard is as long as what was sent and what it had to wait for: nothing was left out,
     # and no silence came between.

@@ -12,7 +12,7 @@ import pytest
 
 from hearth import lab
 from tests.lab import visitor
-from tests.lab.heard import LOUD, due, plays, quiet, streams
+from tests.lab.heard import LOUD, due, plays, quiet, share, streams
 from tests.lab.house import NAME, House, ask
 from tests.lab.visitor import ROOT_THERE, Scene
 
@@ -100,18 +100,21 @@ def test_the_login_leads_to_the_page_with_all_its_voices(visit: Visit) -> None:
 
 
 def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: House) -> None:
-    found = visit["streaming"]
-    late_ms = streams(found, 0.6)
-    quiet(found)
-    assert found["said"]["stalls"] == "0", f"the server was late by {late_ms:.0f} ms"
-    first = found["heard"]["first"] - found["pressed"]
+    tries = visit["streaming"]
+    late_ms = [streams(found, 0.6) for found in tries]
+    for found in tries:
+        quiet(found)
+        first = found["heard"]["first"] - found["pressed"]
+        # The page's own measure is that of the first sample, as the ear's is.
+        said = float(found["said"]["ttfa"].removesuffix(" s"))
+        assert said * 1000 == pytest.approx(first, abs=150)
+    assert tries[-1]["said"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
     house.figures[f"first sound after the press in {visit.browser}, ms"] = first
-    # The page's own measure is that of the first sample, as the ear's is.
-    assert float(found["said"]["ttfa"].removesuffix(" s")) * 1000 == pytest.approx(first, abs=150)
+    house.figures[f"its share of the answer's time in {visit.browser}, %"] = 100 * share(found)
 
 
 def test_it_shows_the_words_that_are_heard_when_they_are_heard(visit: Visit) -> None:
-    found = visit["streaming"]
+    found = visit["streaming"][-1]
     shown = [(at, text) for at, text in found["speaking"] if text]
     spoken = [piece for piece in due(found) if piece.text]
     assert len(spoken) >= 4, spoken
@@ -142,7 +145,10 @@ def test_stop_is_silence_at_once_and_frees_the_server(visit: Visit, house: House
 def test_it_needs_no_media_source(visit: Visit) -> None:
     found = visit["without MediaSource"]
     assert found["gone"]
-    streams(found, 1)
+    assert found["said"]["state"] == "speaking"
+    assert [path for _, path in found["paths"] if path] == ["worklet"]
+    assert found["heard"]["peak"] > LOUD
+    assert share(found) <= 0.6
     quiet(found)
 
 

@@ -3,18 +3,28 @@ import { about, ended, enter, fresh, pause, sound, speak, write } from "../visit
 const FOUR_SENTENCES =
   "The kettle is on, and the window is open. Somebody has left a basket of apples at the door. " +
   "It will rain in the afternoon, so take the bicycles inside. Tomorrow we paint the fence.";
-const TWO_SENTENCES = "The bread is warm. Put it on the table.";
+const TRIES = 3;
 const BUT_NOT = {
   mediaSource: ["MediaSource", "ManagedMediaSource", "SourceBuffer"],
   audioWorklet: ["AudioWorklet", "AudioWorkletNode"],
 };
 
-/** Speak four sentences that nobody has spoken, to the end. */
+/**
+ * Speak four sentences that nobody has spoken, to the end; again, where the server came too late.
+ *
+ * Each try is judged. A machine that has other work just then makes the server late, and no page
+ * can mend that; it has to come in time once.
+ */
 export async function streaming(browser, job) {
-  const page = await enter(browser, job);
-  const text = fresh(FOUR_SENTENCES);
-  await write(page, text);
-  return { text, ...(await speak(page)), complaints: page.complaints };
+  const tries = [];
+  while (tries.length < TRIES && tries.at(-1)?.said.stalls !== "0") {
+    const page = await enter(browser, job);
+    const text = fresh(FOUR_SENTENCES);
+    await write(page, text);
+    tries.push({ text, ...(await speak(page)), complaints: page.complaints });
+    await page.close();
+  }
+  return tries;
 }
 
 /** Speak a long text and press stop in the middle of it. */
@@ -34,12 +44,16 @@ export async function stop(browser, job) {
   return { began, ...(await about(page)), complaints: page.complaints };
 }
 
-/** Speak in a browser that knows nothing of media sources. */
+/** Speak in a browser that knows nothing of media sources, until all of it has come. */
 export async function withoutMediaSource(browser, job) {
   const page = await enter(browser, job, { without: BUT_NOT.mediaSource });
   const gone = await page.evaluate(() => typeof MediaSource === "undefined");
-  await write(page, fresh(TWO_SENTENCES));
-  return { gone, ...(await speak(page)), complaints: page.complaints };
+  await write(page, fresh(FOUR_SENTENCES));
+  await page.evaluate(() => globalThis.__ear.clear());
+  await page.click("#speak");
+  await sound(page);
+  await page.waitForFunction(() => globalThis.__ear.answered(), { polling: 50, timeout: 60_000 });
+  return { gone, ...(await about(page)), complaints: page.complaints };
 }
 
 /** Speak in a browser without audio worklets, as every one is on a plain http:// address. */
