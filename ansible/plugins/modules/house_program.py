@@ -46,9 +46,9 @@ DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 def from_archive(module: AnsibleModule) -> Installed:
     """Install a release; a digest that nobody knew is recorded for ever after."""
-    # Fetching needs httpx, which only whoever fetches has to load.
     if module.params["patch"] is not None:
         return from_upstream(module)
+    # Fetching needs httpx, which only whoever fetches has to load.
     from hearth.sources.lock import install_release
 
     installed, _ = install_release(
