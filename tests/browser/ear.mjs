@@ -88,9 +88,6 @@ export function ear({ without }) {
         answer.chunks.push([performance.now(), chunk.slice()]);
         out.enqueue(chunk);
       },
-      flush() {
-        answer.whole = true;
-      },
     });
     return new Response(response.body.pipeThrough(counter), response);
   };
@@ -207,8 +204,11 @@ export function ear({ without }) {
       const now = ([at, peak]) => at > since && peak > LOUD;
       return noted.taps.some((mine) => mine.blocks.slice(-20).some(now));
     },
-    /** Return whether all of an answer came. */
-    answered: () => noted.answers.some(({ whole }) => whole),
+    /** Return whether an answer's last event came; the page need not read on to its very end. */
+    answered() {
+      const last = ({ chunks }) => new TextDecoder().decode(chunks.at(-1)?.[1]);
+      return noted.answers.some((answer) => last(answer).includes("speech.audio.done"));
+    },
     /** Return all of it, in milliseconds on the clock of `pressed`. */
     report() {
       noted.taps.forEach(look);

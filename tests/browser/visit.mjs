@@ -94,9 +94,9 @@ export async function sound(page) {
 
 /** Return a text whose first words no server has spoken yet, so that none are remembered. */
 export function fresh(text) {
-  const names = ["Ada", "Bruno", "Clara", "Dora", "Emil", "Frieda", "Gustav", "Hanna", "Igor"];
-  const [one, other] = [names[randomInt(names.length)], names[randomInt(names.length)]];
-  return `${one} told ${other}. ${text}`;
+  const one = (letters) => letters[randomInt(letters.length)];
+  const name = () => `${one("BDFGKLMNPRST")}${one("aeiou")}${one("dklmnrst")}${one("aeiou")}ra`;
+  return `${name()} told ${name()}. ${text}`;
 }
 
 /** Wait for some milliseconds. */

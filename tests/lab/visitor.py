@@ -111,6 +111,7 @@ def visit(guest: str, browser: str, page: str, password: str) -> dict[str, Scene
     target = ARTEFACTS / browser
     shutil.rmtree(target, ignore_errors=True)
     lab.copy_out(guest, folder, target)
+    (target / "found.json").write_text(json.dumps(lines, indent=1) + "\n")
     return {
         line["scene"]: Scene(line["seconds"], line.get("found"), line.get("error"))
         for line in lines
