@@ -49,6 +49,7 @@ def test_the_card_gets_pytorch_and_its_devices(units: dict[str, str]) -> None:
     assert after(words, "--model") == ["/opt/hearth/kokoro_weights/current/kokoro-v1_0.pth"]
     assert after(words, "--port") == ["8881"]
     assert "DeviceAllow=char-nvidia* rw" in units["kokoro-gpu"]
+    assert "TERM=none" in units["kokoro-gpu"]
     assert "MemoryDenyWriteExecute=no" in units["kokoro-gpu"]
     assert "# MemoryDenyWriteExecute: " in units["kokoro-gpu"]
     assert "User=kokoro" in units["kokoro-gpu"]
