@@ -172,7 +172,7 @@ def main() -> int:
     if asked.gates or not some:
         parts.append(run_gates())
     if asked.unit or not some:
-        parts.append(run_pytest("unit", 4, f"--ignore={MODEL}"))
+        parts.append(run_pytest("unit", 6, f"--ignore={MODEL}"))
     if asked.model or not some:
         parts.append(run_pytest("model", 4, MODEL))
     if asked.lab or not some:
