@@ -89,9 +89,10 @@ def test_a_stranger_is_shown_the_login_and_nothing_else(visit: Visit) -> None:
     assert found == {"secure": True, "password": True, "speaks": False}
 
 
-def test_the_login_leads_to_the_page_with_all_its_voices(visit: Visit) -> None:
+def test_the_login_leads_to_what_the_link_named_with_all_its_voices(visit: Visit) -> None:
     found = visit["login"]
-    assert found["address"] == PAGE
+    assert found["address"].startswith(PAGE)
+    assert found["text"] == found["linked"]
     assert len(found["voices"]) == 54
     assert len(found["groups"]) >= 8
     # What this server cannot read is shown and cannot be chosen.

@@ -1,5 +1,7 @@
 import { enter, ready, visit, write } from "../visit.mjs";
 
+const LINKED = "Kettle";
+
 /** Come without a login: what is shown instead of the page. */
 export async function stranger(browser, job) {
   const page = await visit(browser, job.page);
@@ -10,9 +12,9 @@ export async function stranger(browser, job) {
   }));
 }
 
-/** Log in with the house's password, as a person does, and come to the page. */
+/** Follow a link, log in with the house's password as a person does, and come to what it names. */
 export async function login(browser, job) {
-  const page = await visit(browser, job.page);
+  const page = await visit(browser, `${job.page}#text=${LINKED}`);
   await page.type("#password", job.password);
   await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
   await ready(page);
@@ -20,7 +22,8 @@ export async function login(browser, job) {
     found.map(({ value, disabled }) => ({ value, disabled })),
   );
   const groups = await page.$$eval("#voice optgroup", (found) => found.map((one) => one.label));
-  return { address: page.url(), voices, groups, complaints: page.complaints };
+  const text = await page.$eval("#text", (field) => field.value);
+  return { address: page.url(), text, linked: LINKED, voices, groups, complaints: page.complaints };
 }
 
 /** Lose the login while the page is open, and have it speak. */
