@@ -1,9 +1,11 @@
 """The far side of a lab: prepared once, serving at the outer end of the machine's wire."""
 
 import socket
+import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from hearth import lab
@@ -33,8 +35,9 @@ def serve(project: Project, machine: lab.Machine) -> None:
     names = _call(project, _NAMES_S, "names").split()
     with step(f"Start the far side at {machine.outer_address}"):
         lab.set_names(machine.name, dict.fromkeys(names, machine.outer_address))
-        lab.trust(machine.name, "hearth-farside", _authority(project).read_text())
-        _spawn(machine)
+        authority = _authority(project)
+        lab.trust(machine.name, "hearth-farside", authority.read_text())
+        _spawn(machine, names, authority)
 
 
 def stop(machine: lab.Machine) -> None:
@@ -83,9 +86,10 @@ def _python(project: Project, seconds: float, *words: str) -> str:
     return done.stdout
 
 
-def _spawn(machine: lab.Machine) -> None:
+def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
     record, log = _record(machine), machine.folder / "farside.log"
-    where = (machine.outer_address, PORT)
+    if process.alive(process.recorded(record)) and _answers(machine, names, authority):
+        return
     # One that runs since before may serve other names, or with a certificate of before.
     process.end(record)
     root = Path(__file__).resolve().parents[2]
@@ -93,15 +97,20 @@ def _spawn(machine: lab.Machine) -> None:
     argv += ["--control-port", control(machine).rpartition(":")[2]]
     process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
     deadline = time.monotonic() + _ANSWER_S
-    while not _answers(where):
+    while not _answers(machine, names, authority):
         if time.monotonic() > deadline:
-            raise FarsideError(f"the far side does not answer at {where[0]}: read {log}")
+            where = machine.outer_address
+            raise FarsideError(f"the far side does not answer at {where}: read {log}")
         time.sleep(0.1)
 
 
-def _answers(where: tuple[str, int]) -> bool:
+def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
+    """Return whether it answers as each of the names, believed by this authority."""
+    where, trust = (machine.outer_address, PORT), ssl.create_default_context(cafile=authority)
     try:
-        with socket.create_connection(where, timeout=1):
-            return True
+        for name in names:
+            with socket.create_connection(where, timeout=1) as plug:
+                trust.wrap_socket(plug, server_hostname=name).close()
     except OSError:
         return False
+    return True
