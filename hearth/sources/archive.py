@@ -37,14 +37,7 @@ def install_archive(
             raise SourceError(
                 f"{name}: {archive} is not {digest}: remove the file and fetch it anew"
             )
-        try:
-            unpack(archive, folder)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-            words = " ".join(str(error).split())
-            raise SourceError(
-                f"{name}: {archive} is refused or damaged ({words}): nothing was installed; "
-                "fetch it anew or name another version"
-            ) from None
+        unpack(archive, folder, name)
 
     return install(programs_folder, name, digest, fill, write=write)
 
@@ -58,8 +51,23 @@ def sha256_of(path: Path) -> str:
         raise SourceError(f"{path}: {error.strerror}: put the file there or name another") from None
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a known kind of archive into the empty `folder`; what may run still may, owners go."""
+def unpack(archive: Path, folder: Path, name: str) -> None:
+    """Unpack a known kind of archive into the empty `folder`; what may run still may, owners go.
+
+    Raises:
+        SourceError: of the program `name`: a kind that is not known, or one that is damaged.
+    """
+    try:
+        _unpack(archive, folder)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        words = " ".join(str(error).split())
+        raise SourceError(
+            f"{name}: {archive} is refused or damaged ({words}): nothing was installed; "
+            "fetch it anew or name another version"
+        ) from None
+
+
+def _unpack(archive: Path, folder: Path) -> None:
     kind = archive.name.lower()
     if kind.endswith(ZIPS):
         _unzip(archive, folder)

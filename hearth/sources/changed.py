@@ -62,13 +62,14 @@ def install_changed(
     """
 
     def fill(folder: Path, _lock: int) -> None:
-        # Whoever called has verified it; whoever forgot to would install anything at all.
-        if (folder_digest(origin) if origin.is_dir() else sha256_of(origin)) != sha256:
-            raise SourceError(f"{name}: {origin} is not {sha256}: it changed meanwhile; try again")
         if origin.is_dir():
-            shutil.copytree(origin, folder, symlinks=True, dirs_exist_ok=True, ignore=_left_out)
-        else:
-            unpack(origin, folder)
+            _copy(origin, folder, name)
+        # What was copied counts: somebody may work in the folder meanwhile. And whoever calls has
+        # verified an archive; whoever forgot to would install anything at all.
+        if (folder_digest(folder) if origin.is_dir() else sha256_of(origin)) != sha256:
+            raise SourceError(f"{name}: {origin} is not {sha256}: it changed meanwhile; try again")
+        if not origin.is_dir():
+            unpack(origin, folder, name)
             _lift(folder)
         change.apply(folder)
         _link(folder, name, change.links)
@@ -98,6 +99,17 @@ def _entries(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def _copy(origin: Path, folder: Path, name: str) -> None:
+    try:
+        shutil.copytree(origin, folder, symlinks=True, dirs_exist_ok=True, ignore=_left_out)
+    except shutil.Error as error:
+        path, _, why = error.args[0][0]
+        raise SourceError(
+            f"{name}: {path} cannot be copied ({why}): make room, or take out of {origin} what is "
+            "no file"
+        ) from None
+
+
 def _left_out(_folder: str, names: list[str]) -> set[str]:
     return set(names) & LEFT_OUT
 
@@ -117,7 +129,9 @@ def _lift(folder: Path) -> None:
 def _link(folder: Path, name: str, links: Mapping[str, str]) -> None:
     for path, target in links.items():
         place = folder / path
-        if not place.parent.is_dir() or place.is_dir():
+        # A folder of somebody's own may hold a link: what that leads to is not ours to change.
+        own = place.parent.resolve().is_relative_to(folder.resolve())
+        if not own or not place.parent.is_dir() or (place.is_dir() and not place.is_symlink()):
             raise SourceError(f"{name}: it has no room for {path}: this release is not known here")
         place.unlink(missing_ok=True)
         # Below PROGRAMS the way is the same on the machine and in an instance, so it is relative.

@@ -89,7 +89,9 @@ def the_change(module: AnsibleModule) -> Change:
 
     links = module.params["links"] or {}
     steps = frozenset(module.params["patch"] or ())
-    if not steps:
+    # A folder that somebody patched is taken back where no step is wanted.
+    folder = module.params["folder"]
+    if not steps and not (folder and Path(folder, ".hearth-patch").exists()):
         return Change(links=links)
     # It reads Python by a library that nobody else here loads.
     import hearth_kokoro_patch as patch

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import hearth_kokoro_patch
 from hearth.sources import SourceError
 from hearth.sources.changed import changed_digest
 from tests.farside import kokoro_fastapi
@@ -45,6 +46,18 @@ def test_a_folder_is_installed_patched_and_stays_as_it_is(
     loop = "api/src/inference/kokoro_v1.py"
     assert SPLIT in (done.path / loop).read_text()
     assert SPLIT not in (mine / loop).read_text()
+
+
+def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
+    mine, loop = tmp_path / "mine", "api/src/inference/kokoro_v1.py"
+    shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
+    hearth_kokoro_patch.plan(mine).apply()
+    done = program.from_upstream(asked([], folder=str(mine)))
+    assert (done.path / loop).read_bytes() == (kokoro_fastapi.UPSTREAM / loop).read_bytes()
+    assert SPLIT in (mine / loop).read_text()
 
 
 def test_what_is_no_step_or_no_upstream_is_one_line(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,6 +147,51 @@ def test_a_folder_is_copied_and_never_changed_itself(tmp_path: Path) -> None:
     assert install_folder(mine, programs, NAME, change).did == "install"
     with pytest.raises(SourceError, match="no such folder"):
         install_folder(tmp_path / "gone", programs, NAME, change)
+
+
+def test_what_a_folder_links_to_is_not_touched(tmp_path: Path) -> None:
+    elsewhere, mine = tmp_path / "bigdisk", tmp_path / "mine"
+    elsewhere.mkdir()
+    mine.mkdir()
+    (elsewhere / "w.pth").write_bytes(b"somebody's")
+    (mine / "models").symlink_to(elsewhere)
+    change = Change(links={"models/w.pth": "weights/current/w.pth"})
+    with pytest.raises(SourceError, match=r"no room for models/w\.pth"):
+        install_folder(mine, tmp_path / "programs", NAME, change)
+    assert (elsewhere / "w.pth").read_bytes() == b"somebody's"
+
+
+def test_a_folder_that_changes_while_it_is_copied_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "VERSION").write_bytes(b"1\n")
+    copy = shutil.copytree
+
+    def worked_in(*words: Any, **options: Any) -> Any:
+        (mine / "VERSION").write_bytes(b"2\n")
+        return copy(*words, **options)
+
+    monkeypatch.setattr(shutil, "copytree", worked_in)
+    with pytest.raises(SourceError, match="it changed meanwhile; try again"):
+        install_folder(mine, tmp_path / "programs", NAME, Change())
+
+
+def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    os.mkfifo(mine / "pipe")
+    with pytest.raises(SourceError, match=r"mine/pipe cannot be copied \(.*named pipe"):
+        install_folder(mine, tmp_path / "programs", NAME, Change())
+
+
+@pytest.mark.parametrize("content", [b"<html>not here</html>", gzip.compress(b"x" * 2000)[:-9]])
+def test_a_damaged_archive_is_one_line(tmp_path: Path, content: bytes) -> None:
+    archive = tmp_path / "u.tar.gz"
+    archive.write_bytes(content)
+    with pytest.raises(SourceError, match=r"upstream: .*u\.tar\.gz is refused or damaged"):
+        install_changed(archive, sha256_of(archive), tmp_path / "programs", NAME, Change())
 
 
 def test_what_is_known_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
