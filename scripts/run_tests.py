@@ -27,6 +27,8 @@ RENDERED = ["compose", "incus", "caddy", "litellm"]
 # A full-size speech model in a real process: minutes of the processor's time.
 MODEL = "services/kokoro/tests/with_model"
 RENDER = "ansible/playbooks/render.yml"
+# What needs something that few machines have. No other test may be left out: it counts as failed.
+MAY_BE_LEFT_OUT = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
 # In tenths of systemd's scale, where 0 is shut and 100 is open.
 EXPOSURE_CEILING = 25
 
@@ -155,7 +157,10 @@ def ledger(parts: list[Part]) -> bool:
     not_run = [line for some in counts for line in some.not_run]
     if not_run:
         print("Not run", *(f"  {line}" for line in not_run), "", sep="\n")
-    failed = sum(some.failed for some in counts)
+    unasked = [line for line in not_run if not any(name in line for name in MAY_BE_LEFT_OUT)]
+    if unasked:
+        print("May not be left out", *(f"  {line}" for line in unasked), "", sep="\n")
+    failed = sum(some.failed for some in counts) + len(unasked)
     print(f"{sum(some.passed for some in counts)} passed, {failed} failed, {len(not_run)} not run")
     return failed == 0
 

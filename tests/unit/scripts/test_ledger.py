@@ -35,8 +35,9 @@ def part(tmp_path: Path, tests: str) -> Part:
 
 
 def test_what_was_not_run_is_named_and_not_passed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("test_needs_a_card", "test_marked"))
     found = part(tmp_path, TESTS)
     assert (found.counts.passed, found.counts.failed, len(found.counts.not_run)) == (1, 0, 2)
     assert ledger([found])
@@ -44,6 +45,16 @@ def test_what_was_not_run_is_named_and_not_passed(
     assert last == "1 passed, 0 failed, 2 not run"
     assert above.endswith("test_some.test_marked: not here")
     assert "test_some.test_needs_a_card: NOT RUN: it needs a card" in found.counts.not_run[0]
+
+
+def test_what_may_not_be_left_out_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("test_needs_a_card",))
+    assert not ledger([part(tmp_path, TESTS)])
+    said = capsys.readouterr().out
+    assert "May not be left out\n" in said
+    assert said.endswith("1 passed, 1 failed, 2 not run\n")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +73,10 @@ def test_what_fails_or_is_not_there_is_no_success(
     assert not ledger([found])
 
 
-def test_all_parts_are_added(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_parts_are_added(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("a", "b"))
     parts = [
         Part("one", 1, 90.0, Counts(3, 0, ("a: why",))),
         Part("two", 2, 30.0, Counts(2, 1, ("b: why",))),
