@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from hearth.sources import Source
 from hearth.sources.download import fetch
@@ -20,7 +21,8 @@ from tests.farside.hosts import Shelf, application
 from tests.farside.kokoro_fastapi.archive import packed
 
 ROOT = Path(__file__).parents[3]
-ADDRESS = "https://github.com/remsky/Kokoro-FastAPI/archive/refs/tags/v0.8.0.tar.gz"
+LOCK = yaml.safe_load((ROOT / "inventory/sources.lock.yml").read_text())
+ADDRESS: str = LOCK["sources"]["kokoro_fastapi"]["url"]
 
 
 @pytest.fixture
