@@ -4,6 +4,7 @@ import { readLink, writeLink } from "./link.mjs";
 import { EXAMPLES, blendOf, groupsOf, readVoice } from "./voices.mjs";
 
 const KEPT_FORM = "hearth-kokoro-form";
+const KEPT_LINK = "hearth-kokoro-link";
 const USUAL_VOICE = "af_heart";
 
 /** The controls of the page, by their ids. */
@@ -13,7 +14,8 @@ export class Controls {
   #ids = [];
   #aliases = {};
   #languages = new Map();
-  #said;
+  // The voice that is asked for before the voices are known.
+  #wanted;
 
   /** `by(id)` returns an element; `limit` is the longest text, in characters. */
   constructor(by, limit) {
@@ -22,18 +24,16 @@ export class Controls {
     for (const id of ["text", "voice", "blend", "weight", "speed", "format"]) {
       by(id).addEventListener("input", () => this.#changed(id));
     }
-    const here = readLink(location.hash);
-    const kept = readLink(sessionStorage.getItem(KEPT_FORM) ?? "");
-    // What is asked for before the voices are known, and may be written on meanwhile.
-    this.#said = Object.keys(here).length ? here : kept;
-    this.#put("text", this.#said.text ?? EXAMPLES["en-us"]);
+    this.fill({ text: EXAMPLES["en-us"], ...toBegin() });
     addEventListener("hashchange", () => this.fill(readLink(location.hash)));
     // A reload, or the login, comes back to the same text.
-    addEventListener("pagehide", () => sessionStorage.setItem(KEPT_FORM, this.link));
+    addEventListener("pagehide", () => keep(this.link));
   }
 
   /** Offer these voices, and choose what the address or this tab's memory says. */
   offer({ voices, openai_voices: aliases, unread }) {
+    // Offered again, after a key was asked for: what is chosen by now stays chosen.
+    if (this.#ids.length) this.#wanted = this.voice;
     this.#ids = voices.map((voice) => voice.id);
     this.#aliases = aliases;
     this.#languages = new Map(voices.map((voice) => [voice.id, voice.language]));
@@ -42,8 +42,8 @@ export class Controls {
     // Only the first voice says which language is spoken.
     const second = groups.map((group) => optionsOf({ ...group, label: plain(group.label) }, false));
     this.#by("blend").replaceChildren(new Option("no other voice", ""), ...second);
-    const voice = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
-    this.fill({ voice, ...this.#said, text: undefined });
+    const usual = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
+    this.fill({ voice: this.#wanted ?? usual });
     this.#changed("voice");
   }
 
@@ -52,7 +52,8 @@ export class Controls {
     if (text !== undefined) this.#put("text", text);
     if (speed !== undefined) this.#by("speed").value = speed;
     if (format !== undefined) this.#by("format").value = format;
-    if (voice !== undefined) this.#choose(readVoice(voice, this.#ids, this.#aliases));
+    if (voice !== undefined) this.#wanted = voice;
+    if (this.#ids.length && voice) this.#choose(readVoice(voice, this.#ids, this.#aliases));
     this.#show();
   }
 
@@ -89,7 +90,7 @@ export class Controls {
   get link() {
     return writeLink({
       text: this.text,
-      voice: this.voice,
+      voice: this.voice || this.#wanted,
       speed: this.speed,
       format: this.format,
     });
@@ -130,6 +131,20 @@ export class Controls {
     this.#by("count").textContent = near ? `${length.toLocaleString("en")} of ${limit}` : "";
     this.#by("count").classList.toggle("alert", length > this.#limit);
   }
+}
+
+/** Return what the address asks for, or what was on this very page when it was left. */
+function toBegin() {
+  const here = readLink(location.hash);
+  const kept = sessionStorage.getItem(KEPT_FORM);
+  // A link is no reason to lose what was written on it since.
+  const isSame = sessionStorage.getItem(KEPT_LINK) === location.hash;
+  return kept !== null && (isSame || Object.keys(here).length === 0) ? readLink(kept) : here;
+}
+
+function keep(form) {
+  sessionStorage.setItem(KEPT_FORM, form);
+  sessionStorage.setItem(KEPT_LINK, location.hash);
 }
 
 function optionsOf({ label, voices }, refused) {
