@@ -1,27 +1,13 @@
 // A speech as a file.
 
-import { bytesOf, wavOf } from "./events.mjs";
-import { RATE } from "./stage.mjs";
-
 // Firefox calls a file of audio/ogg .ogx, whatever name it is given.
 const KINDS = { mp3: "audio/mpeg", aac: "audio/aac" };
 const ANY_KIND = "application/octet-stream";
 
-/** Return the file of a speech; `progress` hears how much of the text is in it, 0 to 1, or null. */
-export async function fileOf(server, asked, format, signal, progress) {
-  if (format === "flac") {
-    progress(null);
-    return server.whole({ ...asked, response_format: format }, signal);
-  }
-  const sent = { ...asked, response_format: format === "wav" ? "pcm" : format };
-  const parts = [];
-  let made = 0;
-  for await (const { audio, text = "" } of server.events(sent, signal)) {
-    parts.push(bytesOf(audio));
-    made += text.length;
-    progress(made / asked.input.length);
-  }
-  return format === "wav" ? wavOf(parts, RATE) : new Blob(parts, { type: KINDS[format] ?? ANY_KIND });
+/** Return a speech as a file; asked for whole, the server makes what was heard last. */
+export async function fileOf(server, asked, format, signal) {
+  const sound = await server.whole({ ...asked, response_format: format }, signal);
+  return new Blob([sound], { type: KINDS[format] ?? ANY_KIND });
 }
 
 /** Return a file's name: the voice, without what file systems do not like. */

@@ -71,7 +71,7 @@ function offer() {
 }
 
 function speak(event, text, isSample) {
-  end("stopped");
+  end();
   if (!text.trim()) {
     become("idle", "There is nothing to say yet: write something.");
     by("text").focus();
@@ -138,10 +138,10 @@ function finish(state, text) {
   become(state, text);
 }
 
-function end(state) {
+function end() {
   if (!run) return;
   run.stop();
-  finish(state, "Stopped.");
+  finish("stopped", "Stopped.");
 }
 
 async function download() {
@@ -149,8 +149,8 @@ async function download() {
   saving = new AbortController();
   const { voice, format } = controls;
   try {
-    const asked = controls.asked();
-    const blob = await fileOf(server, asked, format, saving.signal, showProgress);
+    by("progress").hidden = false;
+    const blob = await fileOf(server, controls.asked(), format, saving.signal);
     save(blob, nameOf(voice, format));
     say(`Saved: ${nameOf(voice, format)}, ${Math.ceil(blob.size / 1024).toLocaleString("en")} kB.`);
   } catch (error) {
@@ -160,13 +160,6 @@ async function download() {
     saving = null;
     by("progress").hidden = true;
   }
-}
-
-function showProgress(share) {
-  const bar = by("progress");
-  bar.hidden = false;
-  if (share === null) bar.removeAttribute("value");
-  else bar.value = share;
 }
 
 async function copyLink(event) {
@@ -207,7 +200,7 @@ by("key-form").addEventListener("submit", useKey);
 
 function stopAll() {
   saving?.abort();
-  end("stopped");
+  end();
 }
 
 addEventListener("keydown", (event) => {

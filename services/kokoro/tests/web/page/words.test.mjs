@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fileOf, nameOf } from "../../../hearth_kokoro/page/file.mjs";
+import { nameOf } from "../../../hearth_kokoro/page/file.mjs";
 import { EventReader, bytesOf, samplesOf, wavOf } from "../../../hearth_kokoro/page/events.mjs";
 import { readLink, writeLink } from "../../../hearth_kokoro/page/link.mjs";
 import { heightOf } from "../../../hearth_kokoro/page/meter.mjs";
@@ -118,29 +118,6 @@ test("the meter is empty in silence, full when it is loud, and between them betw
   assert.equal(level(0), 0);
   assert.equal(level(0.5), 1);
   assert.ok(level(0.02) > 0.3 && level(0.02) < 0.7);
-});
-
-const told = async function* () {
-  yield { audio: "AAE=", text: "One. " };
-  yield { audio: "AgM=" };
-  yield { audio: "BAU=", text: "Two." };
-};
-
-test("a file grows with its text, and flac comes whole", async () => {
-  const asked = [];
-  const server = {
-    events: (what) => (asked.push(what), told()),
-    whole: async (what) => (asked.push(what), new Blob(["flac"])),
-  };
-  const shares = [];
-  const make = (format) =>
-    fileOf(server, { input: "One. Two." }, format, null, (share) => shares.push(share));
-  assert.equal((await make("mp3")).size, 6);
-  assert.deepEqual(shares, [5 / 9, 5 / 9, 1]);
-  assert.equal((await make("wav")).size, 44 + 6);
-  assert.equal(await (await make("flac")).text(), "flac");
-  assert.deepEqual(asked.map((one) => one.response_format), ["mp3", "pcm", "flac"]);
-  assert.equal(shares.at(-1), null);
 });
 
 test("a file is called like its voice", () => {

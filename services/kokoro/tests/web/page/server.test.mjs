@@ -1,0 +1,115 @@
+import assert from "node:assert/strict";
+import { beforeEach, mock, test } from "node:test";
+
+import { fileOf } from "../../../hearth_kokoro/page/file.mjs";
+import { Server } from "../../../hearth_kokoro/page/server.mjs";
+
+let tab;
+let asked;
+
+/** Answer one request after the other with these. */
+function answering(...answers) {
+  asked = [];
+  globalThis.fetch = async (path, options) => {
+    asked.push({ path, ...options, body: options.body && JSON.parse(options.body) });
+    const answer = answers.shift();
+    if (answer instanceof Error) throw answer;
+    return answer;
+  };
+}
+
+function refusal(status, message, headers = {}) {
+  return new Response(JSON.stringify({ error: { message } }), { status, headers });
+}
+
+const LIST = { voices: [{ id: "af_heart", language: "en-us" }] };
+
+beforeEach(() => {
+  tab = new Map();
+  globalThis.sessionStorage = {
+    getItem: (name) => tab.get(name) ?? null,
+    setItem: (name, value) => tab.set(name, value),
+    removeItem: (name) => tab.delete(name),
+  };
+});
+
+test("a server with a key asks for it, takes it, and says when it is wrong", async () => {
+  const server = new Server(true);
+  answering(refusal(401, "no"), refusal(401, "no"), Response.json(LIST));
+  await assert.rejects(server.voices(), { needs: "key", message: "This server wants a key." });
+  assert.equal(asked[0].headers.Authorization, undefined);
+  server.keep("one");
+  await assert.rejects(server.voices(), { needs: "key", message: "This key is wrong." });
+  assert.deepEqual(await server.voices(), LIST);
+  assert.equal(asked[2].headers.Authorization, "Bearer one");
+  server.keep("");
+  assert.equal(tab.size, 0);
+});
+
+test("where the server has no key, a 401 is the end of the login", async () => {
+  answering(refusal(401, "no"));
+  await assert.rejects(new Server(false).voices(), { needs: "login" });
+});
+
+test("while the model is loading it waits as long as it is told, and has the list then", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  answering(refusal(503, "loading", { "Retry-After": "7" }), refusal(503, "loading"), Response.json(LIST));
+  let waits = 0;
+  let list = null;
+  const end = new Server(false).voices(() => (waits += 1)).then((found) => (list = found));
+  const settle = () => new Promise((done) => setImmediate(done));
+  await settle();
+  assert.deepEqual([waits, asked.length], [1, 1]);
+  mock.timers.tick(6999);
+  await settle();
+  assert.equal(asked.length, 1);
+  mock.timers.tick(1);
+  await settle();
+  assert.deepEqual([waits, asked.length, list], [2, 2, null]);
+  mock.timers.tick(2000);
+  await end;
+  assert.deepEqual(list, LIST);
+  mock.timers.reset();
+});
+
+test("a refusal is one line, with when to try again", async () => {
+  answering(refusal(429, "32 texts wait; try again later", { "Retry-After": "3" }), new Response("", { status: 502 }));
+  const server = new Server(false);
+  await assert.rejects(server.speech({}), { message: "32 texts wait. Try again in 3 s." });
+  await assert.rejects(server.speech({}), { message: "The server answered HTTP 502." });
+});
+
+test("a server that is gone is no riddle, and who stopped hears nothing of it", async () => {
+  answering(new TypeError("fetch failed"), new DOMException("stopped", "AbortError"));
+  const server = new Server(false);
+  await assert.rejects(server.voices(), { message: "The server does not answer. Is it running?" });
+  await assert.rejects(server.speech({}), { name: "AbortError" });
+});
+
+test("events end with their last one; without it the answer broke off", async () => {
+  const delta = 'data: {"type": "speech.audio.delta", "audio": "AAE="}\n\n';
+  const done = 'data: {"type": "speech.audio.done"}\n\n';
+  answering(new Response(delta + done), new Response(delta));
+  const server = new Server(false);
+  const collect = async () => {
+    const found = [];
+    for await (const event of server.events({ input: "One." })) found.push(event.audio);
+    return found;
+  };
+  assert.deepEqual(await collect(), ["AAE="]);
+  assert.equal(asked[0].body.stream_format, "sse");
+  await assert.rejects(collect(), { message: "The answer broke off." });
+});
+
+test("a file is asked for whole in every format: it gets the cuts that were heard", async () => {
+  for (const format of ["mp3", "opus", "aac", "flac", "wav", "pcm"]) {
+    const answer = new Response("sound", { headers: { "Content-Type": "audio/ogg" } });
+    answering(answer);
+    const file = await fileOf(new Server(false), { input: "One." }, format, null);
+    const wanted = { model: "kokoro", input: "One.", response_format: format, stream: false };
+    assert.deepEqual(asked.map(({ body }) => body), [wanted]);
+    assert.equal(await file.text(), "sound");
+    // Firefox would call such a file .ogx.
+    assert.notEqual(file.type, "audio/ogg");
+  }
+});
