@@ -13,6 +13,7 @@ export class BlobSink {
   #parts = [];
   #bytes = 0;
   #marks = [];
+  #url = "";
   #looking = null;
   #heard = false;
 
@@ -42,7 +43,8 @@ export class BlobSink {
       this.#notes.over();
     };
     element.onerror = () => this.#broke("This browser cannot play the sound.");
-    element.src = URL.createObjectURL(wavOf(this.#parts, this.#rate));
+    this.#url = URL.createObjectURL(wavOf(this.#parts, this.#rate));
+    element.src = this.#url;
     element.play().catch((error) => {
       if (error.name !== "AbortError") this.#broke("The browser keeps silent: press Speak again.");
     });
@@ -54,7 +56,8 @@ export class BlobSink {
     const element = this.#element;
     element.onplaying = element.onended = element.onerror = null;
     element.pause();
-    URL.revokeObjectURL(element.src);
+    // Its own: until the whole is there, the element holds what the stage keeps for all.
+    URL.revokeObjectURL(this.#url);
     element.removeAttribute("src");
   }
 

@@ -95,6 +95,7 @@ export class Run {
     this.#bytes += bytes.byteLength;
     const made = this.#pieces.reduce((sum, one) => sum + one.length, 0);
     this.#tell.made(made / this.#asked.input.length);
-    await this.#sink.room();
+    // A player that broke has no more room, and what it says ends this.
+    await Promise.race([this.#end, this.#sink.room()]);
   }
 }

@@ -23,7 +23,7 @@ export class WorkletSink {
     const shape = { numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [1] };
     this.#node = new AudioWorkletNode(context, "hearth-speech", shape);
     this.#node.port.onmessage = ({ data }) => this.#take(data);
-    this.#node.onprocessorerror = () => notes.broke("The browser's player broke.");
+    this.#node.onprocessorerror = () => this.#broke();
     this.#node.connect(analyser);
   }
 
@@ -64,7 +64,7 @@ export class WorkletSink {
       const since = Math.max(0, this.#context.currentTime - note.at_s);
       this.#notes.first(performance.now() - 1000 * since);
     } else if (note.type === "piece") this.#notes.piece(note.piece);
-    else if (note.type === "stall") this.#notes.stall(note.samples / this.#context.sampleRate);
+    else if (note.type === "stall") this.#notes.stall();
     else if (note.type === "over") {
       this.#finish();
       this.#node.disconnect();
@@ -74,6 +74,11 @@ export class WorkletSink {
 
   #listen() {
     if (!this.#over && this.#context.state !== "running") this.#notes.deaf();
+  }
+
+  #broke() {
+    this.#finish();
+    this.#notes.broke("The browser's player broke.");
   }
 
   #finish() {

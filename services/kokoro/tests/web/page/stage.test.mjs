@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { resolveObjectURL } from "node:buffer";
 import { mock, test } from "node:test";
 
 import { Stage } from "../../../hearth_kokoro/page/stage.mjs";
 
 const calls = [];
+mock.timers.enable({ apis: ["setTimeout"] });
 
 class Context {
   destination = {};
@@ -22,7 +24,6 @@ class Node {
 
 test("the sound sleeps when nothing plays, and never while something does", async () => {
   Object.assign(globalThis, { AudioContext: Context, AudioWorklet: Node, AudioWorkletNode: Node });
-  mock.timers.enable({ apis: ["setTimeout"] });
   const stage = new Stage();
   stage.prepare();
   mock.timers.tick(3600_000);
@@ -39,19 +40,22 @@ test("the sound sleeps when nothing plays, and never while something does", asyn
   assert.ok(second);
 });
 
-test("where there is no worklet, or an old page finds none, the whole is played", async () => {
-  const audio = { play: async () => {} };
-  const lead = () => ({ connect() {} });
+/** Have this element play, in a browser where a page that is too old finds no worklet. */
+function hearBy(audio) {
   globalThis.Audio = class {
     constructor() {
       return audio;
     }
   };
-  class Old extends Context {
+  globalThis.AudioContext = class extends Context {
     audioWorklet = { addModule: () => Promise.reject(new Error("404")) };
-    createMediaElementSource = lead;
-  }
-  globalThis.AudioContext = Old;
+    createMediaElementSource = () => ({ connect() {} });
+  };
+}
+
+test("where there is no worklet, or an old page finds none, the whole is played", async () => {
+  const audio = { play: async () => {} };
+  hearBy(audio);
   assert.equal((await new Stage().open({})).path, "blob");
   delete globalThis.AudioWorklet;
   assert.equal((await new Stage().open({})).path, "blob");
@@ -59,4 +63,49 @@ test("where there is no worklet, or an old page finds none, the whole is played"
   assert.match(audio.src, /^blob:/);
   delete globalThis.AudioContext;
   assert.equal((await new Stage().open({})).path, "blob");
+});
+
+test("who stops before the whole is there may still hear the next one", async () => {
+  const audio = { play: async () => {}, pause() {}, removeAttribute() {} };
+  hearBy(audio);
+  delete globalThis.AudioWorklet;
+  const stage = new Stage();
+  const sink = await stage.open({});
+  const unlocking = audio.src;
+  assert.ok(resolveObjectURL(unlocking));
+  sink.stop();
+  const next = await stage.open({});
+  assert.equal(audio.src, unlocking);
+  assert.ok(resolveObjectURL(unlocking), "the silence that unlocks the element is gone");
+  next.push(new Uint8Array(4), 0);
+  next.end();
+  const whole = audio.src;
+  assert.ok(resolveObjectURL(whole));
+  next.stop();
+  assert.equal(resolveObjectURL(whole), undefined);
+  assert.ok(resolveObjectURL(unlocking));
+});
+
+test("a player that breaks says so, and nobody waits for room in it", async () => {
+  let node;
+  class Speech extends Node {
+    constructor() {
+      super();
+      node = this;
+    }
+  }
+  Object.assign(globalThis, { AudioContext: Context, AudioWorklet: Node, AudioWorkletNode: Speech });
+  Context.prototype.sampleRate = 24000;
+  const heard = [];
+  const sink = await new Stage().open({ broke: (message) => heard.push(message), deaf() {} });
+  sink.push(new Uint8Array(2 * 24000 * 31), 0);
+  let room = false;
+  const wait = sink.room().then(() => (room = true));
+  await new Promise((done) => setImmediate(done));
+  assert.equal(room, false);
+  node.onprocessorerror();
+  await new Promise((done) => setImmediate(done));
+  assert.equal(room, true);
+  await wait;
+  assert.deepEqual(heard, ["The browser's player broke."]);
 });
