@@ -1,10 +1,12 @@
 """The page as the server gives it: for everybody, strict, whole, and of one version."""
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from starlette.applications import Starlette
 
 import hearth_kokoro.web.page as served
 from hearth_kokoro.web.app import make_app
+from hearth_kokoro.web.asked import Format
 from hearth_kokoro.web.desk import Desk
 from hearth_kokoro.web.settings import Limits
 
@@ -32,6 +35,7 @@ class Document(HTMLParser):
         self.labelled: set[str] = set()
         self.files: list[str] = []
         self.attributes: set[str] = set()
+        self.options: list[str] = []
         self.written_scripts = self.written_styles = 0
         self.feed(text)
 
@@ -42,6 +46,8 @@ class Document(HTMLParser):
             self.ids.append(str(given["id"]))
         if tag == "label":
             self.labelled.add(str(given["for"]))
+        if tag == "option":
+            self.options.append(str(given["value"]))
         if "aria-label" in given and given.get("id"):
             self.labelled.add(str(given["id"]))
         self.files += [str(given[name]) for name in ("src", "href") if name in given]
@@ -125,6 +131,13 @@ async def test_it_has_what_others_reach_for_and_each_control_has_a_name(house: H
     assert len(made.ids) == len(set(made.ids))
     assert REACHED_FOR | {"status"} <= set(made.ids)
     assert made.labelled >= CONTROLS
+
+
+async def test_it_offers_the_formats_that_the_server_makes(house: House) -> None:
+    assert (await document(house)).options == list(get_args(Format))
+    links = re.search(r"FORMATS = (\[.*\]);", (PAGE / "link.mjs").read_text())
+    assert links
+    assert json.loads(links[1]) == list(get_args(Format))
 
 
 async def test_the_document_is_asked_for_each_time_and_sent_once(house: House) -> None:
