@@ -34,6 +34,10 @@ class EngineError(Exception):
     """One line for a person: which instance, what failed, what to do."""
 
 
+class OutputLost(EngineError):
+    """The command ended, but not all that it said arrived: who only looks may look again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Completed:
     """What a command left behind: its exit code and all of its output as text."""
@@ -125,7 +129,11 @@ def unit_state(instance: str | None, unit: str) -> UnitState:
     """
     argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix"]
     argv.append("--property=ActiveState,SubState,Result,StateChangeTimestamp")
-    done = execute(instance, argv, timeout=_READ_S)
+    try:
+        done = execute(instance, argv, timeout=_READ_S)
+    except OutputLost:
+        # On a busy machine Incus does that now and then, which is no reason to call a service down.
+        done = execute(instance, argv, timeout=_READ_S)
     if done.returncode:
         raise EngineError(f"{_name(instance)}: systemctl: {_last_line(done.stderr)}")
     said = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
@@ -230,6 +238,8 @@ def _bounded(instance: str, call: Callable[[], Any], seconds: float) -> Any:
 
 
 def _explained(instance: str, error: BaseException) -> EngineError:
+    if isinstance(error, instance_exec.OutputLost):
+        return OutputLost(str(error))
     if isinstance(error, pylxd.exceptions.NotFound):
         return EngineError(f"{instance}: no such instance: run `hearth up` to make it")
     if isinstance(

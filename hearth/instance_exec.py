@@ -26,6 +26,10 @@ class ExecError(RuntimeError):
     """The command could not be run or its answer did not come; the text says where and why."""
 
 
+class OutputLost(ExecError):
+    """The command ended, and Incus let go of a stream before all of it was handed over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """What a command left behind, as bytes."""
@@ -87,7 +91,7 @@ def execute(
     if code is None:
         raise ExecError(f"{instance}: {ended.get('err') or 'a command ended without an exit code'}")
     if broken := [name for name in STREAMS[1:] if name not in collected]:
-        raise ExecError(f"{instance}: stream {broken[0]} of a command broke off")
+        raise OutputLost(f"{instance}: stream {broken[0]} of a command broke off")
     return Output(int(code), *(collected[name] for name in STREAMS[1:]))
 
 

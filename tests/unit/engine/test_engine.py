@@ -104,6 +104,22 @@ def test_state_and_units(incus: Any) -> None:
     assert unit.up
 
 
+def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> None:
+    class Careless(Instance):
+        def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:
+            done = super().execute(argv, stdin)
+            if len(self.calls) == 1:
+                raise instance_exec.OutputLost("ollama: stream 2 of a command broke off")
+            return done
+
+    incus(Careless(stdout=b"ActiveState=active\n"))
+    assert engine.unit_state("ollama", "ollama.service").up
+    # What may change something is not done twice.
+    incus(Careless())
+    with pytest.raises(engine.OutputLost, match="stream 2 of a command broke off"):
+        engine.execute("ollama", ["/bin/x"], timeout=4)
+
+
 def test_a_unit_that_never_ran_is_down_since_ever(incus: Any) -> None:
     incus(Instance(stdout=b"ActiveState=inactive\nSubState=dead\nStateChangeTimestamp=\n"))
     unit = engine.unit_state("ollama", "ollama.service")
