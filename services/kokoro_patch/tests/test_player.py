@@ -15,7 +15,6 @@ from hearth_kokoro_patch import plan
 from .conftest import NAMES, Release
 
 PLAYER = NAMES["AudioService"]
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed here")
 
 # A browser with nothing but what the player touches; `supported` is what MediaSource says.
 BROWSER = """
@@ -62,6 +61,7 @@ console.log(JSON.stringify({ log, heard: service.heard }));
 
 
 def played(folder: Path, supported: str, aborted: str = "false") -> Any:
+    assert shutil.which("node"), "node is not installed: scripts/test does it"
     (folder / "player.mjs").write_bytes((folder / PLAYER).read_bytes())
     code = BROWSER.replace("SUPPORTED", supported).replace("ABORTED", aborted)
     (folder / "browser.mjs").write_text(code)
@@ -72,7 +72,6 @@ def played(folder: Path, supported: str, aborted: str = "false") -> Any:
     return json.loads(done.stdout)
 
 
-@needs_node
 @pytest.mark.parametrize("shape", ["v0.2.0", "v0.2.3"])
 @pytest.mark.parametrize("supported", ["false", "null"], ids=["no mp3", "no MediaSource"])
 def test_a_browser_without_mp3_streams_plays_the_whole(
@@ -86,14 +85,12 @@ def test_a_browser_without_mp3_streams_plays_the_whole(
     assert seen["heard"] == ["complete", "ended", "downloadReady"]
 
 
-@needs_node
 def test_a_browser_with_mp3_streams_goes_on_as_before(release: Release) -> None:
     folder = release("v0.2.0")
     plan(folder).apply()
     assert played(folder, "true")["log"][-1] == "streams"
 
 
-@needs_node
 def test_a_stopped_answer_is_no_error(release: Release) -> None:
     folder = release("v0.2.0")
     plan(folder).apply()
@@ -109,6 +106,6 @@ def test_without_node_nobody_claims_to_have_checked(
     assert plan(release("v0.8")).unchecked == (), "there, nothing is written that needs it"
 
 
-@needs_node
 def test_with_node_it_is_checked(release: Release) -> None:
+    assert shutil.which("node"), "node is not installed: scripts/test does it"
     assert plan(release("v0.2.0")).unchecked == ()
