@@ -13,6 +13,7 @@ from hearth.catalogue import suggest
 from hearth.cli.say import complain, err, out, write_json
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan
 from hearth_kokoro_patch.containers import ROOT, Container, Engine, find
+from hearth_kokoro_patch.record import FOLDER
 
 _QUESTION = "Change these files?"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -76,12 +77,14 @@ def _offer(wanted: Plan, there: Container | None, wish: Wish) -> bool:
     """Show a plan, ask, and do it; return whether all is as it was asked for."""
     if not wish.as_json:
         _show(wanted)
-    agreed = (
-        not wanted.files or wish.yes or (not wish.as_json and typer.confirm(_QUESTION, err=True))
+    # JSON alone looks, and clears nothing away either.
+    agreed = wish.yes or (
+        not wish.as_json and (not wanted.files or typer.confirm(_QUESTION, err=True))
     )
     if agreed:
         wanted.apply()
-        if there is not None and wanted.files:
+        # Also what a killed run left in a container: a record that is of no more use.
+        if there is not None and (wanted.files or wanted.forgets):
             there.copy_in(wanted)
     if wish.as_json:
         write_json(_report(wanted, there, agreed))
@@ -97,9 +100,9 @@ def _show(wanted: Plan) -> None:
     for line in wanted.diff().splitlines():
         out.print(Text(line, style=_COLOURS.get(line[:1], "")))
     if not wanted.files:
-        err.print(
-            f"nothing to do: {'these steps are there' if wanted.steps else 'it is as it came'}"
-        )
+        said = "these steps are there" if wanted.steps else "it is as it came"
+        goes = f"; {FOLDER} goes" if wanted.forgets else ""
+        err.print(f"nothing to do: {said}{goes}")
     for name in wanted.unchecked:
         err.print(f"[yellow]note:[/yellow] {name}: its syntax was not checked, as no node is here")
 

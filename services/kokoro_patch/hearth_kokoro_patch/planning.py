@@ -43,6 +43,7 @@ class Plan:
         steps: What the folder will have, in the order in which people read it.
         changes: Every file that was looked at, also those that stay.
         unchecked: JavaScript that will change and that no `node` was here to read.
+        forgets: Whether every file will be as it came, and a record lies there that then goes.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Plan:
     changes: tuple[Change, ...]
     unchecked: tuple[str, ...]
     record: Record
+    forgets: bool
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -70,7 +72,7 @@ class Plan:
             if files.read(self.folder, change.name) != change.before:
                 raise PatchError(f"{self.folder / change.name}: changed just now: run this again")
             files.sweep(self.folder, change.name)
-        if not self.files and not self._forgets():
+        if not self.files and not self.forgets:
             return
         kept = Record(self.folder, self._entries())
         try:
@@ -82,13 +84,8 @@ class Plan:
                 "as the folder's owner"
             ) from None
         files.replace_all(self.folder, {c.name: c.after for c in self.changes if c.differs})
-        if self._forgets():
+        if self.forgets:
             kept.remove()
-
-    def _forgets(self) -> bool:
-        """Return whether the folder will be as it came, with a record that is of no more use."""
-        pristine = all(change.after == change.original for change in self.changes)
-        return pristine and (self.folder / record.FOLDER).is_dir()
 
     def _entries(self) -> dict[str, Entry]:
         entries = {}
@@ -132,7 +129,9 @@ def plan(folder: Path, steps: frozenset[str] = ALL) -> Plan:
         after = edited(name, original, wanted)
         changes.append(Change(name, before, after, original))
     ours = [(c.name, c.after) for c in changes if c.differs and c.after != c.original]
-    return Plan(root, ordered(steps), tuple(changes), unchecked(ours), known_here)
+    pristine = all(change.after == change.original for change in changes)
+    forgets = pristine and (root / record.FOLDER).is_dir()
+    return Plan(root, ordered(steps), tuple(changes), unchecked(ours), known_here, forgets)
 
 
 def take_back(folder: Path) -> tuple[str, ...]:

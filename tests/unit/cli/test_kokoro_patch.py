@@ -141,6 +141,40 @@ def test_a_container_is_patched_by_way_of_a_copy(
     assert "speech:/opt/tts: holds no Kokoro-FastAPI" in refused.stderr
 
 
+def test_what_a_killed_take_back_left_in_a_container_goes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert call("--path", str(folder), "--yes").exit_code == 0
+    for name in FILES:
+        shutil.copy(SHAPE / f"{Path(name).stem}.txt", folder / name)
+    brought: list[Plan] = []
+
+    def copy_out(self: Container, copy: Path) -> None:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+
+    monkeypatch.setattr(patching, "find", lambda *words: Container("podman", "speech"))
+    monkeypatch.setattr(Container, "copy_out", copy_out)
+    monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
+    words = ("--container", "speech", "--take-back")
+    assert call(*words, "--json").exit_code == 0
+    assert brought == [], "--json alone only looks"
+    result = call(*words, "--yes")
+    assert "it is as it came; .hearth-patch goes" in result.stderr
+    assert [(plan.files, (plan.folder / ".hearth-patch").exists()) for plan in brought] == [
+        ((), False)
+    ]
+
+
+def test_json_alone_keeps_even_what_a_killed_run_left(folder: Path) -> None:
+    assert call("--path", str(folder), "--yes").exit_code == 0
+    for name in FILES:
+        shutil.copy(SHAPE / f"{Path(name).stem}.txt", folder / name)
+    assert call("--path", str(folder), "--take-back", "--json").exit_code == 0
+    assert (folder / ".hearth-patch").is_dir()
+    assert call("--path", str(folder), "--take-back", "--yes").exit_code == 0
+    assert not (folder / ".hearth-patch").exists()
+
+
 def test_what_an_engine_refuses_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*words: object) -> Container:
         raise PatchError("no container 'x': podman: no such container")
