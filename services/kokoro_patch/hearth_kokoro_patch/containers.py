@@ -54,16 +54,16 @@ class Container:
     def copy_in(self, plan: Plan) -> None:
         """Bring the record and each changed file in, and read them back to be sure.
 
-        The record comes first, for it is the way back.
+        The record comes first, for it is the way back; without it nothing else goes.
 
         Raises:
             PatchError: something did not arrive; the files that had come were put back.
         """
         changed = [change for change in plan.changes if change.differs]
         kept = plan.folder / FOLDER
+        if kept.is_dir():
+            self._bring_record(kept)
         try:
-            if kept.is_dir():
-                self._bring_record(kept)
             for change in changed:
                 self._bring(change.name, change.after)
         except PatchError:
@@ -90,6 +90,9 @@ class Container:
             sent, seen = Path(scratch, "sent"), Path(scratch, "seen")
             # Written over what was fetched, so that the file's mode goes back with it.
             self._fetch(name, sent)
+            # The container decides what it hands out: a link may lead to any file of this machine.
+            if sent.is_symlink() or not sent.is_file():
+                raise PatchError(f"{self.name}:{there}: is no file any more: nothing was written")
             sent.write_bytes(content)
             if self.engine == "incus":
                 owner = _must("incus", "exec", self.name, "--", "stat", "-c", "%u %g %a", there)
@@ -97,10 +100,11 @@ class Container:
                 flags = [word for pair in how for word in pair]
                 _must("incus", "file", "push", *flags, str(sent), f"{self.name}{there}")
             else:
-                # With -a it belongs to the container's own user, as upstream's files do.
+                # With -a Podman gives it to the container's own user, whose upstream's files are;
+                # Docker gives it the number of whoever calls.
                 _must(self.engine, "cp", "-a", str(sent), f"{self.name}:{there}")
             self._fetch(name, seen)
-            if not seen.is_file() or seen.read_bytes() != content:
+            if not _holds(seen, content):
                 raise PatchError(f"{self.name}:{there}: did not arrive as it was sent: try again")
 
     def _bring_record(self, kept: Path) -> None:
@@ -108,6 +112,11 @@ class Container:
             _must("incus", "file", "push", "-r", str(kept), f"{self.name}{self.root}/")
         else:
             _must(self.engine, "cp", "-a", str(kept), f"{self.name}:{self.root}/")
+        with tempfile.TemporaryDirectory(prefix="hearth-") as scratch:
+            self._fetch(FOLDER, Path(scratch))
+            seen = Path(scratch, FOLDER)
+            if not all(_holds(seen / path.name, path.read_bytes()) for path in kept.iterdir()):
+                raise PatchError(f"{self.name}:{self.root}/{FOLDER}: did not arrive: try again")
 
     def _drop_record(self) -> None:
         # Where nothing runs it stays; without patched files it means nothing.
@@ -145,6 +154,10 @@ def _look(engine: Engine, name: str) -> list[str]:
     if engine == "incus":
         return ["incus", "info", name]
     return [engine, "container", "inspect", "--format", "{{.Id}}", name]
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return not path.is_symlink() and path.is_file() and path.read_bytes() == content
 
 
 def _must(*words: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hearth_kokoro_patch.errors import PatchError
@@ -90,8 +90,9 @@ def sweep(folder: Path, name: str) -> None:
 def write_beside(path: Path, content: bytes) -> None:
     """Write a file of our own whole or not at all."""
     fresh = path.with_name(f".{path.name}.new")
-    _write(fresh, content)
-    fresh.replace(path)
+    with _gone_on_error(fresh):
+        _write(fresh, content)
+        fresh.replace(path)
     _sync(path.parent)
 
 
@@ -99,12 +100,24 @@ def _beside(path: Path, kind: str, content: bytes) -> Path:
     """Write a file beside another, with its mode and owner, and return its path."""
     beside = _named(path, kind)
     like = path.stat()
-    _write(beside, content)
-    # Before the mode: a change of the owner takes some bits of it away.
-    if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
-        os.chown(beside, like.st_uid, like.st_gid)
-    beside.chmod(like.st_mode & 0o7777)
+    with _gone_on_error(beside):
+        _write(beside, content)
+        # Before the mode: a change of the owner takes some bits of it away.
+        if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
+            os.chown(beside, like.st_uid, like.st_gid)
+        beside.chmod(like.st_mode & 0o7777)
     return beside
+
+
+@contextlib.contextmanager
+def _gone_on_error(path: Path) -> Iterator[None]:
+    """Leave no half of a file behind, on a full disk above all."""
+    try:
+        yield
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _named(path: Path, kind: str) -> Path:

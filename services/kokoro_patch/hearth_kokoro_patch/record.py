@@ -57,14 +57,20 @@ class Record:
         return content
 
     def write(self, contents: dict[str, bytes]) -> None:
-        """Keep these entries and the contents of their originals; the document comes last."""
-        home = self.folder / FOLDER
+        """Keep these entries and the contents of their originals; the document comes last.
+
+        Raises:
+            PatchError: something there leads elsewhere.
+        """
+        home = _home(self.folder)
         home.mkdir(exist_ok=True)
         # It is nobody's to commit.
-        (home / ".gitignore").write_text("*\n", encoding="utf-8")
+        files.write_beside(home / ".gitignore", b"*\n")
         for name, entry in self.entries.items():
-            if not (home / entry.original).is_file():
-                files.write_beside(home / entry.original, contents[name])
+            kept = home / entry.original
+            # What a killed copy left may be half of it.
+            if not kept.is_file() or digest(kept.read_bytes()) != entry.original:
+                files.write_beside(kept, contents[name])
         document = {
             "version": VERSION,
             "files": {
@@ -76,7 +82,7 @@ class Record:
 
     def remove(self) -> None:
         """Forget everything; the document goes first, so that half of it means nothing."""
-        home = self.folder / FOLDER
+        home = _home(self.folder)
         (home / _DOCUMENT).unlink(missing_ok=True)
         shutil.rmtree(home, ignore_errors=True)
 
@@ -85,10 +91,11 @@ def read(folder: Path) -> Record:
     """Return what is known of a folder; nothing, where it never was patched.
 
     Raises:
-        PatchError: the record is there and cannot be understood.
+        PatchError: the record is there and cannot be understood, or leads elsewhere.
     """
     path = folder / FOLDER / _DOCUMENT
     try:
+        _home(folder)
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["version"] != VERSION:
             raise PatchError(f"{path}: was written by a newer Hearth: use that one")
@@ -103,3 +110,17 @@ def read(folder: Path) -> Record:
             f"{path}: cannot be read ({type(error).__name__}): get the folder anew from its release"
         ) from None
     return Record(folder, entries)
+
+
+def _home(folder: Path) -> Path:
+    """Return where the record lies, and make sure that nothing in it leads elsewhere.
+
+    A checkout or a container is somebody's; whoever patches it is often root.
+    """
+    home = folder / FOLDER
+    if home.is_symlink() or (home.exists() and not home.is_dir()):
+        raise PatchError(f"{home}: is no plain folder, so not Hearth's: remove it")
+    for path in home.iterdir() if home.is_dir() else ():
+        if path.is_symlink() or not path.is_file():
+            raise PatchError(f"{path}: is no plain file, so not Hearth's: remove it")
+    return home

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from .engines import Engines
+
 HERE = Path(__file__).parent
 NAMES = {
     "kokoro_v1": "api/src/inference/kokoro_v1.py",
@@ -64,6 +66,12 @@ def run() -> Run:
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.fixture
+def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engines:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return Engines(tmp_path)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

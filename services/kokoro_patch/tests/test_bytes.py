@@ -12,6 +12,7 @@ import pytest
 
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan, planning, state, take_back
 from hearth_kokoro_patch.edits import edited
+from hearth_kokoro_patch.record import FOLDER, digest
 
 from .conftest import NAMES, Release, contents
 
@@ -177,3 +178,55 @@ def test_a_disk_that_says_no_leaves_everything_as_it_was(
     assert state(folder) == "none"
     take_back(folder)
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize("call", ["fsync", "chown"])
+def test_a_full_disk_leaves_nothing_lying_about(
+    release: Release, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    folder = release("v0.8")
+    wanted = plan(folder)
+    before = contents(folder)
+    plan(folder).apply()
+    take_back(folder)
+
+    def full(*words: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    # Nobody's own: the owner is handed on.
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(PatchError, match="No space left on device: nothing was changed"):
+        wanted.apply()
+    left = contents(folder)
+    assert {n for n in left if n.endswith((".new", ".hearth-new", ".hearth-old"))} == set()
+    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
+
+
+def test_a_half_written_original_is_not_taken_for_one(release: Release) -> None:
+    folder = release("v0.8")
+    before = contents(folder)
+    kept = folder / FOLDER / digest(before[ENGINE])
+    kept.parent.mkdir()
+    kept.write_bytes(before[ENGINE][:100])
+    plan(folder).apply()
+    take_back(folder)
+    assert contents(folder) == before
+
+
+def test_links_in_the_record_of_a_checkout_are_refused(release: Release, tmp_path: Path) -> None:
+    folder = release("v0.8")
+    victim = tmp_path / "passwd"
+    victim.write_text("root")
+    home = folder / FOLDER
+    home.mkdir()
+    (home / ".gitignore").symlink_to(victim)
+    with pytest.raises(PatchError, match=r"\.hearth-patch/\.gitignore: is no plain file"):
+        plan(folder)
+    (home / ".gitignore").unlink()
+    wanted = plan(folder)
+    # Whoever owns the checkout is quicker.
+    (home / ".gitignore").symlink_to(victim)
+    with pytest.raises(PatchError, match="is no plain file"):
+        wanted.apply()
+    assert victim.read_text() == "root"

@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from hearth_kokoro_patch import PatchError, Plan, plan, state
+from hearth_kokoro_patch import PatchError, state
 from hearth_kokoro_patch.containers import ENGINES, Container, Engine, find
 
 from .conftest import NAMES, Release, contents
+from .engines import Engines, fill, wanted
 
-ENGINE, SERVICE, PLAYER = NAMES.values()
-
-
-@dataclass(frozen=True)
-class Engines:
-    """Stand-ins on PATH; each has a folder with its containers."""
-
-    place: Path
-
-    def add(self, engine: Engine) -> Path:
-        program = self.place / "bin" / engine
-        program.parent.mkdir(exist_ok=True)
-        text = (Path(__file__).parent / "engine.txt").read_text()
-        program.write_text(text.replace("PYTHON", sys.executable))
-        program.chmod(0o755)
-        home = self.place / engine
-        home.mkdir()
-        return home
-
-    def calls(self, engine: Engine) -> list[list[str]]:
-        lines = (self.place / engine / "calls").read_text().splitlines()
-        return [json.loads(line)[1:] for line in lines]
-
-
-@pytest.fixture
-def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engines:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    return Engines(tmp_path)
-
-
-def fill(home: Path, release: Path, name: str = "speech", root: str = "app") -> Path:
-    """Put a release into a container, and return its folder there."""
-    inside = home / name / root
-    inside.parent.mkdir(parents=True)
-    shutil.copytree(release, inside)
-    return inside
-
-
-def wanted(there: Container, copy: Path, *steps: str) -> Plan:
-    shutil.rmtree(copy, ignore_errors=True)
-    copy.mkdir()
-    there.copy_out(copy)
-    found = plan(copy, frozenset(steps))
-    found.apply()
-    return found
+ENGINE, _, PLAYER = NAMES.values()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -136,23 +89,6 @@ def _alike(shape: list[str], made: list[str], copy: Path) -> bool:
         a == b or (a == "SENT" and b.endswith("/sent")) or (a == str(copy) and b.startswith(a))
         for a, b in zip(told, made, strict=True)
     )
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_what_does_not_arrive_is_put_back_and_said(
-    engines: Engines, release: Release, tmp_path: Path, engine: Engine
-) -> None:
-    home = engines.add(engine)
-    inside = fill(home, release("v0.8"))
-    before = contents(inside)
-    there = find("speech")
-    found = wanted(there, tmp_path / "copy", "yielding")
-    # The first file comes, the second one does not.
-    (home / "lose").write_text(r"(cp -a|push --uid).*tts_service\.py")
-    with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: did not arrive"):
-        there.copy_in(found)
-    left = contents(inside)
-    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
 
 
 def test_a_refusal_is_said_in_the_engines_words(

@@ -1,0 +1,125 @@
+"""Containers that lose, lie and lead elsewhere: nothing half done, nothing of the host reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from hearth_kokoro_patch import PatchError
+from hearth_kokoro_patch.containers import ENGINES, Engine, find
+from hearth_kokoro_patch.record import FOLDER
+
+from .conftest import NAMES, Release, contents
+from .engines import Engines, fill, wanted
+
+ENGINE = NAMES["kokoro_v1"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_does_not_arrive_is_put_back_and_said(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    home = engines.add(engine)
+    inside = fill(home, release("v0.8"))
+    before = contents(inside)
+    there = find("speech")
+    found = wanted(there, tmp_path / "copy", "yielding")
+    # The first file comes, the second one does not.
+    (home / "lose").write_text(r"(cp -a|push --uid).*tts_service\.py")
+    with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: did not arrive"):
+        there.copy_in(found)
+    left = contents(inside)
+    assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
+
+
+def a_link_inside(record: Path, host: Path) -> None:
+    record.mkdir()
+    (record / ".gitignore").symlink_to(host / "passwd")
+
+
+HOSTILE: dict[str, Callable[[Path, Path], object]] = {
+    "a link in the record": a_link_inside,
+    "the record is a link": lambda record, host: record.symlink_to(host),
+    "the record is a file": lambda record, host: record.write_text("nothing"),
+    "a folder in the record": lambda record, host: (record / "record.json").mkdir(parents=True),
+}
+
+
+@pytest.mark.parametrize("form", HOSTILE)
+def test_a_record_of_links_reaches_nothing_on_the_host(
+    engines: Engines, release: Release, tmp_path: Path, form: str
+) -> None:
+    host = tmp_path / "host"
+    host.mkdir()
+    (host / "passwd").write_text("root")
+    inside = fill(engines.add("podman"), release("v0.8"))
+    HOSTILE[form](inside / FOLDER, host)
+    with pytest.raises(PatchError, match=r"\.hearth-patch.*: is "):
+        wanted(find("speech"), tmp_path / "copy", "sentences")
+    assert contents(host) == {"passwd": b"root"}
+
+
+def test_a_file_that_became_a_link_is_not_written_through(
+    engines: Engines, release: Release, tmp_path: Path
+) -> None:
+    victim = tmp_path / "passwd"
+    victim.write_text("root")
+    inside = fill(engines.add("docker"), release("v0.8"))
+    there = find("speech")
+    found = wanted(there, tmp_path / "copy", "sentences")
+    (inside / ENGINE).unlink()
+    (inside / ENGINE).symlink_to(victim)
+    with pytest.raises(PatchError, match=r"speech:/app/api.*kokoro_v1\.py: is no file any more"):
+        there.copy_in(found)
+    assert victim.read_text() == "root"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_the_way_back_nothing_goes(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    home = engines.add(engine)
+    inside = fill(home, release("v0.8"))
+    before = contents(inside)
+    there = find("speech")
+    found = wanted(there, tmp_path / "copy", "sentences")
+    (home / "lose").write_text(r"(cp -a|push -r) .*\.hearth-patch")
+    with pytest.raises(PatchError, match=r"speech:/app/\.hearth-patch: did not arrive"):
+        there.copy_in(found)
+    assert contents(inside) == before
+
+
+def test_a_half_copied_original_is_mended(
+    engines: Engines, release: Release, tmp_path: Path
+) -> None:
+    inside = fill(engines.add("podman"), release("v0.8"))
+    before = contents(inside)
+    there = find("speech")
+    kept = inside / FOLDER / sha256(before[ENGINE]).hexdigest()
+    kept.parent.mkdir()
+    kept.write_bytes(before[ENGINE][:100])
+    there.copy_in(wanted(there, tmp_path / "copy", "sentences"))
+    there.copy_in(wanted(there, tmp_path / "copy"))
+    assert contents(inside) == before
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_record_that_a_killed_take_back_left_goes(
+    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+) -> None:
+    home = engines.add(engine)
+    inside = fill(home, release("v0.8"))
+    before = contents(inside)
+    there = find("speech")
+    there.copy_in(wanted(there, tmp_path / "copy", "sentences"))
+    (home / "lose").write_text("rm -rf")
+    there.copy_in(wanted(there, tmp_path / "copy"))
+    assert (inside / FOLDER).is_dir()
+    (home / "lose").unlink()
+    again = wanted(there, tmp_path / "copy")
+    assert (again.files, again.forgets) == ((), True)
+    there.copy_in(again)
+    assert contents(inside) == before
