@@ -5,7 +5,13 @@ import * as using from "./scenes/using.mjs";
 
 /** Return the scenes in the order in which they are played; in the dark only what looks different. */
 export function scenes(dark) {
-  if (dark) return { "log in in the dark": door.login, "dark pictures": looks.darkPictures };
+  if (dark) {
+    return {
+      "log in in the dark": door.login,
+      "accessibility in the dark": looks.accessibility,
+      "dark pictures": looks.darkPictures,
+    };
+  }
   return {
     stranger: door.stranger,
     login: door.login,

@@ -53,6 +53,15 @@ async function pictures(browser, job, scheme) {
     await page.screenshot({ path: join(job.folder, name), fullPage: true });
     names.push(name);
   }
-  const dark = await page.evaluate(() => matchMedia("(prefers-color-scheme: dark)").matches);
-  return { names, dark };
+  const { backgroundColor, color } = await page.evaluate(() => {
+    const { backgroundColor, color } = getComputedStyle(document.body);
+    return { backgroundColor, color };
+  });
+  return { names, ground: brightnessOf(backgroundColor), text: brightnessOf(color) };
+}
+
+/** Return how bright a browser's `rgb(…)` looks, 0 to 1. */
+function brightnessOf(color) {
+  const [red, green, blue] = color.match(/[0-9]+/g).map((part) => part / 255);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
