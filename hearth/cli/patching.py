@@ -62,6 +62,8 @@ def _steps(wish: Wish) -> frozenset[str]:
 
 def _offer_inside(there: Container, steps: frozenset[str], wish: Wish) -> bool:
     """Think about a copy of a container's files, and bring back what was agreed to."""
+    if steps and there.mounted:
+        raise PatchError(f"{there.name}: {there.mounted}: say --path DIR for that checkout instead")
     with tempfile.TemporaryDirectory(prefix="hearth-kokoro-patch-") as scratch:
         copy = Path(scratch).resolve()
         try:

@@ -6,6 +6,7 @@ Podman, Docker and Incus by their own command lines, as whoever calls them may u
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import tempfile
@@ -29,11 +30,17 @@ _ABSENT = ("no such file", "could not find", "not found", "does not exist")
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container, and the folder in it that holds upstream's `api`."""
+    """One container, and the folder in it that holds upstream's `api`.
+
+    Attributes:
+        mounted: What is mounted into it from a checkout, in words. Its originals would be kept in
+            the container's own layer, and be lost before the checkout is.
+    """
 
     engine: Engine
     name: str
     root: str = ROOT
+    mounted: str | None = None
 
     @property
     def restart(self) -> str:
@@ -135,25 +142,42 @@ def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container
     asked = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
     if not asked:
         raise PatchError("no podman, docker or incus is on this machine: say --path DIR instead")
-    having: list[Engine] = []
+    root = root.rstrip("/")
+    having: list[Container] = []
     reasons = []
     for known in asked:
         done = _call(*_look(known, name))
         if done.returncode == 0:
-            having.append(known)
+            having.append(Container(known, name, root, _mounted(root, done.stdout)))
         else:
             reasons.append(str(_failed(known, done)))
     if not having:
         raise PatchError(f"no container {name!r}: {'; '.join(reasons)}")
     if len(having) > 1:
-        raise PatchError(f"{' and '.join(having)} both have a {name!r}: say --engine NAME")
-    return Container(having[0], name, root.rstrip("/"))
+        names = " and ".join(there.engine for there in having)
+        raise PatchError(f"{names} both have a {name!r}: say --engine NAME")
+    return having[0]
+
+
+def _mounted(root: str, said: str) -> str | None:
+    """Return which of the patched files lie elsewhere than their record would."""
+    try:
+        mounts = json.loads(said)
+    except ValueError:
+        # Incus says something else, and mounts no checkout by itself.
+        return None
+    for mount in mounts or ():
+        where = str(mount.get("Destination")).rstrip("/")
+        holds = any(f"{root}/{name}/".startswith(f"{where}/") for name in FILES)
+        if mount.get("Type") == "bind" and where.startswith(f"{root}/") and holds:
+            return f"{where} is mounted from {mount.get('Source')}"
+    return None
 
 
 def _look(engine: Engine, name: str) -> list[str]:
     if engine == "incus":
         return ["incus", "info", name]
-    return [engine, "container", "inspect", "--format", "{{.Id}}", name]
+    return [engine, "container", "inspect", "--format", "{{json .Mounts}}", name]
 
 
 def _holds(path: Path, content: bytes) -> bool:

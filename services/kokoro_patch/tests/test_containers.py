@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_container_is_patched_and_comes_back(
 _THERE = f"/opt/tts/{ENGINE}"
 SHAPES_OF_CALLS = {
     "podman": [
-        ["container", "inspect", "--format", "{{.Id}}", "speech"],
+        ["container", "inspect", "--format", "{{json .Mounts}}", "speech"],
         ["cp", f"speech:{_THERE}", "COPY"],
         ["cp", "-a", "COPY/.hearth-patch", "speech:/opt/tts/"],
         ["cp", "-a", "SENT", f"speech:{_THERE}"],
@@ -114,3 +115,26 @@ def test_who_has_it_is_found_or_asked(engines: Engines, release: Release) -> Non
     with pytest.raises(PatchError, match="podman and incus both have a 'speech': say --engine"):
         find("speech")
     assert find("speech", "incus").engine == "incus"
+
+
+MOUNTS = {
+    "a checkout": ([("bind", "/home/me/tts/api", "/app/api")], "/app/api"),
+    "one file": ([("bind", "/home/me/AudioService.js", f"/app/{PLAYER}")], f"/app/{PLAYER}"),
+    "everything": ([("bind", "/home/me/tts", "/app")], None),
+    "a volume": ([("volume", "/var/lib/volumes/api", "/app/api")], None),
+    "something else": ([("bind", "/srv/voices", "/app/api/src/voices")], None),
+}
+
+
+@pytest.mark.parametrize("form", MOUNTS)
+@pytest.mark.parametrize("engine", ["podman", "docker"])
+def test_what_is_mounted_from_a_checkout_is_seen(
+    engines: Engines, release: Release, engine: Engine, form: str
+) -> None:
+    home = engines.add(engine)
+    fill(home, release("v0.8"))
+    mounts, seen = MOUNTS[form]
+    words = [dict(zip(("Type", "Source", "Destination"), mount, strict=True)) for mount in mounts]
+    (home / "mounts").write_text(json.dumps(words))
+    found = find("speech").mounted
+    assert found == (f"{seen} is mounted from {mounts[0][1]}" if seen else None)

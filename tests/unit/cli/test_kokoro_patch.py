@@ -165,6 +165,23 @@ def test_what_a_killed_take_back_left_in_a_container_goes(
     ]
 
 
+def test_a_mounted_checkout_is_patched_where_it_lies(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Container("docker", "speech", mounted="/app/api is mounted from /home/me/tts/api")
+
+    def copy_out(self: Container, copy: Path) -> None:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+
+    monkeypatch.setattr(patching, "find", lambda *words: found)
+    monkeypatch.setattr(Container, "copy_out", copy_out)
+    refused = call("--container", "speech", "--yes")
+    assert refused.exit_code == 1
+    assert "speech: /app/api is mounted from /home/me/tts/api: say --path" in refused.stderr
+    # What was patched so once can still be taken back so.
+    assert call("--container", "speech", "--take-back", "--yes").exit_code == 0
+
+
 def test_json_alone_keeps_even_what_a_killed_run_left(folder: Path) -> None:
     assert call("--path", str(folder), "--yes").exit_code == 0
     for name in FILES:
