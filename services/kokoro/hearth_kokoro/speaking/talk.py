@@ -179,14 +179,8 @@ class Talk:
     def _remembered(self, tokens: list[Token], places: list[Cut]) -> Cut | None:
         """Return the longest begin whose sound is kept from another time."""
         liked = _REMEMBERED_SHARE * max(liked_first(self.rate), places[:2][-1].size)
-        language, name = self._voice.language, self._voice.name
         for cut in reversed([cut for cut in places if cut.size <= liked]):
-            if (
-                spoken(tokens[: cut.end]),
-                language,
-                name,
-                self._speed,
-            ) in self._studio.known_firsts:
+            if self._key(spoken(tokens[: cut.end])) in self._studio.known_firsts:
                 return cut
         return None
 
