@@ -16,7 +16,7 @@ from hearth.sources.download import fetch
 from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Progress, Source, address_of
 from hearth.sources.plain import Plain, are_installed, digest_of, install_files
-from hearth.sources.programs import Installed, is_installed
+from hearth.sources.programs import Installed, is_installed, settled
 from hearth.sources.yaml_edit import put_entry
 
 State = Literal["pinned", "recorded", "verified", "first-sight", "changed"]
@@ -75,13 +75,10 @@ def install_release(
     What is installed and intact is not fetched again. With `write` false nothing is fetched.
     """
     source = known(inventory, source)
-    if source.sha256 is not None and is_installed(programs_folder, name, source.sha256):
-        return Installed(
-            name, source.sha256, programs_folder / name / source.sha256, "nothing"
-        ), False
-    if not write:
-        digest = source.sha256 or ""
-        return Installed(name, digest, programs_folder / name / (digest or "new"), "install"), False
+    digest = source.sha256 or ""
+    is_there = bool(digest) and is_installed(programs_folder, name, digest)
+    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
+        return found, False
     fetched = fetch_once(inventory, source, downloads, mirrors, progress)
     installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
     return installed, fetched.first_sight
@@ -105,19 +102,17 @@ def install_plain(
     wanted = {file: known(inventory, source) for file, source in files.items()}
     digests = {file: source.sha256 for file, source in wanted.items() if source.sha256}
     digest = digest_of(digests) if len(digests) == len(wanted) else ""
-    place = programs_folder / name / (digest or "new")
-    if digest and are_installed(programs_folder, name, digests):
-        return Installed(name, digest, place, "nothing")
-    if not write:
-        return Installed(name, digest, place, "install")
-    found = {
+    is_there = bool(digest) and are_installed(programs_folder, name, digests)
+    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
+        return found
+    fetched = {
         file: fetch_once(inventory, source, downloads, mirrors, progress)
         for file, source in wanted.items()
     }
     plain = [
         # What lies elsewhere than in our own folder is somebody's mirror, and stays.
         Plain(one.path, one.sha256, file, ours=one.path.parent == downloads)
-        for file, one in found.items()
+        for file, one in fetched.items()
     ]
     return install_files(plain, programs_folder, name)
 

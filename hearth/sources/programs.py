@@ -50,6 +50,19 @@ def is_installed(programs_folder: Path, name: str, digest: str) -> bool:
     return _target(home / "current") == digest and manifest.is_intact(home / digest)
 
 
+def settled(
+    programs_folder: Path, name: str, digest: str, *, is_there: bool, write: bool
+) -> Installed | None:
+    """Return what there is to say where nothing need or may be fetched; None where it must be.
+
+    `digest` is empty where it is known only after the fetch.
+    """
+    if write and not is_there:
+        return None
+    place = programs_folder / name / (digest or "new")
+    return Installed(name, digest, place, "nothing" if is_there else "install")
+
+
 def install(
     programs_folder: Path, name: str, digest: str, fill: Fill, *, write: bool = True
 ) -> Installed:

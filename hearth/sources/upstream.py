@@ -6,7 +6,7 @@ from pathlib import Path
 from hearth.sources.changed import Change, changed_digest, folder_digest, install_changed
 from hearth.sources.lock import fetch_once, known
 from hearth.sources.model import Progress, Source
-from hearth.sources.programs import Installed, is_installed
+from hearth.sources.programs import Installed, is_installed, settled
 
 
 def install_upstream(
@@ -30,11 +30,9 @@ def install_upstream(
     """
     source = known(inventory, source)
     digest = changed_digest(source.sha256, change) if source.sha256 else ""
-    place = programs_folder / name / (digest or "new")
-    if digest and is_installed(programs_folder, name, digest):
-        return Installed(name, digest, place, "nothing")
-    if not write:
-        return Installed(name, digest, place, "install")
+    is_there = bool(digest) and is_installed(programs_folder, name, digest)
+    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
+        return found
     fetched = fetch_once(inventory, source, downloads, mirrors, progress)
     return install_changed(fetched.path, fetched.sha256, programs_folder, name, change)
 
