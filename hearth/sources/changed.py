@@ -61,14 +61,18 @@ def install_changed(
         SourceError: it is not its digest or cannot be changed; what was installed before stays.
     """
 
+    def expect(found: str) -> None:
+        if found != sha256:
+            raise SourceError(f"{name}: {origin} is not {sha256}: it changed meanwhile; try again")
+
     def fill(folder: Path, _lock: int) -> None:
         if origin.is_dir():
             _copy(origin, folder, name)
-        # What was copied counts: somebody may work in the folder meanwhile. And whoever calls has
-        # verified an archive; whoever forgot to would install anything at all.
-        if (folder_digest(folder) if origin.is_dir() else sha256_of(origin)) != sha256:
-            raise SourceError(f"{name}: {origin} is not {sha256}: it changed meanwhile; try again")
-        if not origin.is_dir():
+            # What was copied counts: somebody may work in the folder meanwhile.
+            expect(folder_digest(folder))
+        else:
+            # Whoever called has verified it; whoever forgot to would install anything at all.
+            expect(sha256_of(origin))
             unpack(origin, folder, name)
             _lift(folder)
         change.apply(folder)
