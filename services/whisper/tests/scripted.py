@@ -1,0 +1,94 @@
+"""A recogniser that does the same thing every time, however slow the machine is."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hearth_whisper.recognising import (
+    SAMPLE_RATE,
+    Options,
+    Recognition,
+    Samples,
+    Segment,
+    Step,
+    Word,
+)
+
+WORDS = tuple("one two three four five six seven eight nine ten eleven twelve".split())
+
+
+@dataclass(slots=True)
+class ScriptedRecogniser:
+    """Says a word per half second of sound: the same words for the same beginning.
+
+    With `level`, what is quieter than that says nothing. A window of 30 s is a segment. While
+    `gate` is closed, each step waits inside the model; `steps` names each entry into it.
+    `texts`, where given, are said instead, one per recognition, in order.
+    """
+
+    word_s: float = 0.5
+    level: float = 1e-4
+    window_s: float = 30.0
+    name: str = "scripted"
+    device: str = "cpu"
+    compute_type: str = "int8"
+    threads: int = 1
+    multilingual: bool = True
+    languages: tuple[str, ...] = ("en", "de", "fr")
+    memory_bytes: int = 0
+    language: str = "en"
+    texts: list[str] = field(default_factory=list)
+    asked: list[tuple[float, Options]] = field(default_factory=list)
+    """Seconds of sound and options of each recognition that began."""
+    steps: list[str] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def recognise(self, samples: Samples, options: Options, step: Step) -> Recognition:
+        """Encode and decode by turns, as the real one does."""
+        self.asked.append((samples.size / SAMPLE_RATE, options))
+        if options.vad and not self._heard(samples):
+            return Recognition(options.language, 0.0, iter(()))
+        self._enter(step, "encode")
+        found = options.language or self.language
+        said = self.texts.pop(0).split() if self.texts else None
+        return Recognition(found, 1.0, self._segments(samples, options, step, said))
+
+    def _segments(
+        self, samples: Samples, options: Options, step: Step, said: list[str] | None
+    ) -> Iterator[Segment]:
+        size = round(self.window_s * SAMPLE_RATE)
+        for at in range(0, samples.size, size):
+            if at:
+                self._enter(step, "encode")
+            self._enter(step, "decode")
+            window = samples[at : at + size]
+            if self._heard(window):
+                yield self._segment(window, at / SAMPLE_RATE, options, said)
+
+    def _segment(
+        self, window: Samples, start_s: float, options: Options, said: list[str] | None
+    ) -> Segment:
+        length_s = window.size / SAMPLE_RATE
+        count = max(1, int(length_s / self.word_s))
+        first = round(start_s / self.word_s)
+        words = said or [WORDS[(first + n) % len(WORDS)] for n in range(count)]
+        each_s = length_s / len(words)
+        timed = tuple(
+            Word(start_s + n * each_s, start_s + (n + 1) * each_s, f" {word}", 0.9)
+            for n, word in enumerate(words)
+        )
+        text = "".join(word.text for word in timed)
+        return Segment(start_s, start_s + length_s, text, timed if options.words else (), -0.1)
+
+    def _enter(self, step: Step, what: str) -> None:
+        with step():
+            self.steps.append(what)
+            self.gate.wait()
+
+    def _heard(self, samples: Samples) -> bool:
+        return bool(samples.size) and float(np.abs(samples).max()) >= self.level
