@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hearth.catalogue import house, schema, words
-from hearth.catalogue.models import cloud_hosts, derive_aliases, derive_models, provider_secrets
+from hearth.catalogue.models import (
+    cloud_hosts,
+    derive_aliases,
+    derive_models,
+    derive_weights,
+    provider_secrets,
+)
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.services import derive_part, derive_service
 from hearth.catalogue.wires import egress, flows, forbidden, published_ports
@@ -38,7 +44,12 @@ def derive(
     }
     models = derive_models(catalogue, {n: s.url for n, s in services.items()}, given_secrets)
     aliases = derive_aliases(catalogue, models)
-    services = {name: _with_models(service, models) for name, service in services.items()}
+    services = {
+        name: replace(
+            _with_models(service, models), weights=derive_weights(catalogue, name, models)
+        )
+        for name, service in services.items()
+    }
     parts = {name: derive_part(machine, name, record) for name, record in catalogue.parts.items()}
     allowed = flows(services)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]

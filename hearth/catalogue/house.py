@@ -70,6 +70,20 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """A model's files as the machine hands them in; `files` has names and their sources.
+
+    They lie in the program's folder of this name. `wanted` are the members of aliases, in order;
+    the others are fetched only where a role asks for one.
+    """
+
+    name: str
+    program: str
+    files: Mapping[str, str]
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Service:
     """One program in its instance; an external one has only url, health and publish."""
 
@@ -101,6 +115,7 @@ class Service:
     secrets: Mapping[str, str]
     scrapes: bool
     routes_models: bool
+    weights: tuple[Weights, ...]
     start_order: int
 
 
@@ -144,8 +159,8 @@ class Egress:
 class Model:
     """One model; `usable` says whether a request could be served, `reason` why not.
 
-    A `local` model is served by a service of this house; if it is also `pulled`, by one that
-    Hearth runs and may load models into.
+    A `local` model is served by a service of this house. If it is also `pulled`, that service
+    loads it by itself; if it has a `program`, the machine hands it in under that name.
     """
 
     name: str
@@ -156,6 +171,7 @@ class Model:
     litellm: str
     local: bool
     pulled: bool
+    program: str | None
     service: str | None
     url: str | None
     host: str | None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hearth.catalogue import house, schema
+from hearth.catalogue import house, schema, words
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import size_bytes
 
 # A loaded model needs its weights and room for about 8 k of context.
 _MEMORY_PER_DOWNLOAD = 1.2
@@ -57,8 +56,12 @@ def _model(
     service = catalogue.services.get(provider.service or "")
     if reason is None and not local and not _allowed_somewhere(catalogue, name):
         reason = "no alias that allows the cloud has it as a member"
-    download = size_bytes(record.download) if record.download else None
-    memory = size_bytes(record.memory) if record.memory else None
+    ours = service is not None and service.runtime != "external"
+    handed_in = ours and bool(record.files)
+    if reason is None and handed_in and not _member_of(catalogue, name):
+        reason = "no alias has it as a member, so it is not fetched"
+    download = words.size_bytes(record.download) if record.download else None
+    memory = words.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:
         memory = round(download * _MEMORY_PER_DOWNLOAD)
     manifest = catalogue.manifests.get(record.id or name, "first-sight")
@@ -70,7 +73,8 @@ def _model(
         provider=record.provider,
         litellm=provider.litellm or record.provider,
         local=local,
-        pulled=service is not None and service.runtime != "external",
+        pulled=ours and not handed_in,
+        program=program(provider.service or "", name) if handed_in else None,
         service=provider.service,
         url=urls.get(provider.service or ""),
         host=provider.host,
@@ -81,6 +85,42 @@ def _model(
         usable=reason is None,
         reason=reason,
     )
+
+
+def program(service: str, model: str) -> str:
+    """Name the program folder of a model that the machine hands in; no service is called so."""
+    return f"{words.hyphens(service)}-{model}"
+
+
+def derive_weights(
+    catalogue: Catalogue, service: str, models: Mapping[str, house.Model]
+) -> tuple[house.Weights, ...]:
+    """List the models that the machine hands in to `service`: members of aliases first, in order.
+
+    The others follow as they stand in models.yml, for roles that want one of them.
+    """
+    handed_in = {n: m for n, m in models.items() if m.service == service and m.program}
+    members = (member for alias in catalogue.aliases.values() for member in alias.members)
+    wanted = dict.fromkeys(member for member in members if member in handed_in)
+    return tuple(
+        house.Weights(
+            name=name,
+            program=handed_in[name].program or "",
+            files=files_of(catalogue, catalogue.models[name]),
+            wanted=name in wanted,
+        )
+        for name in {**wanted, **handed_in}
+    )
+
+
+def files_of(catalogue: Catalogue, record: schema.Model) -> dict[str, str]:
+    """Name each file of a model: it is called what its source's address ends in."""
+    known = {source: catalogue.sources[source].url for source in record.files}
+    return {url.rpartition("/")[2]: source for source, url in known.items()}
+
+
+def _member_of(catalogue: Catalogue, model: str) -> bool:
+    return any(model in alias.members for alias in catalogue.aliases.values())
 
 
 def _allowed_somewhere(catalogue: Catalogue, model: str) -> bool:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from hearth.catalogue import schema
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import SNAKE, Problem, alternatives, suggest
+from hearth.catalogue.words import FOLDER_NAME, SNAKE, Problem, alternatives, suggest
+
+# Kinds that no other kind can stand in for; all others answer in words.
+_DOES = {"embed": "embed", "transcribe": "transcribe"}
 
 
 def providers(catalogue: Catalogue) -> Iterator[Problem]:
@@ -50,6 +53,7 @@ def models(catalogue: Catalogue) -> Iterator[Problem]:
         elif provider and record.download:
             text = f"{name}.download has no use in the cloud; leave it out"
             yield catalogue.problem((*key, "download"), text)
+        yield from _files(catalogue, name, record)
         identity = (record.provider, (record.id or name).removesuffix(":latest"))
         if identity in owners:
             first = owners[identity]
@@ -57,6 +61,46 @@ def models(catalogue: Catalogue) -> Iterator[Problem]:
             text = f"{name} is the same model as {first} ({where}); keep one of them"
             yield catalogue.problem(key, text)
         owners.setdefault(identity, name)
+
+
+def _files(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:
+    """What the machine hands in has its files named, each once; only this kind of model has any."""
+    key = ("models", name)
+    provider = catalogue.providers.get(record.provider)
+    service = catalogue.services.get(provider.service or "") if provider else None
+    if record.kind != "transcribe":
+        if record.files:
+            text = f"{name}.files is only for kind: transcribe; write that, or leave files out"
+            yield catalogue.problem((*key, "files"), text)
+        return
+    if provider and not provider.service and provider.host:
+        text = f"{name}.kind transcribe has no way to the cloud; name a provider with a service"
+        yield catalogue.problem((*key, "provider"), text)
+    if not FOLDER_NAME.fullmatch(name):
+        text = f"{name!r} cannot name a folder of files; use letters, digits and . _ -"
+        yield catalogue.problem(key, text)
+    external = service is not None and service.runtime == "external"
+    if not record.files and not external and not catalogue.written(*key, "files"):
+        yield catalogue.problem(
+            key, f"{name}.files is missing; write the sources of its files, e.g. files: [a, b]"
+        )
+    yield from _sources(catalogue, name, record)
+
+
+def _sources(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:
+    called: dict[str, str] = {}
+    for index, source in enumerate(record.files):
+        key = ("models", name, "files", index)
+        if source not in catalogue.known("sources"):
+            near = suggest(source, catalogue.known("sources"))
+            text = f"{name}.files {source} is not in sources.lock.yml; {near}"
+            yield catalogue.problem(key, text)
+        elif found := catalogue.sources.get(source):
+            file = found.url.rpartition("/")[2]
+            if file in called:
+                text = f"{name}.files {source} is a second {file}, beside {called[file]}"
+                yield catalogue.problem(key, f"{text}; keep one of them")
+            called.setdefault(file, source)
 
 
 def aliases(catalogue: Catalogue) -> Iterator[Problem]:
@@ -94,9 +138,11 @@ def _members(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[
 
 def _kinds(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:
     found = {m: catalogue.models[m] for m in record.members if m in catalogue.models}
-    kinds = {model.kind == "embed" for model in found.values()}
+    kinds = sorted({_DOES.get(model.kind, "answer") for model in found.values()}, reverse=True)
     if len(kinds) > 1:
-        text = f"{name}.members mixes models that embed with models that answer; make two aliases"
+        mix = " with models that ".join(kinds)
+        many = "two aliases" if len(kinds) == 2 else "an alias for each"
+        text = f"{name}.members mixes models that {mix}; make {many}"
         yield catalogue.problem(("aliases", name, "members"), text)
     served = [catalogue.providers.get(model.provider) for model in found.values()]
     only_cloud = all(provider and provider.host for provider in served)

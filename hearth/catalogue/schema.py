@@ -145,7 +145,8 @@ class Model(Record):
     id: str | None = None
     download: Size | None = None
     memory: Size | None = None
-    kind: Literal["chat", "embed", "vision"] = "chat"
+    kind: Literal["chat", "embed", "vision", "transcribe"] = "chat"
+    files: list[str] = []
 
 
 class Alias(Record):

@@ -99,6 +99,7 @@ def derive_service(
         secrets=dict(record.secrets),
         scrapes=record.scrapes and here,
         routes_models=record.routes_models and here,
+        weights=(),  # known once the models are
         start_order=order,
     )
 
