@@ -74,7 +74,7 @@ def _model(
         litellm=provider.litellm or record.provider,
         local=local,
         pulled=ours and not handed_in,
-        program=program(provider.service or "", name) if handed_in else None,
+        program=words.program(provider.service or "", name) if handed_in else None,
         service=provider.service,
         url=urls.get(provider.service or ""),
         host=provider.host,
@@ -85,11 +85,6 @@ def _model(
         usable=reason is None,
         reason=reason,
     )
-
-
-def program(service: str, model: str) -> str:
-    """Name the program folder of a model that the machine hands in; no service is called so."""
-    return f"{words.hyphens(service)}-{model}"
 
 
 def derive_weights(

@@ -31,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     rules_net.published_ports,
     rules_models.providers,
     rules_models.models,
+    rules_models.folders,
     rules_models.aliases,
     rules_models.routes,
     rules_models.consumers,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearth.catalogue import schema
+from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import FOLDER_NAME, SNAKE, Problem, alternatives, suggest
+from hearth.catalogue.words import SNAKE, Problem, alternatives, program, suggest
 
 # Kinds that no other kind can stand in for; all others answer in words.
 _DOES = {"embed": "embed", "transcribe": "transcribe"}
@@ -76,15 +77,26 @@ def _files(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Pr
     if provider and not provider.service and provider.host:
         text = f"{name}.kind transcribe has no way to the cloud; name a provider with a service"
         yield catalogue.problem((*key, "provider"), text)
-    if not FOLDER_NAME.fullmatch(name):
-        text = f"{name!r} cannot name a folder of files; use letters, digits and . _ -"
-        yield catalogue.problem(key, text)
     external = service is not None and service.runtime == "external"
     if not record.files and not external and not catalogue.written(*key, "files"):
         yield catalogue.problem(
             key, f"{name}.files is missing; write the sources of its files, e.g. files: [a, b]"
         )
     yield from _sources(catalogue, name, record)
+
+
+def folders(catalogue: Catalogue) -> Iterator[Problem]:
+    """What the machine hands in lies in a folder of its own."""
+    first: dict[str, Key] = {name: ("services", name) for name in catalogue.known("services")}
+    for name, record in catalogue.models.items():
+        provider = catalogue.providers.get(record.provider)
+        if not record.files or not provider or not provider.service:
+            continue
+        folder = program(provider.service, name)
+        if folder in first:
+            taken = catalogue.taken(f"the folder {folder}", first[folder], "choose another name")
+            yield catalogue.problem(("models", name), taken)
+        first.setdefault(folder, ("models", name))
 
 
 def _sources(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]*")
-FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 HOST = re.compile(
     r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z](?:[a-z0-9-]*[a-z0-9])?"
 )
@@ -94,6 +93,11 @@ def hyphens(name: str) -> str:
 def wire(instance: str) -> str:
     """Name the machine's end of an instance's wire: the kernel takes 15 characters."""
     return f"to-{instance}"[:15]
+
+
+def program(service: str, model: str) -> str:
+    """Name the program folder of a model that the machine hands in to a service."""
+    return f"{service}_{re.sub('[^a-z0-9]+', '_', model.lower())}"
 
 
 def alternatives(need: str) -> list[str]:
