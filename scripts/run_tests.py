@@ -18,6 +18,7 @@ PROGRAMS = [
     ["services/login"],
     ["services/gateway"],
     ["services/model_puller"],
+    ["services/serving"],
     ["services/kokoro"],
     ["services/kokoro_patch"],
 ]

@@ -87,15 +87,15 @@ def weights() -> Path:
 
 
 def inside(root: Path, weights: Path, *argv: str) -> list[str]:
-    """Return the command that runs `argv` in the root, with Hearth's package and the weights."""
+    """Return the command that runs `argv` in the root, with Hearth's packages and the weights."""
     script = (
         'mount --bind -o ro "$1" "$3/srv/hearth" && mount --bind -o ro "$2" "$3/srv/weights" && '
         'mount -t proc proc "$3/proc" && root=$3 && shift 3 && exec chroot "$root" "$@"'
     )
     # Two threads that wait for each other take twice as long where neighbours are busy.
-    settings = ["PYTHONPATH=/srv/hearth:/srv/wheels", "OMP_NUM_THREADS=1"]
+    settings = ["PYTHONPATH=/srv/hearth/kokoro:/srv/hearth/serving:/srv/wheels", "OMP_NUM_THREADS=1"]
     outer = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
-    places = [str(REPOSITORY / "services/kokoro"), str(weights), str(root)]
+    places = [str(REPOSITORY / "services"), str(weights), str(root)]
     return [*outer, *places, "/usr/bin/env", *settings, *argv]
 
 
@@ -168,7 +168,10 @@ def said_by(command: list[str]) -> tuple[dict[str, Any], str]:
         text=True,
         timeout=240,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY / "services/kokoro")},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{REPOSITORY}/services/kokoro:{REPOSITORY}/services/serving",
+        },
     )
     assert done.returncode == 0, done.stderr[-3000:]
     said: dict[str, Any] = json.loads(done.stdout.partition("SAID ")[2])

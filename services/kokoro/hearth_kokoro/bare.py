@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop
-from hearth_kokoro.engines.machine import this_machine
 from hearth_kokoro.engines.onnx import OnnxEngine
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.speaking.cuts import parts, spoken
 from hearth_kokoro.text.read import read
 from hearth_kokoro.voices import Voice, Voices
+from hearth_serving.errors import ServiceError
+from hearth_serving.machine import this_machine
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
             if line.strip():
                 answer = _answer(engine, phonemizer, voice, json.loads(line), options.repeat)
                 print(json.dumps(answer, ensure_ascii=False), flush=True)
-    except (SpeechError, ValueError, KeyError) as error:
+    except (ServiceError, ValueError, KeyError) as error:
         print(f"hearth_kokoro.bare: {error}", file=sys.stderr)
         return 1
     return 0

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from hearth_kokoro.engines import MAX_PHONEMES, Styles
-from hearth_kokoro.engines.reasons import first_line
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
+from hearth_serving.errors import ServiceError
+from hearth_serving.reasons import first_line
 
 _PART = re.compile(r"([^ ()]+) *(?:\((.*)\))?")
 # In the query of an address a plus sign means a space.
@@ -51,11 +51,11 @@ class Voices:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 styles = {name: np.asarray(found[name], np.float32) for name in found.files}
         except Exception as error:  # numpy, zipfile and zlib: one for each kind of damage
-            raise SpeechError(f"{path} is no file of voices: {first_line(error)}") from error
+            raise ServiceError(f"{path} is no file of voices: {first_line(error)}") from error
         odd = next((n for n, s in styles.items() if s.shape != (MAX_PHONEMES, 1, 256)), None)
         known = {name: array for name, array in styles.items() if name[:1] in LANGUAGES}
         if odd or not known:
-            raise SpeechError(f"{path} is no file of Kokoro's voices: {odd or 'none'} in it")
+            raise ServiceError(f"{path} is no file of Kokoro's voices: {odd or 'none'} in it")
         return cls(known)
 
     def get(self, asked: str) -> Voice:
@@ -114,6 +114,6 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:40] + "...")
 
 
-def _bad(message: str) -> SpeechError:
+def _bad(message: str) -> ServiceError:
     """Return the error of a request that names no usable voice."""
-    return SpeechError(message, param="voice", code="voice_not_found")
+    return ServiceError(message, param="voice", code="voice_not_found")

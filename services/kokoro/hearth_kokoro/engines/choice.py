@@ -7,10 +7,10 @@ from pathlib import Path
 from time import perf_counter
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Styles
-from hearth_kokoro.engines.machine import Machine, this_machine
-from hearth_kokoro.engines.memory import Measured, Memory
 from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
+from hearth_serving.machine import Machine, this_machine
+from hearth_serving.remembered import Measured, Memory
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def choose(
         if chosen:
             return chosen
     if not graphs:
-        raise SpeechError("--engine onnx needs a model that ends with .onnx")
+        raise ServiceError("--engine onnx needs a model that ends with .onnx")
     found = Memory(state)
     return _by_onnx(graphs, found, voice, load or _load, machine or this_machine())
 
@@ -68,7 +68,7 @@ def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> Choice | None:
     from hearth_kokoro.engines.torch import TorchEngine, has_card
 
     if not weights:
-        raise SpeechError("--engine torch needs weights that end with .pth")
+        raise ServiceError("--engine torch needs weights that end with .pth")
     if may_fall_back and not has_card():
         log.warning("no card that CUDA can use: the processor speaks")
         return None
@@ -88,7 +88,7 @@ def _by_onnx(
     if known:
         try:
             return _best(known, hashes, machine, load)
-        except SpeechError as error:
+        except ServiceError as error:
             log.warning("what was fastest before is measured again: %s", error)
     if len(candidates) > 1:
         measured = _measure(hashes, machine, voice, load)
@@ -145,7 +145,7 @@ def _measure(
     for path in others:
         try:
             found.append(_timed(path, threads, hashes[path], voice, load))
-        except SpeechError as error:
+        except ServiceError as error:
             log.warning("%s is left out: %s", path.name, error)
     return tuple(found)
 
@@ -159,7 +159,7 @@ def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> 
         sound = engine.infer(PHRASE, voice, 1.0, Stop())
         seconds = perf_counter() - started
         if sound.size == 0:
-            raise SpeechError(f"{path.name} says nothing")
+            raise ServiceError(f"{path.name} says nothing")
         if turn:  # the first inference also finds its memory
             best = min(best, seconds / (sound.size / SAMPLE_RATE))
     log.info("measured: %s with %d threads needs %.3f s for 1 s", path.name, threads, best)

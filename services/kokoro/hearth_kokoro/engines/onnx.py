@@ -11,10 +11,10 @@ import onnxruntime as ort
 
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
-from hearth_kokoro.engines.digest import sha256_of
-from hearth_kokoro.engines.reasons import first_line
 from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of, vocabulary_of
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.digest import sha256_of
+from hearth_serving.errors import EngineError, ServiceError
+from hearth_serving.reasons import first_line
 
 # Where kokoro-onnx's exports keep the configuration that the model was made with.
 _CONFIG_KEY = "kokoro_config"
@@ -45,7 +45,7 @@ class OnnxEngine:
             )
         except Exception as error:  # onnxruntime has a type for each reason, with no common one
             line = first_line(error)
-            raise SpeechError(f"{model} is no model that onnxruntime reads: {line}") from error
+            raise ServiceError(f"{model} is no model that onnxruntime reads: {line}") from error
         self.provider = self._session.get_providers()[0]
         self.model = model.name
         self.model_sha256 = sha256 or sha256_of(model)
@@ -56,7 +56,7 @@ class OnnxEngine:
         expected = {self._tokens_input, "style", "speed"}
         if set(inputs) != expected or not set(inputs.values()) <= set(_DTYPES):
             takes = ", ".join(f"{name}: {kind}" for name, kind in inputs.items())
-            raise SpeechError(f"{model} is no Kokoro: it takes {takes or 'nothing'}")
+            raise ServiceError(f"{model} is no Kokoro: it takes {takes or 'nothing'}")
         self._dtypes = {name: _DTYPES[kind] for name, kind in inputs.items()}
         self._output = self._session.get_outputs()[0].name
         self._vocabulary = _embedded_vocabulary(self._session, model) or VOCABULARY
@@ -79,7 +79,7 @@ class OnnxEngine:
             if stop.is_set():
                 raise Stopped from None
             line = first_line(error)
-            raise SpeechError(f"{self.model} failed: {line}", status=500) from error
+            raise EngineError(f"{self.model} failed: {line}", status=500) from error
         finally:
             stop.on_set(lambda: None)
         return sound_of(found[0])
@@ -128,4 +128,4 @@ def _embedded_vocabulary(session: ort.InferenceSession, model: Path) -> dict[str
     try:
         return vocabulary_of(json.loads(config)) if config else {}
     except ValueError as error:
-        raise SpeechError(f"{model} has a broken {_CONFIG_KEY}: {first_line(error)}") from error
+        raise ServiceError(f"{model} has a broken {_CONFIG_KEY}: {first_line(error)}") from error

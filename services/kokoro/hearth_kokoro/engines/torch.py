@@ -15,10 +15,10 @@ import numpy as np
 
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
-from hearth_kokoro.engines.digest import sha256_of
-from hearth_kokoro.engines.reasons import first_line
 from hearth_kokoro.engines.vocabulary import tokens_of, vocabulary_of
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.digest import sha256_of
+from hearth_serving.errors import EngineError, ServiceError
+from hearth_serving.reasons import first_line
 
 
 class TorchEngine:
@@ -67,10 +67,10 @@ class TorchEngine:
                 audio, _ = self._model.forward_with_tokens(ids, style, speed)
             return sound_of(audio.cpu().numpy())
         except torch.cuda.OutOfMemoryError as error:
-            raise SpeechError("the card's memory is full", status=503, retry_after_s=5) from error
+            raise EngineError("the card's memory is full", status=503, retry_after_s=5) from error
         except RuntimeError as error:
             line = first_line(error)
-            raise SpeechError(f"{self.model} failed: {line}", status=500) from error
+            raise EngineError(f"{self.model} failed: {line}", status=500) from error
         finally:
             self._stop = None
 
@@ -95,16 +95,16 @@ def _imported(name: str) -> Any:
         raise _missing(error.name or name) from error
 
 
-def _missing(library: str) -> SpeechError:
+def _missing(library: str) -> ServiceError:
     """Return the error of a library that only this engine needs."""
-    return SpeechError(f"the torch engine needs {library}: pip install './services/kokoro[torch]'")
+    return ServiceError(f"the torch engine needs {library}: pip install './services/kokoro[torch]'")
 
 
 def _device(torch: Any, asked: str) -> str:
     """Return cuda or cpu."""
     has_card = bool(torch.cuda.is_available())
     if asked == "cuda" and not has_card:
-        raise SpeechError("no card that CUDA can use: see `nvidia-smi`, or --engine onnx")
+        raise ServiceError("no card that CUDA can use: see `nvidia-smi`, or --engine onnx")
     return "cuda" if has_card and asked != "cpu" else "cpu"
 
 
@@ -114,7 +114,7 @@ def _configuration(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {**found, "vocab": vocabulary_of(found)}
     except (OSError, ValueError) as error:
-        raise SpeechError(f"{path} is no configuration of Kokoro: {first_line(error)}") from error
+        raise ServiceError(f"{path} is no configuration of Kokoro: {first_line(error)}") from error
 
 
 def _loaded(config: dict[str, Any], weights: Path) -> Any:
@@ -125,10 +125,10 @@ def _loaded(config: dict[str, Any], weights: Path) -> Any:
             warnings.simplefilter("ignore")
             kmodel: Callable[..., Any] = _model_module().KModel
             return kmodel(repo_id="hexgrad/Kokoro-82M", config=config, model=str(weights))
-    except SpeechError:
+    except ServiceError:
         raise
     except Exception as error:  # torch, zipfile, pickle: each has its own
-        raise SpeechError(f"{weights} is no Kokoro for PyTorch: {first_line(error)}") from error
+        raise ServiceError(f"{weights} is no Kokoro for PyTorch: {first_line(error)}") from error
 
 
 def _model_module() -> types.ModuleType:

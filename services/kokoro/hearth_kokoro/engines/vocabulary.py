@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 from hearth_kokoro.engines import MAX_PHONEMES
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import EngineError
 
 
 def vocabulary_of(config: object) -> dict[str, int]:
@@ -30,5 +30,5 @@ def tokens_of(phonemes: str, vocabulary: Mapping[str, int] = VOCABULARY) -> list
     """Return the numbers of the phonemes that the model knows; more than 510 are an error."""
     tokens = [number for number in map(vocabulary.get, phonemes) if number is not None]
     if len(tokens) > MAX_PHONEMES:
-        raise SpeechError(f"{len(tokens)} phonemes at once, the model takes {MAX_PHONEMES}")
+        raise EngineError(f"{len(tokens)} phonemes at once, the model takes {MAX_PHONEMES}")
     return tokens

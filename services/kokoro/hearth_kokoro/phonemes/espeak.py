@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import espeakng_loader
 
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
 
 VOICES: Mapping[str, bytes] = {
     "en-us": b"gmw/en-US",
@@ -52,7 +52,7 @@ class Espeak:
         self._warm_up()
 
     def say(self, language: str, words: Sequence[str]) -> list[str]:
-        """Return the phonemes of each; SpeechError where it dies of them or takes too long."""
+        """Return the phonemes of each; ServiceError where it dies of them or takes too long."""
         try:
             return self._ask(language, words, _ANSWER_S)
         except _LostError:
@@ -60,7 +60,7 @@ class Espeak:
             self._process = _launch()
             self._end = weakref.finalize(self, _stop, self._process)
             self._warm_up()
-            raise SpeechError(
+            raise ServiceError(
                 "espeak-ng cannot read this text: leave out its rarest characters",
                 param="input",
                 code="unreadable_text",
@@ -71,7 +71,7 @@ class Espeak:
             for language in VOICES:
                 self._ask(language, ["1"], _START_S)
         except _LostError:
-            raise SpeechError("espeak-ng does not start", status=500) from None
+            raise ServiceError("espeak-ng does not start", status=500) from None
 
     def _ask(self, language: str, words: Sequence[str], within_s: float) -> list[str]:
         asked, answered = self._process.stdin, self._process.stdout

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Mapping
 
 from hearth_kokoro.engines.vocabulary import VOCABULARY
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes import mandarin
 from hearth_kokoro.phonemes.alphabet import in_kokoros
 from hearth_kokoro.phonemes.espeak import VOICES, Espeak
+from hearth_serving.errors import ServiceError
 
 READERS = ("espeak", "misaki")
 """Who reads a language; anything else that is said of one is why nobody does."""
@@ -41,7 +41,7 @@ class Phonemizer:
     def phonemes(self, text: str, language: str) -> str:
         """Return what the model takes for `text`; 400 for a language that nobody reads."""
         if language not in VOICES and _reader(language) != "misaki":
-            raise SpeechError(self._refusal(language), param="voice")
+            raise ServiceError(self._refusal(language), param="voice")
         with self._lock:
             said = self._mandarins(text) if language == "zh" else self._by_espeak(text, language)
         return "".join(c for c in " ".join(said.split()) if c in VOCABULARY)

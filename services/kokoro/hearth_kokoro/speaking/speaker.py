@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.caches import Cache
 from hearth_kokoro.speaking.feed import Feed
-from hearth_kokoro.speaking.figures import recent, summary
 from hearth_kokoro.speaking.joins import trim
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.pace import Pace, Run, whole_seconds
 from hearth_kokoro.speaking.talk import Phonemes, Piece, Studio, Talk
 from hearth_kokoro.speaking.work import Clock, Order, Work
 from hearth_kokoro.voices import Voice
+from hearth_serving.errors import ServiceError
+from hearth_serving.figures import recent, summary
 
 __all__ = ["Piece", "Speaker"]
 
@@ -83,7 +83,7 @@ class Speaker:
     def speak(
         self, feed: Feed, voice: Voice, speed: float = 1.0, listener: Listener | None = None
     ) -> AsyncGenerator[Piece, None]:
-        """Return the pieces of a text as they are made; SpeechError 429 where too many are.
+        """Return the pieces of a text as they are made; ServiceError 429 where too many are.
 
         One piece is made ahead while the reader has the last one. `aclose()` stops the work.
         Who is to hear several texts as one speech gives the same listener for each of them.
@@ -134,7 +134,7 @@ class Speaker:
         # They take turns, so the one with the least left ends after about that much of each.
         least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in busy)
         wait_s = min(self.backlog_s(), least * len(busy))
-        raise SpeechError(
+        raise ServiceError(
             f"{self._max_active} texts are being spoken already; try again later",
             status=429,
             code="queue_full",
@@ -157,10 +157,10 @@ class Speaker:
                 yield piece
             if talk.rtf is not None:
                 self._rtf.append(talk.rtf)
-        except SpeechError:
+        except ServiceError:
             raise
         except Exception as error:  # whatever an engine raises
-            raise SpeechError(f"speaking failed: {error}", status=500) from error
+            raise ServiceError(f"speaking failed: {error}", status=500) from error
         finally:
             talk.feed.on_cancel(None)
             pending.cancel()

@@ -40,7 +40,7 @@ class Phonemes(Protocol):
     """Reads text; called in a thread of its own."""
 
     def phonemes(self, text: str, language: str) -> str:
-        """Return what the model takes for `text`; SpeechError for a language nobody reads."""
+        """Return what the model takes for `text`; ServiceError for a language nobody reads."""
         ...
 
 

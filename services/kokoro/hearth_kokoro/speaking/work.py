@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hearth_kokoro.engines import Engine, Samples, Stop, Stopped, Styles
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
 
 Clock = Callable[[], float]
 """Returns seconds that only grow; time.perf_counter, or a test's own."""
@@ -96,7 +96,7 @@ class Work:
         job = _Job(order, asyncio.get_running_loop().create_future())
         with self._lock:
             if self._closed:
-                raise SpeechError("the server is stopping", status=503, retry_after_s=5)
+                raise ServiceError("the server is stopping", status=503, retry_after_s=5)
             self._jobs.append(job)
             if order.is_first:
                 self._make_room()
@@ -193,5 +193,5 @@ class Work:
             return  # its event loop has ended, and everybody who waited there
 
 
-def _stopping() -> SpeechError:
-    return SpeechError("the server is stopping", status=503, retry_after_s=5)
+def _stopping() -> ServiceError:
+    return ServiceError("the server is stopping", status=503, retry_after_s=5)

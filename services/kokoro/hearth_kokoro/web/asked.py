@@ -1,11 +1,12 @@
 """What a request for speech asks for, and OpenAI's words for what is wrong with it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.web.settings import Limits
+from hearth_serving.answers import shown
+from hearth_serving.errors import ServiceError
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd")
 """Names of the one model: its own, and the two that OpenAI's clients ask for."""
@@ -26,16 +27,6 @@ OPENAI_VOICES = {
     "verse": "am_puck",
 }
 """OpenAI's voices: Kokoro's of the same name where there is one, else the nearest in kind."""
-
-_TYPES = {
-    401: "authentication_error",
-    403: "permission_error",
-    429: "rate_limit_error",
-    503: "service_unavailable_error",
-}
-
-BROKEN = "something broke here; the server's log says where"
-"""All that a client hears of what is our own fault."""
 
 Format = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 _Name = Annotated[str, StringConstraints(max_length=500)]
@@ -85,7 +76,7 @@ class AskedLive(BaseModel):
 
 
 def read_asked(body: bytes, limits: Limits) -> Asked:
-    """Read the body of a request; raises SpeechError naming the first field that is wrong."""
+    """Read the body of a request; raises ServiceError naming the first field that is wrong."""
     try:
         asked = Asked.model_validate_json(body)
     except ValidationError as error:
@@ -93,12 +84,12 @@ def read_asked(body: bytes, limits: Limits) -> Asked:
     check_model(asked.model)
     check_text(asked.input, limits.text_characters)
     if asked.stream_format == "sse" and not asked.stream:
-        raise SpeechError("stream_format sse is a stream: leave out stream: false", param="stream")
+        raise ServiceError("stream_format sse is a stream: leave out stream: false", param="stream")
     return asked
 
 
 def read_live(query: dict[str, str]) -> AskedLive:
-    """Read the query of a WebSocket; raises SpeechError naming the first field that is wrong."""
+    """Read the query of a WebSocket; raises ServiceError naming the first field that is wrong."""
     try:
         asked = AskedLive.model_validate(query)
     except ValidationError as error:
@@ -116,7 +107,7 @@ def check_model(name: str) -> None:
     """Refuse the name of a model that is not here."""
     if name not in MODELS:
         message = f"there is no model {shown(name)} here; ask for {', '.join(MODELS)}"
-        raise SpeechError(message, status=404, param="model", code="model_not_found")
+        raise ServiceError(message, status=404, param="model", code="model_not_found")
 
 
 def check_text(text: str, most: int) -> None:
@@ -125,40 +116,24 @@ def check_text(text: str, most: int) -> None:
         raise nothing_to_say()
     if len(text) > most:
         message = f"input has {len(text)} characters; at most {most} are spoken at once"
-        raise SpeechError(message, param="input", code="string_above_max_length")
+        raise ServiceError(message, param="input", code="string_above_max_length")
 
 
-def nothing_to_say() -> SpeechError:
+def nothing_to_say() -> ServiceError:
     """Return the refusal of a text without a word."""
-    return SpeechError(
+    return ServiceError(
         "input has nothing to say: it needs at least one word", param="input", code="empty_input"
     )
 
 
-def shown(name: str) -> str:
-    """Return what a stranger wrote, short and without control characters."""
-    return ascii(name if len(name) <= 60 else name[:60] + "...")
-
-
-def error_body(error: SpeechError) -> dict[str, Any]:
-    """Return OpenAI's shape of an error."""
-    kind = _TYPES.get(error.status)
-    if kind is None:
-        kind = "invalid_request_error" if error.status < 500 else "server_error"
-    # What broke in here is told to nobody outside: its words may be an engine's, or quote a text.
-    message = BROKEN if error.status == 500 else str(error)
-    what = {"message": message, "type": kind, "param": error.param, "code": error.code}
-    return {"error": what}
-
-
-def _refusal(error: ValidationError) -> SpeechError:
+def _refusal(error: ValidationError) -> ServiceError:
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
-        return SpeechError("the body is not valid JSON", code="invalid_json")
+        return ServiceError("the body is not valid JSON", code="invalid_json")
     # A union's errors carry the member's name behind the field's; the field is what people wrote.
     field = str(first["loc"][0]) if first["loc"] else None
     if field is None:
-        return SpeechError("the body is not a JSON object", code="invalid_json")
+        return ServiceError("the body is not a JSON object", code="invalid_json")
     if first["type"] == "missing":
-        return SpeechError(f"{field} is missing", param=field, code="missing_required_parameter")
-    return SpeechError(f"{field}: {first['msg']}", param=field, code="invalid_value")
+        return ServiceError(f"{field} is missing", param=field, code="missing_required_parameter")
+    return ServiceError(f"{field}: {first['msg']}", param=field, code="invalid_value")

@@ -16,16 +16,16 @@ from typing import Any, Literal
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from hearth_kokoro.engines import SAMPLE_RATE
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.voices import Voice
-from hearth_kokoro.web.asked import AskedLive, error_body, read_live
+from hearth_kokoro.web.asked import AskedLive, read_live
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import open_encoder
-from hearth_kokoro.web.guard import answer
 from hearth_kokoro.web.orders import Order, Text, read_order
-from hearth_kokoro.web.speech import Stalled, outcome_of, slices, unforeseen
+from hearth_kokoro.web.speech import Stalled, slices
+from hearth_serving.answers import answer, error_body, outcome_of, unforeseen
+from hearth_serving.errors import ServiceError
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -57,10 +57,10 @@ async def stream(socket: WebSocket) -> None:
         loaded = desk.ready()
         if desk.live >= desk.limits.live:
             message = f"{desk.live} streams are open already; try again"
-            raise SpeechError(message, status=429, code="too_many_streams", retry_after_s=5)
+            raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
         asked = read_live(dict(socket.query_params))
         voice = loaded.voices.get(asked.voice_name)
-    except SpeechError as error:
+    except ServiceError as error:
         desk.metrics.ended("busy" if error.status == 429 else "refused")
         await socket.send_denial_response(answer(error))
         return
@@ -137,7 +137,7 @@ class _Conversation:
             text = await self._message()
             try:
                 await self._obey(read_order(text))
-            except SpeechError as error:
+            except ServiceError as error:
                 await self._mistake(error)
 
     async def _message(self) -> str | None:
@@ -178,12 +178,12 @@ class _Conversation:
         waiting = sum(turn.feed.unspoken for turn in self._turns)
         if waiting + len(text) > self._desk.limits.text_characters:
             message = f"{waiting} characters wait to be spoken; this text was not taken"
-            raise SpeechError(message, param="text", code="string_above_max_length")
+            raise ServiceError(message, param="text", code="string_above_max_length")
 
     def _open_turn(self) -> _Turn:
         last = self._turns[-1] if self._turns else None
         if last and last.ends == "done":
-            raise SpeechError("this conversation was ended; cancel to go on", code="ended")
+            raise ServiceError("this conversation was ended; cancel to go on", code="ended")
         if last and last.ends is None:
             return last
         if len(self._turns) >= _MAX_TURNS:
@@ -204,7 +204,7 @@ class _Conversation:
         await self._tell({"type": "cancelled"})
         self._talking = self._start_talking()
 
-    async def _mistake(self, error: SpeechError) -> None:
+    async def _mistake(self, error: ServiceError) -> None:
         self._mistakes += 1
         await self._tell({"type": "error", **error_body(error)})
         if self._mistakes >= _MAX_MISTAKES:
@@ -224,7 +224,7 @@ class _Conversation:
             except Exception as caught:
                 if isinstance(caught, WebSocketDisconnect | Stalled):
                     raise
-                error = caught if isinstance(caught, SpeechError) else unforeseen(caught)
+                error = caught if isinstance(caught, ServiceError) else unforeseen(caught)
                 outcome = outcome_of(error)
                 await self._tell({"type": "error", **error_body(error)})
             finally:

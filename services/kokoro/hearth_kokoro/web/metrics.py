@@ -1,28 +1,16 @@
 """What Prometheus reads: counts and times, never a text, a voice or a client."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from hearth_kokoro.speaking.figures import summary
 from hearth_kokoro.speaking.speaker import Speaker
+from hearth_serving.figures import summary
+from hearth_serving.metrics import Metrics
 
-OUTCOMES = ("done", "left", "failed", "refused", "busy", "late")
-"""How a request or a WebSocket's turn ends, here and in /status.
-
-`busy` is 429, `late` a deadline, `left` a client that hung up.
-"""
 _KEPT = 500
 _TTFA_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2.5, 5, 10, 30)
 
@@ -48,23 +36,12 @@ class _Caches:
         yield size
 
 
-class Metrics:
-    """The server's own registry: two servers in one process do not share it."""
+class SpeechMetrics(Metrics):
+    """What is counted of speech besides requests."""
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = CollectorRegistry()
-        ProcessCollector(namespace="kokoro", registry=self.registry)
-        self._requests = Counter(
-            "kokoro_requests",
-            "Requests for speech by outcome.",
-            ["outcome"],
-            registry=self.registry,
-        )
-        self._ended = dict.fromkeys(OUTCOMES, 0)
-        for outcome in OUTCOMES:
-            self._requests.labels(outcome)
+        super().__init__("kokoro", "Requests for speech by outcome.")
         self._recent_ttfa_ms = deque[float](maxlen=_KEPT)
         self._ttfa = Histogram(
             "kokoro_ttfa_seconds",
@@ -75,11 +52,6 @@ class Metrics:
         self._audio = Counter(
             "kokoro_audio_seconds", "Seconds of sound that were made.", registry=self.registry
         )
-
-    def ended(self, outcome: str) -> None:
-        """Count one request."""
-        self._requests.labels(outcome).inc()
-        self._ended[outcome] += 1
 
     def first_sound(self, after_s: float) -> None:
         """Note how long one listener waited."""
@@ -92,18 +64,10 @@ class Metrics:
 
     def describe(self) -> dict[str, object]:
         """Return the part of the status that is counted here."""
-        return {"requests": dict(self._ended), "ttfa_ms": summary(self._recent_ttfa_ms)}
-
-    def watch(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """Ask `read` for a value whenever somebody scrapes."""
-        Gauge(f"kokoro_{name}", meaning, registry=self.registry).set_function(read)
+        return {**super().describe(), "ttfa_ms": summary(self._recent_ttfa_ms)}
 
     def watch_speaker(self, speaker: Speaker) -> None:
         """Publish what the speaker counts."""
         self.watch("active", "Texts that are being spoken.", lambda: speaker.active)
         self.watch("waiting", "Pieces that wait for the engine.", lambda: speaker.waiting)
         self.registry.register(_Caches(speaker))
-
-    def page(self) -> bytes:
-        """Return everything in Prometheus' text format."""
-        return generate_latest(self.registry)

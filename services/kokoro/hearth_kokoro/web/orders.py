@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
 
 
 class Text(BaseModel):
@@ -26,13 +26,13 @@ _MESSAGE: TypeAdapter[Text | Order] = TypeAdapter(
 
 
 def read_order(message: str | None) -> Text | Order:
-    """Read one message, None for a binary one; raises SpeechError for anything else."""
+    """Read one message, None for a binary one; raises ServiceError for anything else."""
     if message is None:
-        raise SpeechError("send JSON as text, not binary", code="invalid_json")
+        raise ServiceError("send JSON as text, not binary", code="invalid_json")
     try:
         return _MESSAGE.validate_json(message)
     except ValidationError as error:
         if error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid":
-            raise SpeechError("the message is not valid JSON", code="invalid_json") from None
+            raise ServiceError("the message is not valid JSON", code="invalid_json") from None
         said = 'send {"type": "text", "text": "..."} or a type of flush, cancel or end'
-        raise SpeechError(said, code="invalid_message") from None
+        raise ServiceError(said, code="invalid_message") from None

@@ -1,30 +1,13 @@
-"""How much one request may ask for and how long it may take: nothing here is without a bound."""
+"""How much one request for speech may ask for, besides what holds for every server."""
 
 from dataclasses import dataclass
 
+from hearth_serving import limits
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(limits.Limits):
     """Bounds of requests and connections, each with its unit."""
 
     text_characters: int = 20_000
     """The longest text of one request, and of one WebSocket between two flushes."""
-    body_bytes: int = 1024 * 1024
-    headers_s: float = 30
-    """How long a client may take to send the first line and the headers of a request."""
-    body_s: float = 30
-    """How long a client may take to send the whole body."""
-    write_s: float = 60
-    """How long a write may stand still before the reader is taken for gone."""
-    total_s: float = 3600
-    """How long one request may take altogether; a player reads no faster than it plays."""
-    connections: int = 256
-    """How many sockets are served at once; more hear 503, and beyond twice as many nothing."""
-    live: int = 24
-    """How many WebSockets are open at once."""
-    message_bytes: int = 64 * 1024
-    """The longest message of a WebSocket."""
-    idle_s: float = 120
-    """How long a WebSocket may be silent while nothing is spoken."""
-    stop_s: int = 3
-    """How long running requests may go on after SIGTERM."""

@@ -3,29 +3,29 @@
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hearth_kokoro.engines import SAMPLE_RATE, Samples
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece
 from hearth_kokoro.text.read import read
 from hearth_kokoro.voices import Voice
 from hearth_kokoro.web import sse
-from hearth_kokoro.web.asked import BROKEN, Asked, nothing_to_say, read_asked
+from hearth_kokoro.web.asked import Asked, nothing_to_say, read_asked
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import MEDIA_TYPES, Encoder, open_encoder
-from hearth_kokoro.web.guard import answer, read_body, unless_gone
+from hearth_serving.answers import answer, outcome_of, unforeseen
+from hearth_serving.body import read_body
+from hearth_serving.errors import ServiceError
+from hearth_serving.gone import unless_gone
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -49,7 +49,7 @@ async def speech(request: Request) -> Response:
         voice = loaded.voices.get(asked.voice_name)
         if not await has_words(asked.input, voice.language):
             raise nothing_to_say()
-    except SpeechError as error:
+    except ServiceError as error:
         desk.metrics.ended("refused")
         return answer(error)
     return Spoken(desk, loaded, asked, voice)
@@ -88,7 +88,7 @@ class Spoken(Response):
         try:
             if not await unless_gone(receive, self._in_time(send)):
                 outcome = "done"
-        except SpeechError as error:
+        except ServiceError as error:
             outcome = outcome_of(error)
             await self._break_off(error, send)
         except Stalled:
@@ -113,7 +113,7 @@ class Spoken(Response):
                 await self._speak(send)
         except TimeoutError:
             message = f"the speech did not end within {self._desk.limits.total_s:g} s"
-            raise SpeechError(message, status=504, code="total_timeout") from None
+            raise ServiceError(message, status=504, code="total_timeout") from None
 
     async def _speak(self, send: Send) -> None:
         feed = Feed.of(self._asked.input, self._voice.language)
@@ -200,7 +200,7 @@ class Spoken(Response):
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         return {"type": "http.response.start", "status": 200, "headers": raw}
 
-    async def _break_off(self, error: SpeechError, send: Send) -> None:
+    async def _break_off(self, error: ServiceError, send: Send) -> None:
         """Say what went wrong while it can still be said; else leave the answer without an end."""
         if not self._started:
             await answer(error)({"type": "http"}, _nothing, send)
@@ -220,29 +220,3 @@ async def _first_sound(pieces: AsyncIterator[Piece]) -> Piece | None:
 
 async def _nothing() -> dict[str, object]:
     return {"type": "http.disconnect"}
-
-
-def unforeseen(error: Exception) -> SpeechError:
-    """Log where something broke; its words, which may quote the text, only if an engine's."""
-    frames = traceback.extract_tb(error.__traceback__)
-    at = " <- ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
-    log.error("unforeseen %s at %s", error if _is_engines(error) else type(error).__name__, at)
-    return SpeechError(BROKEN, status=500)
-
-
-def _is_engines(error: Exception) -> bool:
-    """Say whether an engine's own line is in it: engines see numbers, never a text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    in_engines = bool(frames) and Path(frames[-1].filename).parent.name == "engines"
-    return in_engines and isinstance(error, SpeechError)
-
-
-def outcome_of(error: SpeechError) -> str:
-    """Return how the metrics call this end of a request; the log hears what broke in here."""
-    if isinstance(error.__cause__, Exception) and error.status == 500:
-        unforeseen(error if _is_engines(error) else error.__cause__)
-    if error.status == 429:
-        return "busy"
-    if error.status == 504:
-        return "late"
-    return "failed" if error.status >= 500 else "refused"

@@ -4,8 +4,8 @@ import base64
 import json
 from typing import Any
 
-from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.web.asked import error_body
+from hearth_serving.answers import error_body
+from hearth_serving.errors import ServiceError
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -21,7 +21,7 @@ def done() -> bytes:
     return _event({"type": "speech.audio.done"})
 
 
-def failed(error: SpeechError) -> bytes:
+def failed(error: ServiceError) -> bytes:
     """Return the last event of an answer that broke off."""
     return _event({"type": "error", **error_body(error)})
 

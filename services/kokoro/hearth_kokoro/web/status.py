@@ -1,19 +1,18 @@
 """What the server says about itself: /health, /status, its voices and models."""
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes.phonemizer import READERS
 from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, check_model
 from hearth_kokoro.web.desk import Desk
-from hearth_kokoro.web.guard import answer
+from hearth_serving.answers import answer
+from hearth_serving.errors import ServiceError
+from hearth_serving.process import memory_bytes
 
 _OWNER = "hearth"
 
@@ -32,14 +31,14 @@ async def status(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Answer Prometheus."""
-    return Response(_desk(request).metrics.page(), media_type="text/plain; version=0.0.4")
+    return _desk(request).metrics.page()
 
 
 async def voices(request: Request) -> Response:
     """List the voices, which of them OpenAI's names mean, and what languages are not read."""
     try:
         loaded = _desk(request).ready()
-    except SpeechError as error:
+    except ServiceError as error:
         return answer(error)
     names = loaded.voices.names
     listed = [{"id": name, "name": name, "language": LANGUAGES[name[0]]} for name in names]
@@ -58,7 +57,7 @@ async def model(request: Request) -> Response:
     name = request.path_params["name"]
     try:
         check_model(name)
-    except SpeechError as error:
+    except ServiceError as error:
         return answer(error)
     return JSONResponse(_model(name))
 
@@ -89,15 +88,6 @@ def describe(desk: Desk) -> dict[str, Any]:
         **loaded.speaker.describe(),
         **always,
     }
-
-
-def memory_bytes() -> int:
-    """Return the memory that this process occupies now; 0 where there is no /proc."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _desk(request: Request) -> Desk:

@@ -9,9 +9,9 @@ import pytest
 
 from hearth_kokoro.engines import Engine, Samples, Stop, Styles
 from hearth_kokoro.engines.choice import choose, fastest
-from hearth_kokoro.engines.machine import Machine, this_machine
-from hearth_kokoro.engines.memory import Measured
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
+from hearth_serving.machine import Machine
+from hearth_serving.remembered import Measured
 
 VOICE = np.zeros((510, 1, 256), np.float32)
 FOUR_CORES = Machine("a processor", 4, 8)
@@ -43,7 +43,7 @@ class Loader:
     def __call__(self, path: Path, threads: int, sha256: str) -> Engine:
         self.loaded.append((path.name, threads))
         if (path.name, threads) not in self.takes_s:
-            raise SpeechError("does not load")
+            raise ServiceError("does not load")
         return Timed(path.name, threads, self.takes_s[path.name, threads])
 
 
@@ -219,7 +219,7 @@ def test_threads_differ_from_the_cores_only_for_a_clear_gain(
     ],
 )
 def test_what_does_not_fit_is_told(names: list[str], engine: str, message: str) -> None:
-    with pytest.raises(SpeechError) as caught:
+    with pytest.raises(ServiceError) as caught:
         choose([Path(name) for name in names], None, voice=VOICE, engine=engine)
     assert str(caught.value) == message
 
@@ -233,35 +233,7 @@ def test_a_model_is_hashed_anew_only_when_it_changed(
         hashed.append(path.name)
         return "0" * 64
 
-    monkeypatch.setattr("hearth_kokoro.engines.memory.sha256_of", sha256_of)
+    monkeypatch.setattr("hearth_serving.remembered.sha256_of", sha256_of)
     for _ in range(2):
         choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
     assert hashed == ["exact.onnx", "small.onnx"]
-
-
-def machine_files(root: Path, quota: str) -> None:
-    import os
-
-    for number in os.sched_getaffinity(0):
-        folder = root / f"sys/devices/system/cpu/cpu{number}/topology"
-        folder.mkdir(parents=True)
-        (folder / "thread_siblings_list").write_text(f"{number}\n")
-    (root / "proc/self").mkdir(parents=True)
-    (root / "proc/cpuinfo").write_text("processor\t: 0\nmodel name\t: AMD Ryzen 7 5800U\n")
-    (root / "proc/self/cgroup").write_text("0::/system.slice/kokoro.service\n")
-    inner = root / "sys/fs/cgroup/system.slice/kokoro.service"
-    inner.mkdir(parents=True)
-    (inner / "cpu.max").write_text("max 100000\n")
-    (inner.parent / "cpu.max").write_text(quota)
-
-
-def test_a_machine_counts_only_what_it_may_use(tmp_path: Path) -> None:
-    machine_files(tmp_path, "100000 100000\n")
-    assert this_machine(tmp_path) == Machine("AMD Ryzen 7 5800U", 1, 1)
-    assert this_machine().cores >= 1
-
-
-def test_threads_are_tried_around_the_physical_cores() -> None:
-    assert Machine("", 1, 1).candidates() == (1,)
-    assert Machine("", 2, 2).candidates() == (1, 2)
-    assert FOUR_CORES.candidates() == (2, 4, 8)

@@ -13,7 +13,7 @@ import pytest
 
 from hearth_kokoro.engines import Stop, Stopped, Styles
 from hearth_kokoro.engines.onnx import OnnxEngine
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
 
 from . import tiny
 
@@ -61,7 +61,7 @@ def test_the_vocabulary_inside_the_model_wins(tmp_path: Path, voice: Styles) -> 
 def test_510_phonemes_are_the_most(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     assert engine.infer("a" * 510, voice, 1.0, Stop()).shape == (512 * 600,)
-    with pytest.raises(SpeechError, match="511 phonemes at once, the model takes 510"):
+    with pytest.raises(ServiceError, match="511 phonemes at once, the model takes 510"):
         engine.infer("a" * 511, voice, 1.0, Stop())
 
 
@@ -132,7 +132,7 @@ def test_a_broken_model_is_one_line(tmp_path: Path, damage: str) -> None:
         "another graph": whole.replace(b"style", b"stile"),
     }
     broken.write_bytes(content[damage])
-    with pytest.raises(SpeechError, match=r"broken\.onnx is no (model|Kokoro)") as caught:
+    with pytest.raises(ServiceError, match=r"broken\.onnx is no (model|Kokoro)") as caught:
         OnnxEngine(broken, 1)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
@@ -141,5 +141,5 @@ def test_a_broken_model_is_one_line(tmp_path: Path, damage: str) -> None:
 @pytest.mark.parametrize("config", ["{", "[]", '{"vocab": 5}', '{"vocab": {"a": "1"}}'])
 def test_a_broken_vocabulary_inside_a_model_is_one_line(tmp_path: Path, config: str) -> None:
     path = tiny.write(tmp_path / "t.onnx", config=config)
-    with pytest.raises(SpeechError, match=r"t\.onnx has a broken kokoro_config: "):
+    with pytest.raises(ServiceError, match=r"t\.onnx has a broken kokoro_config: "):
         OnnxEngine(path, 1)

@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from hearth_kokoro.engines.vocabulary import VOCABULARY
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes.espeak import Espeak
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
+from hearth_serving.errors import ServiceError
 
 TEXTS = {
     "en-us": "Hello there, Dr Smith! Is it (really) five o'clock?",
@@ -59,7 +59,7 @@ def test_a_text_that_kills_espeak_is_refused_and_the_next_is_read(
     phonemizer: Phonemizer, text: str
 ) -> None:
     before = phonemizer.phonemes(TEXTS["hi"], "hi")
-    with pytest.raises(SpeechError, match="cannot read this text"):
+    with pytest.raises(ServiceError, match="cannot read this text"):
         phonemizer.phonemes(text, "hi")
     assert phonemizer.phonemes(TEXTS["hi"], "hi") == before
 
@@ -111,7 +111,7 @@ def test_a_language_without_a_reader_is_told(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
 ) -> None:
     monkeypatch.setattr("hearth_kokoro.phonemes.mandarin.is_installed", lambda: False)
-    with pytest.raises(SpeechError) as caught:
+    with pytest.raises(ServiceError) as caught:
         phonemizer.phonemes("\u4f60\u597d", language)
     assert str(caught.value) == message
     assert (caught.value.status, caught.value.param) == (400, "voice")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.errors import ServiceError
 
 
 def test_the_vocabulary_is_the_published_one() -> None:
@@ -27,5 +27,5 @@ def test_every_phoneme_is_one_letter_with_a_number_of_its_own() -> None:
 
 def test_what_the_model_does_not_know_is_left_out() -> None:
     assert tokens_of("a#b\n") == [VOCABULARY["a"], VOCABULARY["b"]]
-    with pytest.raises(SpeechError, match="511 phonemes at once"):
+    with pytest.raises(ServiceError, match="511 phonemes at once"):
         tokens_of("a" * 511)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hearth_kokoro.engines import Styles
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.voices import Voices
+from hearth_serving.errors import ServiceError
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
     ],
 )
 def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: str) -> None:
-    with pytest.raises(SpeechError) as caught:
+    with pytest.raises(ServiceError) as caught:
         voices.get(asked)
     assert str(caught.value) == message
     assert (caught.value.status, caught.value.param) == (400, "voice")
@@ -86,7 +86,7 @@ def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: 
     "blend", ["af_heart({})", "af_heart({})+bm_fable(1)", "bm_fable+af_heart({})"]
 )
 def test_a_weight_that_is_none_is_told(voices: Voices, blend: str, weight: str) -> None:
-    with pytest.raises(SpeechError) as caught:
+    with pytest.raises(ServiceError) as caught:
         voices.get(blend.format(weight))
     assert str(caught.value) == f"a weight is above 0 and at most 9999.9999, not {weight!r}"
     assert (caught.value.status, caught.value.param) == (400, "voice")
@@ -129,7 +129,7 @@ def test_a_broken_file_of_voices_is_one_line(
             + whole[half + 99 :],
         }
         path.write_bytes(broken[damage])
-    with pytest.raises(SpeechError, match=r"voices-v1\.0\.bin is no file of voices") as caught:
+    with pytest.raises(ServiceError, match=r"voices-v1\.0\.bin is no file of voices") as caught:
         Voices.load(path)
     assert "\n" not in str(caught.value)
 
@@ -148,5 +148,5 @@ def test_a_file_without_kokoros_voices_is_refused(
     path = tmp_path / "voices.bin"
     with path.open("wb") as content:
         np.savez(content, allow_pickle=False, **arrays)
-    with pytest.raises(SpeechError, match=found):
+    with pytest.raises(ServiceError, match=found):
         Voices.load(path)

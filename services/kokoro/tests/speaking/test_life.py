@@ -9,12 +9,12 @@ from contextlib import aclosing
 import pytest
 
 from hearth_kokoro.engines import SAMPLE_RATE, Samples, Stop, Styles
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.joins import Joiner, trim
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece, Speaker
 from hearth_kokoro.speaking.work import Made, Order
+from hearth_serving.errors import ServiceError
 
 from ..scripted import ScriptedEngine, ScriptedPhonemizer, ScriptedVoices
 
@@ -133,7 +133,7 @@ async def test_one_too_many_is_refused_with_an_honest_wait() -> None:
     engine.gate.clear()
     listeners = [asyncio.create_task(collect(speaker, TEXT)) for _ in range(2)]
     await until(lambda: speaker.waiting == 1)
-    with pytest.raises(SpeechError, match="2 texts") as refused:
+    with pytest.raises(ServiceError, match="2 texts") as refused:
         speaker.speak(Feed.of("One more.", "en-us"), VOICE, 1.0)
     assert refused.value.status == 429
     # 756 characters each at 0.028 s: two of them take 42 s.
@@ -151,7 +151,7 @@ async def test_sixty_four_at_once_are_spoken_or_refused() -> None:
         *[collect(speaker, f"Number {n} speaks, for a while.") for n in range(64)],
         return_exceptions=True,
     )
-    refused = [each for each in got if isinstance(each, SpeechError)]
+    refused = [each for each in got if isinstance(each, ServiceError)]
     assert all(error.status == 429 for error in refused)
     assert len(got) - len(refused) >= 32
     assert speaker.active == 0
@@ -169,7 +169,7 @@ class Broken(ScriptedEngine):
 
 async def test_an_engine_that_fails_is_one_line_and_one_request() -> None:
     speaker = await started(Broken())
-    with pytest.raises(SpeechError, match="no such node") as failed:
+    with pytest.raises(ServiceError, match="no such node") as failed:
         await collect(speaker, "This is broken.")
     assert failed.value.status == 500
     assert await collect(speaker, "This is not.")
@@ -215,7 +215,7 @@ async def test_a_text_that_waits_for_its_writer_takes_nobodys_place() -> None:
     engine.asked.clear()
     feed.write("Now there is something to say, and")
     await until(lambda: bool(engine.asked))
-    with pytest.raises(SpeechError, match="1 texts") as refused:
+    with pytest.raises(ServiceError, match="1 texts") as refused:
         await collect(speaker, "One more.")
     assert refused.value.status == 429
     engine.gate.set()

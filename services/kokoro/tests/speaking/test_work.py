@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.work import Made, Order, Work
+from hearth_serving.errors import ServiceError
 
 from ..scripted import STYLES, ScriptedEngine
 
@@ -157,7 +157,7 @@ async def test_closing_ends_what_runs_and_what_waits(engine: ScriptedEngine, wor
     await until(lambda: work.waiting == 1)
     await asyncio.to_thread(work.close)
     for task in (running, waiting):
-        with pytest.raises(SpeechError, match="stopping"):
+        with pytest.raises(ServiceError, match="stopping"):
             await task
-    with pytest.raises(SpeechError, match="stopping"):
+    with pytest.raises(ServiceError, match="stopping"):
         await work.do(order("after"))

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
-from hearth_kokoro.errors import SpeechError
 from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece, Speaker
 from hearth_kokoro.voices import Voice, Voices
+from hearth_kokoro.web.app import make_app
 from hearth_kokoro.web.desk import Desk, Loaded
-from hearth_kokoro.web.serve import listen, make_server
 from hearth_kokoro.web.settings import Limits
+from hearth_serving.errors import ServiceError
+from hearth_serving.running import listen, make_server
 
 from .decoding import tone
 
@@ -121,7 +122,7 @@ def open_house() -> Opened:
 
         failures: list[BaseException] = []
         listener = listen("127.0.0.1", 0, desk.limits)
-        server = make_server(desk, loaded, failures.append)
+        server = make_server(make_app(desk, loaded, failures.append), desk)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
@@ -154,8 +155,8 @@ def made_up(speaker: ScriptedSpeaker) -> Loaded:
     return Loaded(cast(Speaker, speaker), voices, cast(Engine, engine), "a test", {})
 
 
-def busy() -> SpeechError:
-    return SpeechError("too many wait", status=429, code="busy", retry_after_s=3)
+def busy() -> ServiceError:
+    return ServiceError("too many wait", status=429, code="busy", retry_after_s=3)
 
 
 __all__ = ["PIECE_S", "SAMPLE_RATE", "House", "Opened", "ScriptedSpeaker", "busy"]

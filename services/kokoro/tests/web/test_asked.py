@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.web.asked import error_body, read_asked, read_live, voice_name
+from hearth_kokoro.web.asked import read_asked, read_live, voice_name
 from hearth_kokoro.web.settings import Limits
+from hearth_serving.answers import error_body
+from hearth_serving.errors import ServiceError
 
 LIMITS = Limits(text_characters=50)
 
@@ -16,8 +17,8 @@ def ask(**fields: Any) -> Any:
     return read_asked(json.dumps({"input": "Hello.", **fields}).encode(), LIMITS)
 
 
-def refused(body: bytes) -> SpeechError:
-    with pytest.raises(SpeechError) as caught:
+def refused(body: bytes) -> ServiceError:
+    with pytest.raises(ServiceError) as caught:
         read_asked(body, LIMITS)
     assert "\n" not in str(caught.value)
     return caught.value
@@ -87,17 +88,17 @@ def test_a_refusal_never_quotes_the_text_or_control_characters() -> None:
 
 
 def test_errors_have_openais_shape() -> None:
-    body = error_body(SpeechError("too many", status=429, param="x", code="busy"))
+    body = error_body(ServiceError("too many", status=429, param="x", code="busy"))
     assert body == {
         "error": {"message": "too many", "type": "rate_limit_error", "param": "x", "code": "busy"}
     }
-    assert error_body(SpeechError("x"))["error"]["type"] == "invalid_request_error"
-    assert error_body(SpeechError("x", status=500))["error"]["type"] == "server_error"
+    assert error_body(ServiceError("x"))["error"]["type"] == "invalid_request_error"
+    assert error_body(ServiceError("x", status=500))["error"]["type"] == "server_error"
 
 
 def test_the_query_of_a_websocket() -> None:
     assert read_live({}).response_format == "pcm"
     assert read_live({"speed": "1.5", "voice": "alloy"}).voice_name == "af_alloy"
-    with pytest.raises(SpeechError) as caught:
+    with pytest.raises(ServiceError) as caught:
         read_live({"speed": "fast"})
     assert caught.value.param == "speed"

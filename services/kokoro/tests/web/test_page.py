@@ -12,15 +12,14 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-import hearth_kokoro.web.page as served
-from hearth_kokoro.web.app import make_app
+from hearth_kokoro.web import app
+from hearth_kokoro.web.app import PAGE, make_app
 from hearth_kokoro.web.asked import Format
 from hearth_kokoro.web.desk import Desk
 from hearth_kokoro.web.settings import Limits
 
 from .conftest import House, Opened
 
-PAGE = Path(served.__file__).parent.parent / "page"
 IMPORT = re.compile(r"""^\s*(?:import|export)\b.*?from "\./([^"]+)";""", re.MULTILINE)
 CONTROLS = {"text", "voice", "blend", "weight", "speed", "format", "sample", "key"}
 REACHED_FOR = CONTROLS | {"speak", "stop", "download", "permalink", "ttfa", "stalls", "speaking"}
@@ -159,7 +158,7 @@ async def test_after_an_upgrade_no_old_address_gives_a_new_file(
         (tmp_path / file.name).write_bytes(file.read_bytes())
     with (tmp_path / "style.css").open("a") as style:
         style.write("\n")
-    monkeypatch.setattr(served, "_FOLDER", tmp_path)
+    monkeypatch.setattr(app, "PAGE", tmp_path)
     async with client_of(Desk(Limits())) as upgraded:
         new = files_of(Document((await upgraded.get("/")).text))
         assert not set(old) & set(new)

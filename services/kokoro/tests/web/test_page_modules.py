@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth_kokoro.web import page
+from hearth_kokoro.web.app import PAGE
 
-FOLDER = Path(page.__file__).parent.parent / "page"
+FOLDER = PAGE
 MODULES = sorted(FOLDER.glob("*.mjs"))
 TESTS = sorted((Path(__file__).parent / "page").glob("*.test.mjs"))
 

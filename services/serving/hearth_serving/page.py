@@ -1,7 +1,7 @@
-"""The page that speaks, for people: one document, and the files that it is made of."""
+"""A server's page, for people: one document, and the files that it is made of."""
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from string import Template
 
@@ -10,9 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hearth_kokoro.web.desk import Desk
-
-_FOLDER = Path(__file__).parent.parent / "page"
 _DOCUMENT = "index.html"
 _PREFIX = "/page/"
 _TYPES = {
@@ -20,8 +17,6 @@ _TYPES = {
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-# The worklet is loaded where sound is, not with the document.
-_LATER = frozenset(["queue.mjs", "worklet.mjs"])
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -45,12 +40,15 @@ def is_page(path: str) -> bool:
     return path == "/" or path.startswith(_PREFIX)
 
 
-def page_routes(desk: Desk) -> list[Route]:
-    """Return where the page of this server and its files are."""
-    files = {file.name: file.read_bytes() for file in sorted(_FOLDER.iterdir()) if _is_file(file)}
+def page_routes(folder: Path, values: Mapping[str, object], later: Collection[str]) -> list[Route]:
+    """Return where the page in `folder` and its files are.
+
+    `values` are filled into the document. Modules are loaded with it, all but those of `later`.
+    """
+    files = {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if _is_file(file)}
     version = _version(files)
     return [
-        Route("/", _document(desk, files, version)),
+        Route("/", _document(files, version, values, later)),
         Route(_PREFIX + "{version}/{name}", _file(files, version)),
     ]
 
@@ -66,14 +64,15 @@ def _version(files: Mapping[str, bytes]) -> str:
     return total.hexdigest()[:16]
 
 
-def _document(desk: Desk, files: Mapping[str, bytes], version: str) -> _Endpoint:
-    modules = [name for name in files if name.endswith(".mjs") and name not in _LATER]
+def _document(
+    files: Mapping[str, bytes], version: str, values: Mapping[str, object], later: Collection[str]
+) -> _Endpoint:
+    modules = [name for name in files if name.endswith(".mjs") and name not in later]
     preload = '<link rel="modulepreload" href="{}{}/{}">'
     content = Template(files[_DOCUMENT].decode()).substitute(
         files=_PREFIX + version,
         preloads="\n".join(preload.format(_PREFIX, version, name) for name in modules),
-        text_limit=desk.limits.text_characters,
-        key_wanted="no" if desk.key is None else "yes",
+        **values,
     )
     tag = f'"{hashlib.sha256(content.encode()).hexdigest()[:16]}"'
     # Asked for anew each time, and it names the version of all its files: after an upgrade nobody

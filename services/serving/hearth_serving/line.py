@@ -6,9 +6,9 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from hearth_kokoro.errors import SpeechError
-from hearth_kokoro.web.guard import answer
-from hearth_kokoro.web.settings import Limits
+from hearth_serving.answers import answer
+from hearth_serving.errors import ServiceError
+from hearth_serving.limits import Limits
 
 # Pongs that nobody reads are kept until they are read, and no other bound holds for them.
 _PONG_BYTES = 64 * 1024
@@ -65,7 +65,7 @@ class _Line(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Say that this was no HTTP; uvicorn's own words are for a person at a terminal."""
         del msg
-        self._refuse(SpeechError("this is not a valid HTTP request", code="invalid_http"))
+        self._refuse(ServiceError("this is not a valid HTTP request", code="invalid_http"))
 
     def _wait(self) -> None:
         self._too_late = self.loop.call_later(self._limits.headers_s, self._give_up)
@@ -77,9 +77,9 @@ class _Line(H11Protocol):
 
     def _give_up(self) -> None:
         message = f"the headers did not arrive within {self._limits.headers_s:g} s"
-        self._refuse(SpeechError(message, status=408, code="request_timeout"))
+        self._refuse(ServiceError(message, status=408, code="request_timeout"))
 
-    def _refuse(self, error: SpeechError) -> None:
+    def _refuse(self, error: ServiceError) -> None:
         said = answer(error)
         headers = [*said.raw_headers, (b"connection", b"close")]
         events = (

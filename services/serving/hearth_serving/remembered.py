@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hearth_kokoro.engines.digest import sha256_of
-from hearth_kokoro.errors import SpeechError
+from hearth_serving.digest import sha256_of
+from hearth_serving.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Memory:
                 self._content.files[str(model)] = known
                 self._write()
         except OSError as error:
-            raise SpeechError(f"no model at {model}: {error.strerror}") from error
+            raise ServiceError(f"no model at {model}: {error.strerror}") from error
         return known.sha256
 
     def recall(self, key: Mapping[str, Any]) -> tuple[Measured, ...]:

@@ -1,7 +1,7 @@
-"""The one exception of this package: one line for a person, and how a program hears of it."""
+"""The one exception of the model servers: one line for a person, and how a program hears of it."""
 
 
-class SpeechError(Exception):
+class ServiceError(Exception):
     """What is wrong with a request or a start, in one line, and what to do instead."""
 
     def __init__(
@@ -19,3 +19,7 @@ class SpeechError(Exception):
         self.param = param
         self.code = code
         self.retry_after_s = retry_after_s
+
+
+class EngineError(ServiceError):
+    """What a model's runtime said: it sees numbers and never a text, so a log may quote it."""

@@ -1,0 +1,1 @@
+"""What Hearth's model servers share: one door, one line, one page, one way to start and end."""

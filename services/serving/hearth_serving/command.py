@@ -1,0 +1,64 @@
+"""What the servers' commands have in common: a key, a warning, a place to remember."""
+
+import contextlib
+import ipaddress
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from hearth_serving.errors import ServiceError
+
+
+def begin_log() -> None:
+    """Log for people, on standard error."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    # Of uvicorn's own lines none is for people: strangers' garbage, and who was cut off.
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+
+
+def read_key(file: Path | None, variable: str) -> str | None:
+    """Return the key in `file`, or in an environment variable, or None; raises ServiceError."""
+    if file is None:
+        return os.environ.get(variable) or None
+    try:
+        key = file.read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "is no text"
+        raise ServiceError(f"--key-file {file}: {reason}") from None
+    if not key or "\n" in key:
+        raise ServiceError(f"--key-file {file}: write one key in it, in one line")
+    return key
+
+
+def warn_if_open(host: str, key: str | None, variable: str) -> None:
+    """Say in one line that a server which others can reach asks for no key."""
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = host == "localhost"
+    if key is None and not inside:
+        logging.warning("no key: whoever reaches %s may use this server (%s)", host, variable)
+
+
+def state_folder(program: str) -> Path:
+    """Return where a program remembers: its unit's folder, or the user's caches."""
+    if folder := os.environ.get("STATE_DIRECTORY"):
+        return Path(folder)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    with contextlib.suppress(RuntimeError):  # somebody without a home
+        caches = caches.expanduser()
+    return caches / program
+
+
+def kept_in(folder: Path) -> Path | None:
+    """Return the folder, made where it is missing; None, said in one line, if it takes no file."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = error.strerror or str(error)
+        logging.warning("%s: %s; so it is measured at every start (--state)", folder, reason)
+        return None
