@@ -5,6 +5,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from hearth.sources.errors import SourceError
@@ -21,7 +22,7 @@ _VERSION = re.compile(r"3\.\d{1,2}")
 
 def install_python(
     requirements: Path,
-    package: Path | None,
+    packages: Sequence[Path],
     programs_folder: Path,
     name: str,
     python_version: str,
@@ -29,19 +30,19 @@ def install_python(
     uv: str | Path = "uv",
     write: bool = True,
 ) -> Installed:
-    """Make PROGRAMS/NAME/current importable: the locked `requirements` and our `package`.
+    """Make PROGRAMS/NAME/current importable: the locked `requirements` and our `packages`.
 
     It goes into PYTHONPATH of Python `python_version` ("3.13") of an instance. Only wheels with
-    the hashes in `requirements` are taken. `package` is the importable folder itself.
+    the hashes in `requirements` are taken. `packages` are the importable folders themselves.
 
     Raises:
         SourceError: uv's last line, in one line; what was installed before stays.
     """
-    digest = python_digest(requirements, package, python_version)
+    digest = python_digest(requirements, packages, python_version)
 
     def fill(folder: Path, lock: int) -> None:
         _install_wheels(folder, requirements, name, python_version, uv, lock)
-        if package is not None:
+        for package in packages:
             if (folder / package.name).exists():
                 raise SourceError(f"{name}: a package of {requirements} is called {package.name}")
             ignore = shutil.ignore_patterns(*_LEFT_OUT)
@@ -51,24 +52,23 @@ def install_python(
     return install(programs_folder, name, digest, fill, write=write)
 
 
-def python_digest(requirements: Path, package: Path | None, python_version: str) -> str:
+def python_digest(requirements: Path, packages: Sequence[Path], python_version: str) -> str:
     """The sha256 of everything that the built folder depends on."""
     if not _VERSION.fullmatch(python_version):
         raise SourceError(f"python {python_version!r}: write a version as 3.13")
     total = hashlib.sha256(f"{_BUILD_VERSION} {_target_platform()} {python_version}\n".encode())
     try:
         total.update(hashlib.sha256(requirements.read_bytes()).digest())
-        for path in _own_files(package):
-            total.update(f"{path.relative_to(package or path)}\0".encode())
-            total.update(hashlib.sha256(path.read_bytes()).digest())
+        for package in packages:
+            for path in _own_files(package):
+                total.update(f"{path.relative_to(package.parent)}\0".encode())
+                total.update(hashlib.sha256(path.read_bytes()).digest())
     except OSError as error:
         raise SourceError(f"{error.filename}: {error.strerror}: put it back") from None
     return total.hexdigest()
 
 
-def _own_files(package: Path | None) -> list[Path]:
-    if package is None:
-        return []
+def _own_files(package: Path) -> list[Path]:
     if not package.is_dir():
         raise SourceError(f"{package}: this folder of a program of ours is missing: put it back")
     left_out = {"__pycache__"}

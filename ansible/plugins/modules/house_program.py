@@ -23,7 +23,8 @@ options:
   links: {description: "Paths in a patched program, each with the path of another program that it
     leads to.", type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
-  package: {description: Our own package that is installed beside them., type: path}
+  packages: {description: Our own packages that are installed beside them., type: list,
+    elements: path}
   image: {description: Image whose Python runs the program., type: str}
 """
 
@@ -133,7 +134,7 @@ def from_requirements(module: AnsibleModule) -> Installed:
     params = module.params
     return install_python(
         Path(params["requirements"]),
-        Path(params["package"]) if params["package"] else None,
+        [Path(package) for package in params["packages"] or ()],
         PROGRAMS,
         params["name"],
         PYTHONS[params["image"]],
@@ -162,7 +163,7 @@ def main() -> None:
             "patch": {"type": "list", "elements": "str"},
             "links": {"type": "dict"},
             "requirements": {"type": "path"},
-            "package": {"type": "path"},
+            "packages": {"type": "list", "elements": "path"},
             "image": {"type": "str", "choices": list(PYTHONS)},
         },
         required_one_of=[tuple(WAYS)],

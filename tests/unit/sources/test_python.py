@@ -59,7 +59,7 @@ def place(tmp_path: Path) -> Path:
 def install(place: Path, version: str = "3.13", write: bool = True) -> str:
     return install_python(
         place / "tool.txt",
-        place / "services/hearth_tool",
+        [place / "services/hearth_tool"],
         place / "p",
         "tool",
         version,
@@ -90,7 +90,7 @@ def test_every_input_makes_another_digest(place: Path) -> None:
     package = place / "services/hearth_tool"
 
     def digest(version: str = "3.13") -> str:
-        return python_digest(place / "tool.txt", package, version)
+        return python_digest(place / "tool.txt", [package], version)
 
     seen = [digest(), digest("3.11")]
     (package / "more.py").write_text("")
@@ -138,7 +138,7 @@ def test_a_name_twice_is_refused(place: Path) -> None:
     (place / "services/tiny").mkdir()
     with pytest.raises(SourceError, match="is called tiny"):
         install_python(
-            place / "tool.txt", place / "services/tiny", place / "p", "tool", "3.13", uv=UV
+            place / "tool.txt", [place / "services/tiny"], place / "p", "tool", "3.13", uv=UV
         )
 
 
@@ -152,11 +152,11 @@ def test_a_wrong_version_is_one_line(place: Path, version: str, words: str) -> N
 
 def test_missing_files_are_one_line(place: Path) -> None:
     with pytest.raises(SourceError, match=r"tool2\.txt: No such file"):
-        install_python(place / "tool2.txt", None, place / "p", "tool", "3.13", uv=UV)
+        install_python(place / "tool2.txt", [], place / "p", "tool", "3.13", uv=UV)
     with pytest.raises(SourceError, match="is missing: put it back"):
-        install_python(place / "tool.txt", place / "no", place / "p", "tool", "3.13", uv=UV)
+        install_python(place / "tool.txt", [place / "no"], place / "p", "tool", "3.13", uv=UV)
     with pytest.raises(SourceError, match="uv-is-not-here is not there"):
-        install_python(place / "tool.txt", None, place / "p", "t", "3.13", uv="uv-is-not-here")
+        install_python(place / "tool.txt", [], place / "p", "t", "3.13", uv="uv-is-not-here")
 
 
 def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from hearth.sources import install_python\n"
         "p = Path(sys.argv[1])\n"
-        "install_python(p / 'tool.txt', p / 'services/hearth_tool', p / 'p', 'tool', '3.13',"
+        "install_python(p / 'tool.txt', [p / 'services/hearth_tool'], p / 'p', 'tool', '3.13',"
         " uv=p / 'slow-uv')\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(place)]) as running:
@@ -179,6 +179,6 @@ def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
     started = time.monotonic()
     assert install(place) == "install"
     assert time.monotonic() - started > 0.7  # the orphan's sleep: its folder was not taken away
-    digest = python_digest(place / "tool.txt", place / "services/hearth_tool", "3.13")
+    digest = python_digest(place / "tool.txt", [place / "services/hearth_tool"], "3.13")
     assert is_installed(place / "p", "tool", digest)
     assert not list((place / "p/tool").glob(".build-*"))
