@@ -16,7 +16,22 @@ from hearth_whisper.recognising import (
     Word,
 )
 
-WORDS = tuple("one two three four five six seven eight nine ten eleven twelve".split())
+WORDS = tuple(
+    [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+    ]
+)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,9 @@
+"""Made-up weights of Whisper: CTranslate2's format, shapes, file names and cost, random numbers.
+
+What they say is a sentence of common words that does not depend on the sound, and ends: structure
+and speed can be tested, no text.
+"""
+
+from tests.farside.whisper.files import FILES, SIZES, prepare
+
+__all__ = ["FILES", "SIZES", "prepare"]
