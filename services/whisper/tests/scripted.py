@@ -16,22 +16,8 @@ from hearth_whisper.recognising import (
     Word,
 )
 
-WORDS = tuple(
-    [
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-    ]
-)
+_COUNTED = "one two three four five six seven eight nine ten eleven twelve"
+WORDS = tuple(_COUNTED.split())
 
 
 @dataclass(slots=True)

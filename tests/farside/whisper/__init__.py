@@ -4,6 +4,7 @@ What they say is a sentence of common words that does not depend on the sound, a
 and speed can be tested, no text.
 """
 
-from tests.farside.whisper.files import FILES, SIZES, prepare
+from tests.farside.whisper.files import FILES, prepare
+from tests.farside.whisper.sizes import SIZES
 
 __all__ = ["FILES", "SIZES", "prepare"]

@@ -85,7 +85,8 @@ class _Filler:
         said = [self._tokens.index(f"Ġ{word}") for word in COMMON]
         at = [end if p % _PERIOD == _PERIOD - 1 else said[p % len(said)] for p in range(POSITIONS)]
         # The first token must be a time: the beginning is likelier than any other.
-        return _LOUD * (words[at] + 0.25 * words[first])
+        said_at: Array = np.float32(_LOUD) * (words[at] + np.float32(0.25) * words[first])
+        return said_at
 
     def _attend(self, attention: Any, *outputs: int) -> None:
         width = self._size.width
