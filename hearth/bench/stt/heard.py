@@ -1,0 +1,103 @@
+"""What a talker felt: when the text was there, counted from the last word."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hearth.bench import BenchError
+from hearth.bench.stt.line import Event, Line, Manner, line
+from hearth.bench.stt.spoken import Utterance
+from hearth.bench.tts.call import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One utterance through the socket; the times are seconds, `error` is empty when it came.
+
+    `final_s` runs from the end of speech to the last final text, `ended_s` to the server's word
+    that the speech ended; `started_s` and `first_partial_s` from the first sound of the speech.
+    """
+
+    audio_s: float
+    error: str = ""
+    final_s: float | None = None
+    ended_s: float | None = None
+    started_s: float | None = None
+    first_partial_s: float | None = None
+    partials: int = 0
+    finals: int = 0
+    text: str = ""
+
+
+async def talk(server: Server, utterance: Utterance, manner: Manner) -> Heard:
+    """Say one utterance to a server; a failure is in `error`.
+
+    Raises:
+        NoSocketError: it has no live socket.
+    """
+    within_s = utterance.seconds + manner.lead_s + 2 * manner.wait_s
+    try:
+        async with line(server, manner, within_s) as opened:
+            ended = await opened.say(utterance)
+            await opened.end()
+    except BenchError as error:
+        return Heard(utterance.seconds, str(error))
+    return heard(utterance, opened, ended)
+
+
+async def talk_at_once(server: Server, spoken: Sequence[Utterance], manner: Manner) -> list[Heard]:
+    """Let several talkers begin at the same moment, when the server is ready for all of them.
+
+    Raises:
+        NoSocketError: it has no live socket.
+    """
+    within_s = max(u.seconds for u in spoken) + manner.lead_s + 2 * manner.wait_s
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            lines = [
+                await stack.enter_async_context(line(server, manner, within_s)) for _ in spoken
+            ]
+            ended = await asyncio.gather(
+                *(_through(one, what) for one, what in zip(lines, spoken, strict=True))
+            )
+    except BenchError as error:
+        return [Heard(one.seconds, str(error)) for one in spoken]
+    return [heard(*one) for one in zip(spoken, lines, ended, strict=True)]
+
+
+async def _through(opened: Line, utterance: Utterance) -> float:
+    ended = await opened.say(utterance)
+    await opened.end()
+    return ended
+
+
+def heard(utterance: Utterance, opened: Line, ended: float) -> Heard:
+    """Return what came of an utterance whose speech ended at that moment."""
+    finals = [event for event in opened.events if event.kind == "final"]
+    partials = [e for e in opened.events if e.kind == "partial" and e.said.get("text")]
+    started = ended - utterance.seconds
+    error = opened.error
+    if not error and not finals:
+        error = f"no final text within {opened.manner.wait_s:g} s after the last word"
+    return Heard(
+        utterance.seconds,
+        error,
+        final_s=_last(finals, ended),
+        ended_s=_last([e for e in opened.events if e.kind == "speech_ended"], ended),
+        started_s=_first([e for e in opened.events if e.kind == "speech_started"], started),
+        first_partial_s=_first(partials, started),
+        partials=len(partials),
+        finals=len(finals),
+        text=" ".join(str(e.said.get("text", "")).strip() for e in finals),
+    )
+
+
+def _first(events: Sequence[Event], since: float) -> float | None:
+    return events[0].at_s - since if events else None
+
+
+def _last(events: Sequence[Event], since: float) -> float | None:
+    return events[-1].at_s - since if events else None
