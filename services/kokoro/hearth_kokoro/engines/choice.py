@@ -11,6 +11,7 @@ from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import Machine, this_machine
 from hearth_serving.remembered import Measured, Memory
+from hearth_serving.threads import by_threads
 
 log = logging.getLogger(__name__)
 
@@ -19,9 +20,6 @@ PHRASE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ." 
 _ROUNDS = 4
 # The first model is the exact one: another must be worth what it loses.
 _WORTH = 0.9
-# While something else runs here, as when a whole house starts, fewer threads look faster than they
-# are: what is remembered must hold when it is gone.
-_WORTH_FEWER = 0.75
 
 Load = Callable[[Path, int, str], Engine]
 
@@ -122,17 +120,6 @@ def fastest(measured: Sequence[Measured], exact: str, cores: int) -> Measured:
     best = by_threads(exacts, cores)
     fast = min(others, key=lambda one: one.rtf, default=best)
     return fast if fast.rtf <= _WORTH * best.rtf else best
-
-
-def by_threads(measured: Sequence[Measured], cores: int) -> Measured:
-    """Return the best number of threads; a busy neighbour must not leave cores idle for ever."""
-
-    def weighed(one: Measured) -> float:
-        if one.threads == cores:
-            return one.rtf
-        return one.rtf / (_WORTH if one.threads > cores else _WORTH_FEWER)
-
-    return min(measured, key=weighed)
 
 
 def _measure(
