@@ -1,0 +1,70 @@
+"""One role for the processor and the card: which models, which draft, who may come in."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.role_data import reference_house, run_units
+from tests.unit.roles.test_kokoro import after, started
+
+NAMES = ("small", "tiny.en", "base.en")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The reference house; two models are wanted, and a third could be the draft."""
+    found = reference_house(tmp_path_factory.mktemp("inventory"))
+    found["services"]["whisper"]["weights"] = [
+        {"name": name, "program": program(name), "files": {}, "wanted": name != "tiny.en"}
+        for name in NAMES
+    ]
+    return found
+
+
+def program(name: str) -> str:
+    return "whisper_" + name.replace(".", "_")
+
+
+def folder(name: str) -> str:
+    return f"{name}=/opt/hearth/{program(name)}/current"
+
+
+def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -> None:
+    unit = run_units(house, "none")["whisper"]
+    words = started(unit)
+    assert words[:4] == ["/usr/bin/python3", "-P", "-m", "hearth_whisper"]
+    assert after(words, "--model") == [folder("small"), folder("base.en")]
+    assert after(words, "--draft") == [folder("tiny.en")]
+    assert after(words, "--device") == ["cpu"]
+    assert after(words, "--port") == ["8000"]
+    assert "MemoryDenyWriteExecute=yes" in unit
+    assert "PrivateDevices=yes" in unit
+    # /tmp is memory; an upload of hours is none of its business.
+    assert "Environment=TMPDIR=/var/lib/whisper" in unit
+
+
+def test_satellites_meet_it_at_its_own_address(house: dict[str, Any]) -> None:
+    words = started(run_units(house, "none")["whisper"])
+    assert after(words, "--wyoming-host") == ["10.140.30.16"]
+    assert after(words, "--wyoming-port") == ["10300"]
+    without = copy.deepcopy(house)
+    without["services"]["whisper"]["publish_tcp"] = {}
+    assert "--wyoming-port" not in started(run_units(without, "none")["whisper"])
+
+
+def test_a_card_is_used_and_any_other_is_not(house: dict[str, Any]) -> None:
+    unit = run_units(house, "cuda")["whisper"]
+    assert after(started(unit), "--device") == ["cuda"]
+    assert "DeviceAllow=char-nvidia* rw" in unit
+    assert "nvidia/cublas/lib" in unit
+    assert "# MemoryDenyWriteExecute: " in unit
+    assert after(started(run_units(house, "vulkan")["whisper"]), "--device") == ["cpu"]
+
+
+def test_nobody_outside_may_reach_the_satellites_port_as_shipped(tmp_path: Path) -> None:
+    shipped = reference_house(tmp_path)
+    assert shipped["services"]["whisper"]["publish_tcp"] == {"10300": []}
