@@ -1,0 +1,143 @@
+"""Any file with sound in it, as blocks of mono samples at 16 kHz.
+
+A stranger's file is read here: it may lie about its length, name other files, or never end.
+"""
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.audio.frame import AudioFrame
+from av.audio.resampler import AudioResampler
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.error import FFmpegError
+
+from hearth_serving.errors import ServiceError
+from hearth_whisper.recognising import SAMPLE_RATE, Samples
+
+# What opens other files, the network or a device instead of reading the bytes it is given: a list
+# of names in an upload would be answered with what those files say.
+_ELSEWHERE = frozenset([
+    "alsa", "concat", "dash", "fbdev", "hds", "hls", "image2", "image2pipe", "imf", "jack",
+    "kmsgrab", "lavfi", "oss", "pulse", "rtp", "rtsp", "sap", "sdp", "smoothstreaming", "sndio",
+    "video4linux2,v4l2", "webm_dash_manifest", "x11grab", "xcbgrab",
+])  # fmt: skip
+_FORMATS = ",".join(sorted(av.formats_available - _ELSEWHERE))
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
+# No codec makes pieces like this; a container that says so would have it all in memory at once.
+_MOST_PACKET_BYTES = 64 * 1024 * 1024
+_BLOCK = SAMPLE_RATE * 4
+
+_Pcm = npt.NDArray[np.int16]
+
+
+class Recording:
+    """The sound of one open file, once: `for block in sound`, from one thread at a time."""
+
+    def __init__(self, container: InputContainer, stream: AudioStream, most_s: float) -> None:
+        """Read `stream`, but no more than `most_s` of it."""
+        self._container, self._stream, self._most_s = container, stream, most_s
+        self._stopped = False
+        self.seconds = 0.0
+        """What was read until now."""
+
+    def __iter__(self) -> Iterator[Samples]:
+        """Yield float32 within ±1, some seconds at a time; a damaged file gives what it holds.
+
+        Raises ServiceError when it is too long, or when nothing of what is there can be read.
+        """
+        for block in _blocks(_resampled(self._frames())):
+            self.seconds += block.size / SAMPLE_RATE
+            if self.seconds > self._most_s:
+                raise _too_long(self._most_s)
+            yield block.astype(np.float32) / np.float32(32768)
+
+    def stop(self) -> None:
+        """End it before its next packet, from any thread, because nobody waits for it any more."""
+        self._stopped = True
+
+    def _frames(self) -> Iterator[AudioFrame]:
+        packets = self._container.demux(self._stream)
+        some, broken = False, False
+        while not self._stopped:
+            try:
+                packet = next(packets, None)
+                if packet is None:
+                    break
+                if packet.size > _MOST_PACKET_BYTES:
+                    raise _unreadable()
+                for frame in packet.decode():
+                    some = True
+                    yield frame
+            except EOFError:
+                break
+            except FFmpegError:
+                # One bad packet says nothing of the next; after the last, demux ends by itself.
+                broken = True
+        if broken and not some and not self._stopped:
+            raise _unreadable()
+
+
+def open_sound(source: IO[bytes], most_s: float) -> Recording:
+    """Open what was uploaded; raises ServiceError where no sound can be found, or too much."""
+    try:
+        container = av.open(source, "r", metadata_errors="ignore", options=_OPTIONS)
+    except (FFmpegError, UnicodeError, MemoryError) as error:
+        raise _unreadable() from error
+    stream = container.streams.best("audio")
+    if not isinstance(stream, AudioStream):
+        raise ServiceError("there is no sound in this file", param="file", code="no_audio")
+    # Many a container says how long it is, and then nobody waits for hours to hear that it is too
+    # long. It may lie: what is read is counted as well.
+    if container.duration is not None and container.duration / av.time_base > most_s + 60:
+        raise _too_long(most_s)
+    return Recording(container, stream, most_s)
+
+
+def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Pcm]:
+    """Join frames: thousands of small steps would take much longer than a few large ones."""
+    held: list[_Pcm] = []
+    count = 0
+    for frame in frames:
+        held.append(frame.to_ndarray()[0])
+        count += held[-1].size
+        if count >= _BLOCK:
+            yield np.concatenate(held)
+            held, count = [], 0
+    if held:
+        yield np.concatenate(held)
+
+
+def _resampled(frames: Iterator[AudioFrame]) -> Iterator[AudioFrame]:
+    """Yield mono frames; a sound may change its rate and its channels in the middle."""
+    resampler, shape = None, None
+    try:
+        for frame in frames:
+            here: Any = (frame.format.name, frame.layout.name, frame.sample_rate)
+            if resampler is None or here != shape:
+                if resampler:
+                    yield from resampler.resample(None)
+                resampler, shape = AudioResampler("s16", "mono", SAMPLE_RATE), here
+            frame.pts = None  # times that jump are no reason to give up
+            yield from resampler.resample(frame)
+        if resampler:
+            yield from resampler.resample(None)
+    except FFmpegError as error:
+        message = "the sound of this file cannot be turned into 16 kHz mono; convert it to wav"
+        raise ServiceError(message, param="file", code="unreadable_audio") from error
+
+
+def _unreadable() -> ServiceError:
+    message = (
+        "no sound can be read from this file: is it another kind of file, or was it cut off? "
+        "flac, mp3, mp4, m4a, ogg, opus, wav and webm are understood, and most others"
+    )
+    return ServiceError(message, param="file", code="unreadable_audio")
+
+
+def _too_long(most_s: float) -> ServiceError:
+    message = f"this sound is longer than {most_s / 3600:g} hours; send it in parts"
+    return ServiceError(message, param="file", code="audio_too_long")

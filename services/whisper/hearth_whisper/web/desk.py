@@ -1,0 +1,35 @@
+"""Everything that the answers need, put together once."""
+
+import time
+from dataclasses import dataclass, field
+
+from hearth_serving.door import Door
+from hearth_serving.errors import ServiceError
+from hearth_whisper.audio.scratch import Scratch
+from hearth_whisper.recognising.work import Work
+from hearth_whisper.web.metrics import ListenMetrics
+from hearth_whisper.web.settings import Limits
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk(Door):
+    """What the server knows while it runs; `app.state.desk` for whoever answers."""
+
+    limits: Limits
+    work: Work
+    scratch: Scratch
+    metrics: ListenMetrics = field(default_factory=ListenMetrics)
+    started: float = field(default_factory=time.monotonic)
+    live: int = 0
+    """Talkers on the WebSocket now; who listens to them counts."""
+
+    def ready(self) -> Work:
+        """Return what recognises; raises ServiceError while it is still starting."""
+        if not self.work.ready:
+            raise ServiceError(
+                self.work.failure or "the model is still loading; try again",
+                status=503,
+                code="starting",
+                retry_after_s=2,
+            )
+        return self.work
