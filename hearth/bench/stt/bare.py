@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -80,15 +81,15 @@ def plain(argv: Sequence[str], path: str, status: Mapping[str, Any]) -> list[str
     Raises:
         BenchError: the server does not say its model.
     """
-    models = [b for a, b in zip(argv, argv[1:], strict=False) if a == "--model"]
+    models = [b for a, b in itertools.pairwise(argv) if a == "--model"]
     models += [a.removeprefix("--model=") for a in argv if a.startswith("--model=")]
     name = str(status.get("model", ""))
-    model = next((m for m in models if Path(m).name == name), *models[:1] or [None])
-    if model is None:
+    wanted = [model for model in models if Path(model).name == name] or models
+    if not wanted:
         raise BenchError("its command names no model: give a command by --bare")
     return [
         *("/usr/bin/env", f"PYTHONPATH={path}", argv[0], "-c", _SOURCE.read_text("utf-8")),
-        *("--model", model, "--threads", str(status.get("threads") or 0)),
+        *("--model", wanted[0], "--threads", str(status.get("threads") or 0)),
         *("--device", str(status.get("device") or "cpu")),
         *("--compute-type", str(status.get("compute_type") or "int8")),
     ]

@@ -13,7 +13,7 @@ HARDLY = 0.9
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text as they count: without capitals and stops."""
-    plain = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    plain = unicodedata.normalize("NFKC", text).lower().replace("\u2019", "'")
     return [word for word in _NO_WORD.sub(" ", plain).split() if word.strip("'_")]
 
 

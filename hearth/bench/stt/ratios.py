@@ -1,0 +1,115 @@
+"""The figures that a listening server should reach, each against what its own machine can do."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hearth.bench.stt.report.figures import Case, Loop, Taken, Vad
+from hearth.bench.tts.report.figures import Health, Ratio, Verdict, health_of
+
+FOUR = 4
+LIVE, FILE, CROWD = Case("live", 3), Case("file", 30), Case("crowd", 3, FOUR)
+QUIET_MS = 200.0
+"""After so much silence the server begins with the text that it may send."""
+# Below this a 99th percentile says nothing.
+_ENOUGH_HEALTH = 20
+_MIB = 2**20
+
+
+@dataclass(slots=True)
+class Calls:
+    """Seconds of plain calls: of 3 s, of 30 s, and of four of 3 s, each with its crowd's time."""
+
+    three_s: list[float] = field(default_factory=list)
+    thirty_s: list[float] = field(default_factory=list)
+    four_s: list[tuple[str, float, float]] = field(default_factory=list)
+    """(server, seconds of the crowd until its last final text, seconds of the four calls)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What the ratios of one server stand on; only `ours` is held to what files do not have."""
+
+    server: str
+    end_of_speech_ms: int
+    taken: Taken
+    calls: Calls
+    health_s: Sequence[float | None] = ()
+    vad: Vad | None = None
+    loop: Loop | None = None
+    ours: bool = True
+    no_bare: str = ""
+
+
+def ratios(of: Measured) -> list[Ratio]:
+    """Return every ratio of one server, with a reason where it was not measured."""
+    rows = [_final(of), _crowd(of), _vad(of)] if of.ours else []
+    rows += [_health(of), _rtf(of)]
+    return rows + ([_loop(of, of.loop)] if of.loop else [])
+
+
+def _final(of: Measured) -> Ratio:
+    """Hold what a talker feels to the threshold, or to one plain call where that takes longer."""
+    felt = [h.final_s * 1000 for h in of.taken.heard(LIVE) if h.final_s is not None]
+    value, plain = _middle(felt), _middle(of.calls.three_s)
+    reach = of.end_of_speech_ms + 50.0
+    what = f"end of speech to final text, 3 s: {of.end_of_speech_ms} ms threshold + 50 ms"
+    if plain is not None:
+        reach = max(reach, QUIET_MS + 1.1 * plain * 1000)
+        what += f", or 200 ms + 1.1 plain calls of {plain * 1000:.0f} ms"
+    elif value is not None and value > reach:
+        # It may be as good as it can be: who does not know the plain call cannot tell.
+        return _row(of, what, "ms", reach, None, len(felt), of.no_bare or "no plain call")
+    return _row(of, what, "ms", reach, value, len(felt), "nothing came through the socket")
+
+
+def _crowd(of: Measured) -> Ratio:
+    each = [crowd / calls for name, crowd, calls in of.calls.four_s if name == of.server and calls]
+    what = "four streams of 3 s at once, end of speech to last final text ÷ four plain calls"
+    return _row(of, what, "", 1.2, _middle(each), len(each), of.no_bare or "no four were heard")
+
+
+def _vad(of: Measured) -> Ratio:
+    vad = of.vad or Vad(None, None, "it was not asked for")
+    what = "voice detection and socket, for a second of sound"
+    n, value = (vad.outside.n, vad.outside.median) if vad.outside else (0, None)
+    return _row(of, what, "ms", 3.0, value, n, vad.why)
+
+
+def _health(of: Measured) -> Ratio:
+    health = health_of(of.health_s) or Health(0, 0, 0.0, 0.0, 0.0)
+    enough = health.n >= _ENOUGH_HEALTH
+    what = "/health p99 while it listens"
+    if not health.failed:
+        why = f"only {health.n} answers came while it listened"
+        return _row(of, what, "ms", 50.0, health.p99_ms if enough else None, health.n, why)
+    why = f"{health.failed} of {health.n + health.failed} questions had no answer"
+    return Ratio(what, of.server, "ms", 50.0, health.p99_ms, health.n, "not reached", why)
+
+
+def _rtf(of: Measured) -> Ratio:
+    each = [one.rtf for one in of.taken.written(FILE)]
+    what = "seconds of work for a second of sound, file of 30 s"
+    return _row(of, what, "", 0.5, _middle(each), len(each), "no file was written")
+
+
+def _loop(of: Measured, loop: Loop) -> Ratio:
+    what = f"growth over {loop.audio_s / 60:.0f} minutes of speech"
+    value = None if loop.growth_bytes is None else max(0.0, loop.growth_bytes / _MIB)
+    why = "the server does not say its memory"
+    return _row(of, what, "MiB", 10.0, value, len(loop.samples), why)
+
+
+def _row(
+    of: Measured, what: str, unit: str, reach: float, value: float | None, n: int, none: str
+) -> Ratio:
+    verdict: Verdict = "not measured"
+    if value is not None:
+        verdict = "reached" if value <= reach else "not reached"
+    return Ratio(what, of.server, unit, reach, value, n, verdict, none if value is None else "")
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None

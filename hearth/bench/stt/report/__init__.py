@@ -1,0 +1,1 @@
+"""What was measured, as data, for a person, and as a picture."""
