@@ -1,0 +1,45 @@
+"""What the server says of itself to `describe`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from wyoming.info import AsrModel, AsrProgram, Attribution, Info
+
+from hearth_serving.errors import ServiceError
+
+# The protocol wants an address of each maker; a house names none but its own.
+_HEARTH, _WHISPER = Attribution("Hearth", ""), Attribution("Whisper", "")
+_AGAIN_S = 5
+
+
+def info_of(described: Mapping[str, Any]) -> Info:
+    """Return the one program and the one model that a satellite can have.
+
+    Raises:
+        ServiceError: no model was loaded yet. Who asks would keep an answer without languages.
+    """
+    name, languages = described.get("model"), described.get("languages")
+    if not name or not languages:
+        message = "the model is being loaded; ask again"
+        raise ServiceError(message, status=503, code="loading", retry_after_s=_AGAIN_S)
+    model = AsrModel(
+        name=str(name),
+        attribution=_WHISPER,
+        installed=True,
+        description=None,
+        version=None,
+        languages=[str(language) for language in languages],
+    )
+    program = AsrProgram(
+        name="hearth-whisper",
+        attribution=_HEARTH,
+        installed=True,
+        description="Whisper, in your own house",
+        version=None,
+        models=[model],
+        supports_transcript_streaming=True,
+        # What it hears is cut to speech here, whatever the satellite did with it.
+        prefers_auto_gain_enabled=False,
+        prefers_noise_reduction_enabled=False,
+    )
+    return Info(asr=[program])
