@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from hearth.catalogue.house import Alias, House, Model, Service
+from hearth.models_said import (
+    FAILED,
+    MISSING,
+    PULLING,
+    READY,
+    TOO_BIG,
+    WAITING,
+    AskJson,
+    ReadFile,
+    key_of,
+    said_of,
+)
 
-WAITING, PULLING, READY = "waiting", "pulling", "ready"
-FAILED, TOO_BIG, MISSING = "failed", "too_big", "missing"
+__all__ = ["FAILED", "MISSING", "PULLING", "READY", "TOO_BIG", "WAITING", "key_of"]
+
 CLOUD, UNUSABLE = "cloud", "unusable"
 PENDING, NOT_OFFERED = "pending", "not_offered"
 _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
-# The puller writes every minute even when it has nothing to do.
-_STALE_AFTER = timedelta(minutes=3)
-_LINE = 300
-_MOST = 2**63
-
-ReadFile = Callable[[str, str], str | bytes]
-"""Reads a file of an instance: (instance, path) -> its content."""
-AskJson = Callable[[str], Any]
-"""Asks a server that is not ours: URL -> the JSON it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,8 @@ def model_states(house: House, read: ReadFile, ask: AskJson, now: datetime) -> O
 
     Args:
         house: the derived catalogue.
-        read: reads the puller's progress inside an instance; whatever it raises becomes a note.
+        read: reads the puller's progress inside an instance, where what it raises becomes a note,
+            and what the machine itself holds.
         ask: asks an external server for its list of models; the same holds.
         now: an aware time, to tell an old word from a fresh one.
     """
@@ -103,10 +106,7 @@ def model_states(house: House, read: ReadFile, ask: AskJson, now: datetime) -> O
     notes: list[str] = []
     for service in _model_servers(house):
         models = [m for m in house.models.values() if m.service == service.name]
-        if service.runtime == "external":
-            said, note = _external(service, models, ask)
-        else:
-            said, note = _progress(service, read, now)
+        said, note = said_of(service, models, read, ask, now)
         entries |= said
         notes += [note] if note else []
     states = {name: model_state(m, entries.get(name)) for name, m in house.models.items()}
@@ -118,7 +118,9 @@ def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
     """Return the state of one model; `entry` is the puller's word on it, if there is one."""
     known = ModelState(model.name, model.id, model.provider, model.kind, WAITING)
     if not model.usable:
-        return replace(known, state=UNUSABLE, reason=model.reason or "")
+        # A server may work with a model in silence that nobody can call.
+        here = "on disk, and " if entry and entry.get("state") == READY else ""
+        return replace(known, state=UNUSABLE, reason=f"{here}{model.reason or ''}")
     if not model.local:
         return replace(known, state=CLOUD, percent=100)
     if entry is None:
@@ -156,77 +158,6 @@ def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
     return AliasState(alias.name, PENDING, first.percent, answered_by, reason, first.name)
 
 
-def key_of(model_id: str) -> str:
-    """Return one spelling for all the ways in which Ollama lets a model be written."""
-    key = model_id.strip().lower().removeprefix("registry.ollama.ai/").removeprefix("library/")
-    return key if ":" in key.rsplit("/", 1)[-1] else f"{key}:latest"
-
-
 def _model_servers(house: House) -> list[Service]:
     names = {model.service for model in house.models.values() if model.service}
     return [service for name, service in house.services.items() if name in names]
-
-
-def _progress(
-    service: Service, read: ReadFile, now: datetime
-) -> tuple[Mapping[str, Mapping[str, Any]], str]:
-    """Return the puller's entries by model name, and what is wrong with them."""
-    path = f"/var/lib/{service.role}/hearth/progress.json"
-    try:
-        document = json.loads(read(service.instance, path))
-        entries = {str(name): _entry(entry) for name, entry in document["models"].items()}
-        age = now - datetime.fromisoformat(document["updated_at"]).astimezone(UTC)
-    except Exception as error:  # whatever the engine raises, the other models are still to be shown
-        return {}, f"{service.name}: no word of its model puller ({_one_line(error)})"
-    if age > _STALE_AFTER:
-        minutes = int(age.total_seconds() // 60)
-        silent = f"its model puller has been silent for {minutes} minutes"
-        return entries, f"{service.name}: {silent}: see `hearth logs {service.name}`"
-    note = _one_line(document.get("note") or "")
-    return entries, f"{service.name}: {note}" if note else ""
-
-
-def _external(
-    service: Service, models: Iterable[Model], ask: AskJson
-) -> tuple[Mapping[str, Mapping[str, Any]], str]:
-    """Return entries for a server that is not ours: what is there, and what is missing."""
-    try:
-        listed = ask(f"{service.url}/api/tags")["models"]
-        there = {key_of(entry["name"]): entry for entry in listed}
-        return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
-    except Exception as error:  # see _progress
-        unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}
-        return (
-            {model.name: unknown for model in models},
-            f"{service.name}: {service.url} gives no list of models ({_one_line(error)})",
-        )
-
-
-def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    if entry is None:
-        reason = f"not on this server, where Hearth pulls nothing: run `ollama pull {model.id}`"
-        return {"state": MISSING, "reason": reason, "total_bytes": model.download_bytes}
-    size, digest = entry.get("size"), entry.get("digest")
-    sizes = {"percent": 100, "completed_bytes": size, "total_bytes": size, "digest": digest}
-    wanted = (model.digest or "").removeprefix("sha256:")
-    if wanted not in ("", "first-sight", digest):
-        reason = f"its manifest is sha256:{str(digest)[:12]}, the lock says sha256:{wanted[:12]}"
-        return {"state": READY, "reason": reason, **sizes}
-    return {"state": READY, **sizes}
-
-
-def _entry(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Take what is known of an entry; whoever broke into a server of models writes it, too."""
-    numbers = ("percent", "completed_bytes", "total_bytes", "bytes_per_s")
-    return {
-        **{key: min(int(said.get(key) or 0), _MOST) for key in numbers},
-        **{key: _one_line(said.get(key) or "") for key in ("state", "reason")},
-        "digest": said.get("digest") and _one_line(said["digest"]),
-    }
-
-
-def _one_line(said: object) -> str:
-    """Return a text that leaves the terminal alone: one line, and nothing that steers it."""
-    shown = "".join(sign if sign.isprintable() else " " for sign in str(said))
-    text = " ".join(shown.split())[:_LINE]
-    return text or (type(said).__name__ if isinstance(said, Exception) else "")

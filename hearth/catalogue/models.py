@@ -59,7 +59,7 @@ def _model(
     ours = service is not None and service.runtime != "external"
     handed_in = ours and bool(record.files)
     if reason is None and handed_in and not _member_of(catalogue, name):
-        reason = "no alias has it as a member, so it is not fetched"
+        reason = "no alias has it as a member"
     download = words.size_bytes(record.download) if record.download else None
     memory = words.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:

@@ -23,7 +23,11 @@ def login_config(house: House) -> dict[str, Any]:
 def puller_models(house: House, service: str) -> dict[str, Any]:
     """What one Ollama shall hold, and which models let the first alias answer soonest."""
     wanted = ("name", "id", "download_bytes", "memory_bytes", "digest")
-    local = {name: model for name, model in house["models"].items() if model["service"] == service}
+    local = {
+        name: model
+        for name, model in house["models"].items()
+        if model["service"] == service and model["pulled"]
+    }
     # `fast` is what a new house is judged by; without it the smallest model of all comes first.
     first = house["aliases"].get("fast", {}).get("members", [])
     return {

@@ -23,7 +23,13 @@ INVENTORY = Path(__file__).parents[3] / "inventory"
 
 def model(name: str, **more: Any) -> SimpleNamespace:
     base: dict[str, Any] = {"name": name, "id": name, "provider": "ollama", "kind": "chat"}
-    base |= {"local": True, "service": "ollama", "download_bytes": 1000, "digest": None}
+    base |= {
+        "local": True,
+        "service": "ollama",
+        "download_bytes": 1000,
+        "digest": None,
+        "program": None,
+    }
     return SimpleNamespace(**{**base, "usable": True, "reason": None, **more})
 
 
@@ -47,7 +53,7 @@ def look(of: House, age_s: float = 0, note: str = "", **entries: dict[str, Any])
     updated_at = (NOW - timedelta(seconds=age_s)).isoformat(timespec="seconds")
     document = {"updated_at": updated_at, "note": note, "models": entries}
 
-    def read(instance: str, path: str) -> str:
+    def read(instance: str | None, path: str) -> str:
         assert (instance, path) == ("ollama", "/var/lib/ollama/hearth/progress.json")
         return json.dumps(document)
 
@@ -108,7 +114,7 @@ def test_a_usable_cloud_model_answers_and_an_unusable_one_says_why() -> None:
 
 
 def test_without_a_word_of_the_puller_all_is_waiting_and_the_reason_is_noted() -> None:
-    def broken(instance: str, path: str) -> bytes:
+    def broken(instance: str | None, path: str) -> bytes:
         raise RuntimeError("the instance ollama\nis stopped")
 
     overview = model_states(house(model("a"), fast=["a"]), broken, nobody, NOW)
@@ -155,7 +161,7 @@ def test_an_external_server_has_models_ready_or_missing() -> None:
         assert url == "http://there:11434/api/tags"
         return {"models": listed}
 
-    def nothing(instance: str, path: str) -> str:
+    def nothing(instance: str | None, path: str) -> str:
         raise AssertionError("an external server has no instance")
 
     overview = model_states(of, nothing, ask, NOW)
@@ -171,10 +177,60 @@ def test_an_external_server_that_is_silent_offers_nothing() -> None:
     assert "gives no list of models" in overview.notes[0]
 
 
+def listening(*names: str, runtime: str = "incus", **more: Any) -> House:
+    """A house whose server hears with models that the machine hands in."""
+    heard = {"kind": "transcribe", "program": None, **more}
+    if runtime == "incus":
+        made = [model(name, **heard | {"program": f"whisper_{name}"}) for name in names]
+    else:
+        made = [model(name, **heard) for name in names]
+    return house(*made, runtime=runtime, transcribe=list(names))
+
+
+def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run() -> None:
+    listed = {"model.bin": ["file", 420, 5000, 1], "config.json": ["file", 420, 24, 1]}
+
+    def read(instance: str | None, path: str) -> str:
+        assert instance is None, "the machine has it, whether or not the instance runs"
+        if path != "/var/lib/hearth/programs/whisper_b/current/.hearth-manifest.json":
+            raise OSError(f"cannot read {path}")
+        return json.dumps(listed)
+
+    overview = model_states(listening("a", "b"), read, nobody, NOW)
+    assert [(m.state, m.total_bytes) for m in overview.models.values()] == [
+        ("waiting", 0),
+        ("ready", 5024),
+    ]
+    assert "hearth up" in overview.models["a"].reason
+    heard = overview.aliases["transcribe"]
+    assert (heard.text, heard.answered_by, heard.waits_for) == ("pending, 0 %", "b", "a")
+    # Nobody pulls these, so nobody is missed who would say how far it is.
+    assert overview.notes == ()
+
+
+def test_a_model_that_nobody_can_call_may_be_on_disk_all_the_same() -> None:
+    of = listening("draft", usable=False, reason="no alias has it as a member")
+    here, gone = (lambda *_: "{}"), (lambda *_: "")
+    for read, reason in ((here, "on disk, and no alias"), (gone, "no alias")):
+        state = model_states(of, read, nobody, NOW).models["draft"]
+        assert state.state == "unusable"
+        assert state.reason.startswith(reason)
+
+
+def test_an_external_server_that_hears_is_asked_in_its_own_words() -> None:
+    def ask(url: str) -> Any:
+        assert url == "http://there:11434/v1/models"
+        return {"data": [{"id": "b"}]}
+
+    overview = model_states(listening("a", "b", runtime="external"), str, ask, NOW)  # type: ignore[arg-type]
+    assert [m.state for m in overview.models.values()] == ["missing", "ready"]
+    assert "ollama" not in overview.models["a"].reason
+
+
 def test_the_reference_house_before_its_first_byte() -> None:
     of = derive(load(INVENTORY))
-    overview = model_states(of, lambda instance, path: "{}", nobody, NOW)
-    assert overview.aliases["fast"].text == "pending, 0 %"
+    overview = model_states(of, lambda instance, path: "", nobody, NOW)
+    assert overview.aliases["fast"].text == overview.aliases["transcribe"].text == "pending, 0 %"
     assert {m.state for m in overview.models.values()} <= {"waiting", "unusable"}
 
 
