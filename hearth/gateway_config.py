@@ -13,7 +13,9 @@ def litellm_config(house: Mapping[str, Any]) -> dict[str, Any]:
     """Return the structure of LiteLLM's `config.yaml` for `House.as_vars()`."""
     longest_s = max((record["total_s"] for record in _names(house).values()), default=TOTAL_S)
     return {
-        "model_list": [_route(name, model) for name, model in _usable(house).items()],
+        "model_list": [
+            _route(name, model) for name, model in _usable(house).items() if not _hears(model)
+        ],
         "router_settings": {
             # LiteLLM knows models only. Which member of an alias is asked, and who is next, is our
             # front's work: it sees when the first token came.
@@ -49,6 +51,8 @@ def gateway_files(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return `aliases.json` and `consumers.json`, the gateway's own files beside `config.yaml`.
 
     `aliases.json` holds all that may stand in `model`: the aliases and each model by its own name.
+    Names that turn speech into text have `servers`, too: LiteLLM would hold a whole recording in
+    memory and wrap subtitles in JSON, so the gateway itself passes these requests on.
     """
     routers = {name for name, service in house["services"].items() if service["routes_models"]}
     return {
@@ -75,6 +79,10 @@ def _offered(house: Mapping[str, Any]) -> dict[str, Any]:
     return {name: alias for name, alias in house["aliases"].items() if alias["offered"]}
 
 
+def _hears(model: Mapping[str, Any]) -> bool:
+    return bool(model["kind"] == "transcribe")
+
+
 def _route(name: str, model: Mapping[str, Any]) -> dict[str, Any]:
     # Ollama's OpenAI routes stream, call tools, see pictures and embed without a translation
     # that could lose a field; LiteLLM's own `ollama_chat` also asks /api/show, which is closed.
@@ -93,7 +101,7 @@ def _route(name: str, model: Mapping[str, Any]) -> dict[str, Any]:
 def _names(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Everything that may stand in `model`; a model waits as long as its most patient alias."""
     aliases = _offered(house)
-    names = {}
+    names: dict[str, dict[str, Any]] = {}
     for name in _usable(house):
         within = [alias for alias in aliases.values() if name in alias["members"]]
         names[name] = {
@@ -103,4 +111,20 @@ def _names(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         }
     for name, alias in aliases.items():
         names[name] = {key: alias[key] for key in ("members", "member_s", "total_s")}
+    for record in names.values():
+        if servers := _servers(house, record["members"]):
+            record["servers"] = servers
     return names
+
+
+def _servers(house: Mapping[str, Any], members: list[str]) -> dict[str, dict[str, Any]]:
+    """Return where the gateway itself asks, and with which secret's variable."""
+    return {
+        name: {
+            "url": model["url"],
+            "id": model["id"],
+            "key": secret_variable(model["secret"]) if model["secret"] else None,
+        }
+        for name in members
+        if _hears(model := house["models"][name])
+    }

@@ -46,24 +46,54 @@ def without_a_card(inventory: Path) -> House:
 
 def test_the_reference_house_has_its_services_in_order(without_a_card: House) -> None:
     house = without_a_card
-    assert list(house.services) == ["ollama", "kokoro", "litellm"]
+    assert list(house.services) == ["ollama", "kokoro", "whisper", "litellm"]
     assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
-        ("litellm", "ollama", 11434)
+        ("litellm", "ollama", 11434),
+        ("litellm", "whisper", 8000),
     ]
-    # Speech does not go through LiteLLM, so the two have nothing to say to each other.
-    assert {(flow.source, flow.target) for flow in house.forbidden} == {
+    # Who speaks is not called through LiteLLM, so the two have nothing to say to each other.
+    called = {("litellm", "ollama"), ("litellm", "whisper")}
+    assert {(flow.source, flow.target) for flow in house.forbidden if flow.port != 10300} == {
         (source, target)
         for source in house.services
         for target in house.services
-        if source != target and (source, target) != ("litellm", "ollama")
+        if source != target and (source, target) not in called
     }
-    assert set(house.published_ports) == {("10.140.30.12", 4000), ("10.140.30.13", 8880)}
+    # The satellites' port is for satellites, not even for who may call its server otherwise.
+    assert {flow.source for flow in house.forbidden if flow.port == 10300} == {
+        "ollama",
+        "kokoro",
+        "litellm",
+    }
+    assert set(house.published_ports) == {
+        ("10.140.30.12", 4000),
+        ("10.140.30.13", 8880),
+        ("10.140.30.16", 8000),
+    }
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
         ("kokoro-web.lan", "house"),
+        ("whisper.lan", "house"),
         ("llm.lan", "key"),
         ("home.lan", "house"),
     ]
+
+
+def test_what_hears_is_given_the_models_of_aliases_and_others_for_who_asks(house: House) -> None:
+    given = house.services["whisper"].weights
+    assert [model.name for model in given if model.wanted] == ["distil-medium.en"]
+    assert [model.name for model in given if not model.wanted] == [
+        "tiny", "tiny.en", "base", "base.en", "small", "small.en", "medium", "large-v3",
+    ]  # fmt: skip
+    for model in given:
+        assert {"model.bin", "config.json", "tokenizer.json"} < set(model.files)
+        assert len({"vocabulary.txt", "vocabulary.json"} & set(model.files)) == 1
+        sources = [house.sources[source] for source in model.files.values()]
+        # All of one model, and of one version of it.
+        assert len({source.url.rpartition("/")[0] for source in sources}) == 1
+        assert f"whisper-{model.name.removeprefix('distil-')}/" in sources[0].url
+        size = sum(source.size or 0 for source in sources)
+        assert house.models[model.name].download_bytes == pytest.approx(size, rel=0.02)
 
 
 def test_a_house_without_a_card_neither_has_nor_misses_what_waits_for_one(
@@ -96,6 +126,7 @@ def test_without_keys_every_alias_is_served_at_home_and_nothing_goes_out(house: 
         "reasoning": ("qwen3.5",),
         "vision": ("qwen3-vl",),
         "embed": ("nomic-embed-text",),
+        "transcribe": ("distil-medium.en",),
     }
     assert house.services["litellm"].egress == ()
     assert all(alias.offered for alias in house.aliases.values())

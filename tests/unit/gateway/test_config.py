@@ -60,6 +60,25 @@ def test_an_embedding_model_says_so() -> None:
     assert modes["qwen3-vl"] == "chat"
 
 
+def test_speech_goes_past_litellm_to_its_server() -> None:
+    vars_ = house()
+    names = gateway_files(vars_)["aliases.json"]
+    there = {"url": vars_["services"]["whisper"]["url"], "id": "distil-medium.en", "key": None}
+    assert names["transcribe"]["servers"] == {"distil-medium.en": there}
+    assert names["distil-medium.en"]["servers"] == {"distil-medium.en": there}
+    assert "distil-medium.en" not in routes()
+    assert not any("servers" in names[name] for name in ("fast", "embed", "qwen3-vl"))
+    # What no alias has is on no disk, so that nobody can ask for it.
+    assert "large-v3" not in names
+
+
+def test_an_external_server_that_hears_gets_its_key() -> None:
+    vars_ = house()
+    vars_["models"]["distil-medium.en"]["secret"] = "far_whisper_key"
+    servers = gateway_files(vars_)["aliases.json"]["transcribe"]["servers"]
+    assert servers["distil-medium.en"]["key"] == "FAR_WHISPER_KEY"
+
+
 def test_litellm_never_retries_and_checks_the_names_of_a_key() -> None:
     config = litellm_config(house())
     assert config["router_settings"]["num_retries"] == 0
@@ -102,4 +121,7 @@ def test_a_house_without_any_usable_model_still_has_a_configuration() -> None:
 @pytest.mark.parametrize("secrets", [frozenset[str](), CLOUD])
 def test_every_member_of_every_name_has_a_route(secrets: frozenset[str]) -> None:
     names = gateway_files(house(secrets))["aliases.json"]
-    assert {member for name in names.values() for member in name["members"]} <= set(routes(secrets))
+    asked = {member for name in names.values() for member in name["members"]}
+    heard = {server for name in names.values() for server in name.get("servers", ())}
+    assert asked - heard <= set(routes(secrets))
+    assert heard == {"distil-medium.en"}
