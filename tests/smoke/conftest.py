@@ -32,8 +32,10 @@ ROWS: Mapping[str, list[Any]] = {
     "keyed_site": [site for site in HOUSE.sites if site.auth == "key"],
     "house_site": [site for site in HOUSE.sites if site.auth == "house"],
     "caller": [s for s in instances(HOUSE) if any(f.source == s.name for f in HOUSE.flows)],
-    "alias": [alias for alias in HOUSE.aliases.values() if alias.offered],
-    "speaker": [a for a in HOUSE.aliases.values() if a.offered and a.kind != "embed"],
+    "alias": [a for a in HOUSE.aliases.values() if a.offered and a.kind != "transcribe"],
+    "speaker": [
+        a for a in HOUSE.aliases.values() if a.offered and a.kind not in ("embed", "transcribe")
+    ],
     "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
     "way_out": list(HOUSE.egress),
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],
