@@ -9,6 +9,7 @@ import fcntl
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.farside import (
@@ -19,6 +20,7 @@ from tests.farside import (
     ollama_archive,
     registry,
     server,
+    whisper,
 )
 
 DEFAULT_CACHE = Path("/var/cache/hearth-lab/farside")
@@ -50,6 +52,8 @@ def prepare(cache: Path) -> None:
         _step("certificates", lambda: certificates.prepare(cache, now)[0])
         _step("docker-registry", lambda: registry.program(cache))
         _step("Kokoro's weights", lambda: kokoro.prepare(cache))
+        for name in server.WHISPER:
+            _step(f"Whisper's weights, {name}", partial(whisper.prepare, cache, name))
         _step(f"Ollama {ollama_archive.VERSION}", lambda: ollama_archive.build(cache))
         _step("models", lambda: registry.fill(cache, lambda line: print(f"  {line}", flush=True)))
     print(f"the lab must trust {certificates.authority_path(cache)}")

@@ -29,6 +29,7 @@ from tests.farside import (
     kokoro_fastapi,
     ollama_archive,
     registry,
+    whisper,
 )
 from tests.farside.faults import Asked, Fault, Memory, Pace
 
@@ -55,11 +56,22 @@ KOKORO_FILES = (
 )
 KOKORO_TORCH = ("hexgrad/Kokoro-82M", "f3ff3571791e39611d31c381e3a41a3af07b4987")
 KOKORO_TORCH_FILES = ("kokoro-v1_0.pth", "config.json")
+# Repository and revision of each model that a lab's house may be told to listen with.
+WHISPER = {
+    "tiny": ("Systran/faster-whisper-tiny", "d90ca5fe260221311c53c58e660288d3deb8d356"),
+    "tiny.en": ("Systran/faster-whisper-tiny.en", "0d3d19a32d3338f10357c0889762bd8d64bbdeba"),
+    "small": ("Systran/faster-whisper-small", "536b0662742c02347bc0e980a01041f333bce120"),
+}
 
 
-def hugging_face(speech: Path) -> dict[tuple[str, str, str], Path]:
+def hugging_face(cache: Path, speech: Path) -> dict[tuple[str, str, str], Path]:
     """Return the files of Hugging Face by (repository, revision, name)."""
-    return {(*KOKORO_TORCH, name): speech / name for name in KOKORO_TORCH_FILES}
+    listening = {name: whisper.prepare(cache, name) for name in WHISPER}
+    return {(*KOKORO_TORCH, name): speech / name for name in KOKORO_TORCH_FILES} | {
+        (*WHISPER[model], name): folder / name
+        for model, folder in listening.items()
+        for name in whisper.FILES[model]
+    }
 
 
 def tags(cache: Path) -> dict[tuple[str, str], Path]:
@@ -96,7 +108,8 @@ async def serve(options: Options) -> None:
         wire = stack.enter_context(listening(options.address, options.port))
         address = stack.enter_context(registry.running(registry.program(options.cache), storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
-        shelf = hosts.Shelf(found, storage, address, hugging_face(speech), tags(options.cache))
+        models = hugging_face(options.cache, speech)
+        shelf = hosts.Shelf(found, storage, address, models, tags(options.cache))
         played = hosts.application(shelf, memory, client)
         servers = [(_server(Recorder(played, memory), certificate, key), wire)]
         if options.control_port is not None:
