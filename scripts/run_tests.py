@@ -20,13 +20,14 @@ PROGRAMS = [
     ["services/model_puller"],
     ["services/serving"],
     ["services/kokoro"],
+    ["services/whisper"],
     ["services/kokoro_patch"],
 ]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
 RENDERED = ["compose", "incus", "caddy", "litellm"]
 # A full-size speech model in a real process: minutes of the processor's time.
-MODEL = "services/kokoro/tests/with_model"
+MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
 RENDER = "ansible/playbooks/render.yml"
 # What needs something that few machines have. No other test may be left out: it counts as failed.
 MAY_BE_LEFT_OUT = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
@@ -178,9 +179,9 @@ def main() -> int:
     if asked.gates or not some:
         parts.append(run_gates())
     if asked.unit or not some:
-        parts.append(run_pytest("unit", 6, f"--ignore={MODEL}"))
+        parts.append(run_pytest("unit", 6, *(f"--ignore={place}" for place in MODELS)))
     if asked.model or not some:
-        parts.append(run_pytest("model", 4, MODEL))
+        parts.append(run_pytest("model", 5, *MODELS))
     if asked.lab or not some:
         marks = "lab" if asked.all else "lab and not long"
         parts.append(run_pytest("lab", 24, "tests/lab", "-m", marks, "-v", "-s"))
