@@ -1,11 +1,15 @@
 """What the server says of itself to `describe`."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from wyoming.info import AsrModel, AsrProgram, Attribution, Info
-
 from hearth_serving.errors import ServiceError
+
+with warnings.catch_warnings():
+    # Before Python 3.13 the library imports audioop, which warns of its end; neither is used here.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from wyoming.info import AsrModel, AsrProgram, Attribution, Info
 
 # The protocol wants an address of each maker; a house names none but its own.
 _HEARTH, _WHISPER = Attribution("Hearth", ""), Attribution("Whisper", "")

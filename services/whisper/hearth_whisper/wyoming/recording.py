@@ -70,7 +70,8 @@ class Recording:
             return mono
         mean = found.mean(axis=1, dtype=np.float64) - (128 if width == 1 else 0)
         scaled = np.round(mean * (_LEVELS / 2 ** (8 * width - 1)))
-        return np.clip(scaled, -_LEVELS, _LEVELS - 1).astype(np.int16)
+        clipped: _Pcm = np.clip(scaled, -_LEVELS, _LEVELS - 1).astype(np.int16)
+        return clipped
 
     def _resampled(self, pcm: _Pcm) -> _Pcm:
         if self._resampler is None or not pcm.size:

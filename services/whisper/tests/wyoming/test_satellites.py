@@ -1,0 +1,195 @@
+"""A satellite, by the protocol's own client, hears the text of what it said."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from wyoming.asr import Transcribe, Transcript, TranscriptChunk
+from wyoming.audio import AudioChunk, AudioStart, AudioStop
+from wyoming.info import Describe, Info
+from wyoming.ping import Ping, Pong
+
+from hearth_serving.errors import ServiceError
+from hearth_whisper.recognising import SAMPLE_RATE
+from hearth_whisper.wyoming import start
+
+from .conftest import Called, House, Opened, ScriptedWork, tone
+
+
+async def test_describe_names_the_model_and_its_languages(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.tell(Describe())
+        info = Info.from_event(await caller.hear())
+    (program,) = info.asr
+    assert program.installed
+    assert program.supports_transcript_streaming
+    (model,) = program.models
+    assert (model.name, model.languages, model.installed) == ("small", ["en", "de"], True)
+    # Home Assistant makes an entity of each thing that is offered.
+    assert not [*info.tts, *info.wake, *info.handle, *info.intent, *info.mic, *info.snd]
+    assert info.satellite is None
+
+
+async def test_before_a_model_was_loaded_nothing_is_promised(
+    open_house: Opened, call: Called
+) -> None:
+    async with open_house(ScriptedWork(described={})) as house, call(house) as caller:
+        await caller.tell(Describe())
+        assert (await caller.refused()).code == "loading"
+
+
+async def test_ping_is_answered_with_its_text(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.tell(Ping("there?"))
+        assert Pong.from_event(await caller.hear()).text == "there?"
+
+
+async def test_what_was_said_comes_in_pieces_and_as_a_whole(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.say(tone(1.5))
+        heard = await caller.until("transcript-stop")
+    kinds = [event.type for event in heard]
+    pieces = ["transcript-chunk"] * 2
+    assert kinds == ["transcript-start", *pieces, "transcript", "transcript-stop"]
+    said = Transcript.from_event(heard[-2])
+    assert (said.text, said.language) == ("One two. Three.", "en")
+    chunks = [TranscriptChunk.from_event(event).text for event in heard[1:3]]
+    assert "".join(chunks) == said.text
+    assert house.ended == ["done"]
+
+
+async def test_the_model_hears_what_was_sent(house: House, call: Called) -> None:
+    sent = tone(1.5)
+    async with call(house) as caller:
+        await caller.say(sent)
+        await caller.until("transcript-stop")
+    ((samples, options),) = house.work.finals
+    assert np.array_equal(np.round(samples * 32_768).astype("<i2"), np.frombuffer(sent, "<i2"))
+    assert (options.language, options.vad) == ("en", True)
+
+
+async def test_one_connection_takes_several_recordings(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        for _ in range(3):
+            await caller.say(tone(0.5))
+            await caller.until("transcript-stop")
+    assert [len(samples) for samples, _ in house.work.finals] == [SAMPLE_RATE // 2] * 3
+
+
+async def test_silence_is_an_empty_text(open_house: Opened, call: Called) -> None:
+    async with open_house(ScriptedWork(texts=[])) as house, call(house) as caller:
+        await caller.say(bytes(32_000))
+        heard = await caller.until("transcript-stop")
+    assert [event.type for event in heard] == ["transcript-start", "transcript", "transcript-stop"]
+    assert Transcript.from_event(heard[1]).text == ""
+
+
+async def test_a_recording_without_sound_asks_nobody(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.tell(Transcribe(), AudioStart(SAMPLE_RATE, 2, 1), AudioStop())
+        assert Transcript.from_event((await caller.until("transcript"))[-1]).text == ""
+    assert not house.work.finals
+
+
+async def test_a_new_start_forgets_what_was_said(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.say(tone(1.0), stop=False)
+        await caller.say(tone(0.5))
+        await caller.until("transcript")
+    assert [len(samples) for samples, _ in house.work.finals] == [SAMPLE_RATE // 2]
+
+
+async def test_more_than_a_window_comes_piece_by_piece(open_house: Opened, call: Called) -> None:
+    work = ScriptedWork()
+    async with open_house(work) as house, call(house) as caller:
+        await caller.say(tone(31))
+        heard = await caller.until("transcript-stop")
+        assert [event.data.get("text") for event in heard[1:4]] == [
+            "One two.",
+            " Three.",
+            "One two. Three.",
+        ]
+        assert not work.finals
+        assert work.files[0].closed
+
+
+async def test_a_language_of_a_region_is_its_language(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        for language in ("en-GB", "pt_BR", None):
+            await caller.tell(Transcribe(language=language), _second(), AudioStop())
+            await caller.until("transcript-stop")
+    assert [options.language for _, options in house.work.finals] == ["en", "pt", None]
+
+
+async def test_names_and_terms_become_the_prompt(house: House, call: Called) -> None:
+    names, terms = ["Anna", "Ben\nHur"], ["kettle", "Anna", *(f"thing{n}" for n in range(500))]
+    asked = Transcribe(transcript_names=names, transcript_terms=terms)
+    async with call(house) as caller:
+        await caller.tell(asked, _second(), AudioStop())
+        await caller.until("transcript-stop")
+    prompt = house.work.finals[0][1].prompt
+    assert prompt.startswith("Anna, Ben Hur, kettle, thing0")
+    assert 500 < len(prompt) <= 600
+
+
+async def test_the_name_of_another_model_is_refused(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.tell(Transcribe(name="small"))
+        await caller.tell(Transcribe(name="huge"))
+        error = await caller.refused()
+    assert error.text == "there is no model 'huge' here; there is small"
+
+
+async def test_who_is_busy_says_so(open_house: Opened, call: Called) -> None:
+    busy = ServiceError("too many wait", status=429, code="busy", retry_after_s=3)
+    async with open_house(ScriptedWork(error=busy)) as house, call(house) as caller:
+        await caller.say(tone(0.5))
+        error = await caller.refused()
+        assert (error.text, error.code) == ("too many wait", "busy")
+        assert house.ended == ["busy"]
+
+
+async def test_what_breaks_here_is_told_to_nobody(
+    open_house: Opened, call: Called, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = RuntimeError("he said the secret word")
+    async with open_house(ScriptedWork(error=broken)) as house, call(house) as caller:
+        await caller.say(tone(0.5))
+        error = await caller.refused()
+        assert house.ended == ["failed"]
+    assert "secret" not in error.text + caplog.text
+    assert "RuntimeError" in caplog.text
+
+
+async def test_no_text_is_in_the_log(
+    house: House, call: Called, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    async with call(house) as caller:
+        await caller.say(tone(0.5))
+        await caller.until("transcript-stop")
+    assert "satellite done audio=0.5s" in caplog.text
+    assert "Three" not in caplog.text
+
+
+async def test_a_taken_port_is_one_line(house: House) -> None:
+    port = house.satellites.port
+    with pytest.raises(ServiceError, match=f"cannot listen on 127.0.0.1 port {port}: "):
+        await start(ScriptedWork(), "127.0.0.1", port)
+
+
+async def test_at_the_end_everybody_is_hung_up_on(open_house: Opened, call: Called) -> None:
+    work = ScriptedWork()
+    work.gate.clear()
+    async with open_house(work) as house, call(house) as caller, call(house) as other:
+        await caller.say(tone(0.5))
+        await other.say(tone(0.5), stop=False)
+        await house.until(lambda: len(work.finals) == 1)
+        await asyncio.wait_for(house.satellites.close(), 5)
+        await caller.hung_up()
+        await other.hung_up()
+    assert work.cancelled == 1
+
+
+def _second() -> AudioChunk:
+    return AudioChunk(SAMPLE_RATE, 2, 1, tone(1.0))
