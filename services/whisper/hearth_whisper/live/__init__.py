@@ -1,0 +1,1 @@
+"""Listening to somebody who talks: when it is speech, when it ends, and what was said."""
