@@ -41,7 +41,8 @@ def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -
     assert after(words, "--draft") == [folder("tiny.en")]
     assert after(words, "--device") == ["cpu"]
     assert after(words, "--port") == ["8000"]
-    assert "MemoryDenyWriteExecute=yes" in unit
+    # oneDNN could compile nothing, and the first sound would be an error.
+    assert "MemoryDenyWriteExecute=no" in unit
     assert "PrivateDevices=yes" in unit
     # /tmp is memory; an upload of hours is none of its business.
     assert "Environment=TMPDIR=/var/lib/whisper" in unit
@@ -61,7 +62,6 @@ def test_a_card_is_used_and_any_other_is_not(house: dict[str, Any]) -> None:
     assert after(started(unit), "--device") == ["cuda"]
     assert "DeviceAllow=char-nvidia* rw" in unit
     assert "nvidia/cublas/lib" in unit
-    assert "# MemoryDenyWriteExecute: " in unit
     assert after(started(run_units(house, "vulkan")["whisper"]), "--device") == ["cpu"]
 
 
