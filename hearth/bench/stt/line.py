@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from hearth.bench import BenchError
 from hearth.bench.stt.pace import paced, room
@@ -23,6 +23,9 @@ PATH = "/v1/audio/transcriptions/stream"
 READY_S, DONE_S = 60.0, 60.0
 # The voice detector may see the end of speech a little before its last loud sample.
 _EARLY_S = 0.7
+
+
+_REFUSED = (401, 429, 500, 502, 503, 504)
 
 
 class NoSocketError(Exception):
@@ -170,7 +173,9 @@ async def _connected(server: Server) -> AsyncIterator[ClientConnection]:
             **(_dialled(url) if server.host else {}),
             **more,
         )
-    except InvalidHandshake as error:
+    except InvalidStatus as error:
+        if error.response.status_code in _REFUSED:
+            raise BenchError(f"the socket is refused: {error}") from error
         raise NoSocketError(str(error)) from error
     async with socket:
         yield socket

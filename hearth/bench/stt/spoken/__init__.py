@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,3 +76,12 @@ def trimmed(pcm: bytes) -> bytes:
     samples = array("h", pcm)
     loud = [n for n, sample in enumerate(samples) if abs(sample) > _LOUD]
     return pcm[loud[0] * BYTES : (loud[-1] + 1) * BYTES] if loud else b""
+
+
+def joined(seconds: int) -> bytes:
+    """Return the recordings one after another, with pauses of a second, for so many seconds."""
+    sound, pause = bytearray(), bytes(RATE * BYTES)
+    spoken = itertools.cycle([one for kind in (10, 3, 30) for one in utterances(kind)])
+    while len(sound) < seconds * RATE * BYTES:
+        sound += next(spoken).pcm + pause
+    return bytes(sound[: seconds * RATE * BYTES])

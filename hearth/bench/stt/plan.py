@@ -1,0 +1,50 @@
+"""How much one run of `hearth bench stt` asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hearth.bench.stt import USUAL
+from hearth.bench.stt.ratios import FOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is asked; every number bounds the load. `runs` are those of 3 s."""
+
+    quick: bool = False
+    runs: int = 12
+    block: int = 3
+    """So many utterances are said before as many plain calls of them are made, in turns."""
+    kinds: tuple[int, ...] = (1, 10, 30)
+    """The lengths beside 3 s; of each as many rounds as it is slow."""
+    clients: int = FOUR
+    long_s: int = 120
+    vad_s: int = 60
+    vad_runs: int = 3
+    loop_s: int = 3600
+    end_of_speech_ms: int = 500
+    total_s: float = 3600.0
+    spoken: Path | None = None
+    """A folder of recordings, each with its words beside it in a file that ends in .txt."""
+    parts: tuple[str, ...] = field(default=USUAL)
+
+    def rounds(self, kind_s: int) -> int:
+        """Return how often an utterance of about so many seconds is said."""
+        return max(1, self.runs // {1: 2, 3: 1, 10: 3}.get(kind_s, 4))
+
+    @property
+    def some(self) -> int:
+        """How often what is only compared with the rest is done."""
+        return max(1, self.runs // 3)
+
+    @property
+    def few(self) -> int:
+        """How often what takes long is done."""
+        return max(1, self.runs // 4)
+
+
+def quick() -> Plan:
+    """Return the plan of about two minutes: everything once or a few times."""
+    return Plan(quick=True, runs=3, kinds=(1, 10), long_s=0, vad_runs=1, total_s=600.0)

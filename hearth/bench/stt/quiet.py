@@ -1,0 +1,59 @@
+"""What a quiet room costs a server: it must listen to all of it, and there is nothing to write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.bench import BenchError
+from hearth.bench.stats import spread
+from hearth.bench.stt.line import Line, Manner, NoSocketError, line
+from hearth.bench.stt.pace import room
+from hearth.bench.stt.report.figures import Vad
+from hearth.bench.stt.target import Target
+
+_WITHIN_S = 120.0
+
+
+async def quiet(target: Target, seconds: int, runs: int) -> Vad:
+    """Send a quiet room as fast as the server takes it; return what a second of it took."""
+    if target.stopped or not target.socket:
+        return Vad(None, None, target.stopped or "there is no live socket")
+    taken, why = [], ""
+    try:
+        for _ in range(runs):
+            async with line(target.server, Manner(), _WITHIN_S) as opened:
+                started = time.perf_counter()
+                await _hear(opened, seconds)
+                taken.append((time.perf_counter() - started) * 1000 / seconds)
+                if opened.error:
+                    raise BenchError(opened.error)
+                if any(event.kind in ("speech_started", "final") for event in opened.events):
+                    raise BenchError("it heard speech in a quiet room")
+    except NoSocketError:
+        target.socket, why = False, "there is no live socket"
+    except BenchError as error:
+        taken, why = [], str(error)
+    await target.weigh()
+    return Vad(spread(taken), said(target.status), why)
+
+
+async def _hear(opened: Line, seconds: int) -> None:
+    chunk = room(1.0)
+    for _ in range(seconds):
+        if opened.done.is_set():
+            break
+        await opened.socket.send(chunk)
+    if not opened.done.is_set():
+        await opened.socket.send(json.dumps({"type": "end"}))
+    await asyncio.wait_for(opened.done.wait(), _WITHIN_S)
+
+
+def said(status: Mapping[str, Any]) -> float | None:
+    """Return the milliseconds for a second of sound that a server says itself."""
+    vad = status.get("vad")
+    value = vad.get("ms_per_s") if isinstance(vad, Mapping) else status.get("vad_ms_per_s")
+    return float(value) if isinstance(value, int | float) else None

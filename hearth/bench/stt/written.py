@@ -1,0 +1,58 @@
+"""The word error rate of a server: of the recordings that come along, or of a person's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hearth.bench import BenchError
+from hearth.bench.stt.call import transcribe
+from hearth.bench.stt.report.figures import Words
+from hearth.bench.stt.spoken import Utterance, sound_of, utterances
+from hearth.bench.stt.target import Target
+from hearth.bench.stt.words import HARDLY, error_rate, words_of
+
+_KINDS = (3, 10, 30)
+
+
+async def wrongly(target: Target, folder: Path | None) -> Words:
+    """Let every recording be written, and count what is wrong.
+
+    Where hardly a word is right nothing was measured: such weights are made up, or of another
+    language.
+
+    Raises:
+        BenchError: a recording cannot be read.
+    """
+    spoken = own(folder) if folder else [one for kind in _KINDS for one in utterances(kind)]
+    pairs: list[tuple[str, str]] = []
+    for one in spoken:
+        written = await transcribe(target.client, target.server, one.pcm)
+        if written.error:
+            return Words(None, 0, 0, written.error)
+        pairs.append((one.text, written.text))
+    rate = error_rate(pairs)
+    words = sum(len(words_of(said)) for said, _ in pairs)
+    if rate is None or rate > HARDLY:
+        why = "hardly a word is right: made-up weights, or another language" if pairs else ""
+        return Words(None, len(pairs), words, why or "no recording has words")
+    return Words(rate, len(pairs), words, "")
+
+
+def own(folder: Path) -> list[Utterance]:
+    """Return a person's recordings, each with its words beside it in a file that ends in .txt.
+
+    Raises:
+        BenchError: there is none, or one cannot be read.
+    """
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        text = path.with_suffix(".txt")
+        if path != text and text.is_file():
+            try:
+                words = text.read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise BenchError(f"{text}: {error}") from error
+            found.append(Utterance(path.stem, 0, words, sound_of(path)))
+    if not found:
+        raise BenchError(f"{folder}: no recording with its words beside it (a.wav and a.txt)")
+    return found
