@@ -129,7 +129,7 @@ class House:
         script = (
             "for u in dnsmasq login caddy; do printf '%s ' $u; "
             "systemctl show -p MainPID --value hearth-$u.service; done; "
-            "for u in ollama ollama-gate ollama-models litellm kokoro; do printf '%s ' $u; "
+            "for u in ollama ollama-gate ollama-models litellm kokoro whisper; do printf '%s ' $u; "
             "incus exec ${u%%-*} -- systemctl show -p MainPID --value $u.service </dev/null; done"
         )
         return dict(line.split() for line in self.shell(script).splitlines())

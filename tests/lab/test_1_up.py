@@ -73,7 +73,7 @@ def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
         after = house.state("/etc", "/var/lib")
         assert [tree for tree in before if before[tree] != after[tree]] == []
         said = done.stdout + done.stderr
-        for instance in ("ollama", "litellm", "kokoro"):
+        for instance in ("ollama", "litellm", "kokoro", "whisper"):
             assert said.count(f"would house: create {instance} from ") == 1, said
             assert f"{instance} is not there yet" in said, said
         # Without a card nobody plans what waits for one.

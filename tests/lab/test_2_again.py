@@ -30,11 +30,10 @@ def test_a_second_run_changes_nothing(house: House) -> None:
 @pytest.fixture
 def edited(house: House) -> Iterator[None]:
     """One value of the overlay is another, for as long as a test takes."""
-    path = f"{CLONE}/inventory/local/aliases.yml"
-    text = "aliases: {fast: {total_s: 77}}\n"
-    lab.run(NAME, ["/usr/bin/install", "-m", "644", "/dev/stdin", path], stdin=text, check=True)
+    before, after = "aliases:\n", "aliases:\n  fast: {total_s: 77}\n"
+    house.edit("aliases.yml", before, after)
     yield
-    house.inside("rm", path, check=True)
+    house.edit("aliases.yml", after, before)
 
 
 @pytest.mark.usefixtures("edited")

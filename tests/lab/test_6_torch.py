@@ -93,7 +93,10 @@ def inside(root: Path, weights: Path, *argv: str) -> list[str]:
         'mount -t proc proc "$3/proc" && root=$3 && shift 3 && exec chroot "$root" "$@"'
     )
     # Two threads that wait for each other take twice as long where neighbours are busy.
-    settings = ["PYTHONPATH=/srv/hearth/kokoro:/srv/hearth/serving:/srv/wheels", "OMP_NUM_THREADS=1"]
+    settings = [
+        "PYTHONPATH=/srv/hearth/kokoro:/srv/hearth/serving:/srv/wheels",
+        "OMP_NUM_THREADS=1",
+    ]
     outer = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh"]
     places = [str(REPOSITORY / "services"), str(weights), str(root)]
     return [*outer, *places, "/usr/bin/env", *settings, *argv]
