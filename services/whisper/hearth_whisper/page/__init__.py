@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from hearth_serving.page import page_routes
 from starlette.routing import Route
+
+from hearth_serving.page import page_routes
 
 FOLDER = Path(__file__).parent
 LATER = frozenset(["grinder.mjs", "worklet.mjs"])

@@ -32,6 +32,7 @@ export class Paper {
       rest.className = "rest";
       rest.textContent = partial?.rest ?? "";
       this.#partial.replaceChildren(partial?.stable ?? "", rest);
+      this.#partial.classList.toggle("live", partial !== null);
     });
     this.#hint();
   }
@@ -39,9 +40,8 @@ export class Paper {
   /** Show nothing. */
   clear() {
     this.#lines.replaceChildren();
-    this.#partial.replaceChildren();
     this.#rows = 0;
-    this.#hint();
+    this.guess(null);
   }
 
   #hint() {

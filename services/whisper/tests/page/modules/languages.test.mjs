@@ -1,0 +1,17 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { languagesOf } from "../../../hearth_whisper/page/languages.mjs";
+
+test("every language of whisper has a name that people know, in their order", () => {
+  const languages = languagesOf("small");
+  assert.equal(languages.length, 100);
+  assert.equal(new Set(languages.map(({ name }) => name)).size, 100);
+  assert.ok(languages.every(({ code, name }) => name && name !== code));
+  assert.deepEqual(languages.find(({ code }) => code === "jw"), { code: "jw", name: "Javanese" });
+  assert.ok(languages[0].name < languages[99].name);
+});
+
+test("a model of English alone offers nothing else", () => {
+  assert.deepEqual(languagesOf("distil-medium.en"), [{ code: "en", name: "English" }]);
+});

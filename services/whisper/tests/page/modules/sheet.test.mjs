@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Sheet, median } from "../../../hearth_whisper/page/sheet.mjs";
+
+const final = (utterance, text, start_s = utterance, end_s = utterance + 0.5) => ({
+  ...{ utterance, text, start_s, end_s },
+  felt_ms: 600,
+});
+
+test("a line is written once, and takes the place of the guess at it", () => {
+  const sheet = new Sheet();
+  sheet.guess({ utterance: 0, text: " The kettle is", stable: " The" });
+  assert.deepEqual(sheet.partial, { stable: "The", rest: " kettle is" });
+  const line = sheet.write(final(0, " The kettle is on."));
+  assert.deepEqual(line, { text: "The kettle is on.", start_s: 0, end_s: 0.5, felt_ms: 600 });
+  assert.equal(sheet.partial, null);
+  assert.equal(sheet.write(final(0, "Again.")), null);
+  sheet.guess({ utterance: 0, text: "late", stable: "" });
+  assert.equal(sheet.partial, null);
+  assert.equal(sheet.text, "The kettle is on.");
+});
+
+test("what says nothing is no line, and ends the guess", () => {
+  const sheet = new Sheet();
+  sheet.guess({ utterance: 0, text: "hm", stable: "" });
+  assert.equal(sheet.write(final(0, "  ")), null);
+  assert.equal(sheet.partial, null);
+  assert.deepEqual(sheet.lines, []);
+});
+
+test("a stable beginning that is none is not shown as one", () => {
+  const sheet = new Sheet();
+  sheet.guess({ utterance: 0, text: "The bottle", stable: "The kettle" });
+  assert.deepEqual(sheet.partial, { stable: "", rest: "The bottle" });
+  sheet.guess({ utterance: 0, text: "The bottle" });
+  assert.deepEqual(sheet.partial, { stable: "", rest: "The bottle" });
+});
+
+test("another talk goes on after the first, though it counts from nought", () => {
+  const sheet = new Sheet();
+  sheet.write(final(0, "One."));
+  sheet.goOn(12.5);
+  sheet.write(final(0, "Two."));
+  assert.deepEqual(sheet.lines.map(({ start_s }) => start_s), [0, 12.5]);
+  sheet.clear();
+  sheet.write(final(0, "Three."));
+  assert.deepEqual(sheet.lines.map(({ start_s }) => start_s), [0]);
+});
+
+test("the middle one", () => {
+  assert.equal(median([]), null);
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 3, 2]), 2.5);
+});

@@ -1,0 +1,137 @@
+"""The page as the server gives it: strict, whole, and of one version."""
+
+import re
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+
+from hearth_whisper import page
+
+IMPORT = re.compile(r"""^\s*(?:import|export)\b.*?from "\./([^"]+)";""", re.MULTILINE)
+# Tests, and whoever drives the page, reach for these.
+CONTROLS = {"language", "silence", "prompt", "format", "key"}
+REACHED_FOR = {
+    *("talk", "stop", "partial", "finals", "latency", "median", "upload", "file", "progress"),
+    *("transcript", "export", "copy", "clear", "status", "meter"),
+}
+STATES = {"idle", "asking", "listening", "uploading", "done", "failed"}
+
+
+class Document(HTMLParser):
+    """What a document is made of."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.labelled: set[str] = set()
+        self.files: list[str] = []
+        self.attributes: set[str] = set()
+        self.options: list[str] = []
+        self.written = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.attributes |= set(given)
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "label":
+            self.labelled.add(str(given["for"]))
+        if tag == "option":
+            self.options.append(str(given["value"]))
+        self.files += [str(given[name]) for name in ("src", "href") if name in given]
+        self.written += (tag == "script" and "src" not in given) or tag == "style"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    """A browser that has come to the page of a server without a key."""
+    app = Starlette(routes=list(page.routes(key_wanted=False)))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://page"
+    ) as visitor:
+        yield visitor
+
+
+async def document(client: httpx.AsyncClient) -> Document:
+    answer = await client.get("/")
+    assert answer.status_code == 200
+    return Document(answer.text)
+
+
+async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
+    client: httpx.AsyncClient,
+) -> None:
+    made = await document(client)
+    assert made.written == 0
+    assert not [name for name in made.attributes if name == "style" or name.startswith("on")]
+    assert made.files
+    assert all(file.startswith("/page/") for file in made.files)
+    for file in page.FOLDER.iterdir():
+        if file.suffix not in (".mjs", ".css", ".html", ".svg"):
+            continue
+        # The namespace of SVG is a name, and nothing is fetched from there.
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://\w|@import|url\(", text), file.name
+
+
+async def test_its_policy_lets_it_reach_its_own_server_and_no_other(
+    client: httpx.AsyncClient,
+) -> None:
+    policy = (await client.get("/")).headers["content-security-policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["connect-src"] == rules["script-src"] == "'self'"
+    # The length of a film is read from the file itself.
+    assert "blob:" in rules["media-src"]
+
+
+async def test_every_file_is_there_and_what_the_worklet_needs_comes_with_it(
+    client: httpx.AsyncClient,
+) -> None:
+    made = await document(client)
+    for file in made.files:
+        assert (await client.get(file)).status_code == 200, file
+    named = {file.rpartition("/")[2] for file in made.files}
+    assert {file.name for file in page.FOLDER.glob("*.mjs")} - named == page.LATER
+    version = made.files[0].rpartition("/")[0]
+    for name in page.LATER:
+        assert (await client.get(f"{version}/{name}")).status_code == 200, name
+    assert (await client.get(f"{version}/__init__.py")).status_code == 404
+
+
+def test_every_module_imports_what_is_there() -> None:
+    scripts = {file.name: file.read_text() for file in page.FOLDER.glob("*.mjs")}
+    wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
+    assert wanted
+    assert wanted <= set(scripts)
+    # Nobody carries a module that no one uses.
+    assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
+
+
+async def test_it_has_what_others_reach_for_and_each_control_has_a_name(
+    client: httpx.AsyncClient,
+) -> None:
+    made = await document(client)
+    assert len(made.ids) == len(set(made.ids))
+    assert set(made.ids) >= REACHED_FOR | CONTROLS
+    assert made.labelled == CONTROLS
+    assert {"srt", "vtt", "txt"} <= set(made.options)
+
+
+async def test_it_names_no_state_that_nobody_knows(client: httpx.AsyncClient) -> None:
+    text = "".join(file.read_text() for file in page.FOLDER.glob("*.mjs"))
+    named = set(re.findall(r'become\("(\w+)"', text))
+    begun = set(re.findall(r'data-state="(\w+)"', (await client.get("/")).text))
+    assert named | begun == STATES
+
+
+async def test_whether_it_asks_for_a_key(client: httpx.AsyncClient) -> None:
+    assert 'data-key-wanted="no"' in (await client.get("/")).text
+    app = Starlette(routes=list(page.routes(key_wanted=True)))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://page") as keyed:
+        assert 'data-key-wanted="yes"' in (await keyed.get("/")).text
