@@ -1,11 +1,7 @@
 """`hearth bench`: measurements that a person asks for."""
 
 import asyncio
-import json
-import os
 import shlex
-import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +24,7 @@ from hearth.bench.tts.run import Plan, quick
 from hearth.bench.tts.setting import ROLE, Setting, beside, in_house
 from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
+from hearth.cli.reports import Files, files_of, key_of, write
 from hearth.cli.say import complain, err, find, show, write_json
 from hearth.project import VERIFIER, Project, current
 from hearth.verify.ways import both, devices_of, local_model, server_api
@@ -102,7 +99,7 @@ class Speech:
 def tts(asked: Speech) -> None:
     """Measure, show or write the report, and end with 1 where something was not reached."""
     # What cannot be written is said before a quarter of an hour of measuring, not after it.
-    plan, files = asked.plan, _files(asked)
+    plan, files = asked.plan, files_of("bench-tts", asked.markdown, asked.chart, asked.out)
     try:
         project = current()
         other, setting = _other(asked, project), _setting(asked, project)
@@ -123,7 +120,7 @@ def _setting(asked: Speech, project: Project) -> Setting:
     argv = shlex.split(asked.bare or "")
     own = (lambda status: by_command(argv)) if argv else None
     if asked.url:
-        server = Server("server", asked.url, asked.model, _key(asked.key_env))
+        server = Server("server", asked.url, asked.model, key_of(asked.key_env))
         return Setting(server, own, BY_COMMAND)
     house = project.house()
     service = find(house, asked.service)
@@ -137,7 +134,7 @@ def _other(asked: Speech, project: Project) -> Server | None:
     """Return the server to compare with: by its URL, or as a service of this house."""
     if not asked.against:
         return None
-    key, model, voice = _key(asked.against_key_env), asked.against_model, asked.against_voice
+    key, model, voice = key_of(asked.against_key_env), asked.against_model, asked.against_voice
     if "://" in asked.against:
         return Server("other", asked.against, model, key, voice=voice)
     house = project.house()
@@ -165,42 +162,11 @@ async def _speech(asked: Speech, plan: Plan, setting: Setting, other: Server | N
         )
 
 
-def _key(variable: str | None) -> str | None:
-    """Return a key from the environment: on a command line every user would see it."""
-    if variable is None:
-        return None
-    if not os.environ.get(variable):
-        raise typer.BadParameter(f"{variable} is not set: put the key into that variable")
-    return os.environ[variable]
-
-
-def _files(asked: Speech) -> dict[str, list[Path]]:
-    """Return where each form of the report goes, by its ending; all of them can be written."""
-    files = {
-        "json": list[Path](),
-        "md": [asked.markdown] if asked.markdown else [],
-        "png": [asked.chart] if asked.chart else [],
-    }
-    try:
-        if asked.out is not None:
-            asked.out.mkdir(parents=True, exist_ok=True)
-            for ending, paths in files.items():
-                paths.append(asked.out / f"bench-tts.{ending}")
-        for path in [path for paths in files.values() for path in paths]:
-            path.open("a").close()
-    except OSError as error:
-        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
-    return files
-
-
-def _write(report: Report, files: Mapping[str, list[Path]]) -> None:
-    for path in files["json"]:
-        path.write_text(json.dumps(report.as_json(), indent=2, ensure_ascii=False) + "\n", "utf-8")
-    for path in files["md"]:
-        path.write_text(markdown(report, shlex.join(["hearth", *sys.argv[1:]])), "utf-8")
-    if files["png"]:
+def _write(report: Report, files: Files) -> None:
+    def chart(path: Path) -> None:
         # Drawing needs a library that nothing else here does.
         from hearth.bench.tts.report.chart import draw
 
-        for path in files["png"]:
-            draw(report, path)
+        draw(report, path)
+
+    write(files, report.as_json(), lambda command: markdown(report, command), chart)
