@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from hearth.cli import afar, house, keep, kokoro_patch, prove, up
+from hearth.cli import afar, bench_stt, house, keep, kokoro_patch, prove, up
 from hearth.lab.cli import app as lab
 from hearth.project import current
 
@@ -38,6 +38,7 @@ app.command()(house.shell)
 app.command()(house.models)
 app.add_typer(keep.secret, name="secret")
 app.command()(keep.lock)
+prove.bench.command("stt")(bench_stt.bench_stt)
 app.add_typer(prove.bench, name="bench")
 app.add_typer(lab, name="lab")
 app.command("kokoro-patch")(kokoro_patch.kokoro_patch)
