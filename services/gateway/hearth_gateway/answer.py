@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
 
 from hearth_gateway import wire
 from hearth_gateway.assembly import Assembly
 from hearth_gateway.call import Call, Refused, Send
+from hearth_gateway.request import Stop
 
 _OURS = b"x-hearth-model"
 # LiteLLM's own headers tell addresses of the house; lengths are wrong once a body was rebuilt.
 _DROPPED = (b"x-litellm-", b"llm_provider-", b"content-length", b"server")
+
+
+class Said(Protocol):
+    """What a member answers, whoever carried it here."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+
+    def rest(self) -> AsyncIterator[bytes]:
+        """Yield the body."""
 
 
 class Answer:
@@ -25,13 +37,22 @@ class Answer:
         self.ended = False
         self.end = "done"
 
-    async def say(self, status: int, content: dict[str, Any], member: str | None = None) -> None:
+    async def say(
+        self,
+        status: int,
+        content: dict[str, Any],
+        member: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
         """Send a whole answer of our own making."""
         body = json.dumps(content, separators=(",", ":")).encode()
-        await self._start(status, [(b"content-type", b"application/json")], member, len(body))
+        headers = [(b"content-type", b"application/json")]
+        if retry_after_s is not None:
+            headers.append((b"retry-after", str(retry_after_s).encode()))
+        await self._start(status, headers, member, len(body))
         await self._body(body, more=False)
 
-    async def give(self, member: str, call: Call, body: bytes) -> None:
+    async def give(self, member: str, call: Said, body: bytes) -> None:
         """Send a whole answer as the member gave it."""
         await self._start(call.status, _kept(call.headers), member, len(body))
         await self._body(body, more=False)
@@ -49,7 +70,7 @@ class Answer:
             raise Refused(502, wire.error(502, f"{member} broke off", "broken_off"))
         await self.say(200, assembly.answer(), member)
 
-    async def stream(self, member: str, call: Call) -> None:
+    async def stream(self, member: str, call: Said) -> None:
         """Pass a stream on, piece by piece."""
         self._streams = True
         await self._start(call.status, _kept(call.headers), member, None)
@@ -59,13 +80,13 @@ class Answer:
             await self._body(piece, more=True)
         await self._body(b"", more=False)
 
-    async def fail(self, status: int, body: dict[str, Any]) -> None:
+    async def fail(self, end: Refused | Stop) -> None:
         """Say what went wrong: as the answer, or as the last event of a stream that runs."""
         if not self.status:
-            await self.say(status, body)
+            await self.say(end.status, end.body, retry_after_s=end.retry_after_s)
         elif self._streams:
             # No [DONE] and no finish_reason: nobody may take this for a whole answer.
-            await self._body(wire.event_bytes(body), more=False)
+            await self._body(wire.event_bytes(end.body), more=False)
 
     async def _start(
         self,

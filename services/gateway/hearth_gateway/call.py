@@ -26,10 +26,10 @@ _PASSED = frozenset({b"host", b"authorization", b"user-agent"})
 class Refused(Exception):
     """The member gave no answer; `final` when no other one would either."""
 
-    def __init__(self, status: int, body: dict[str, Any]) -> None:
+    def __init__(self, status: int, body: dict[str, Any], retry_after_s: int | None = None) -> None:
         """Keep what the member said, for the case that nobody says anything better."""
         super().__init__(f"HTTP {status}")
-        self.status, self.body = status, body
+        self.status, self.body, self.retry_after_s = status, body, retry_after_s
         self.final = status in wire.FINAL_STATUS
 
 
@@ -100,7 +100,7 @@ class Call:
             pieces.append(piece)
         body = b"".join(pieces)
         if not 200 <= self.status < 300:
-            raise Refused(self.status or 502, _error_of(body, self.status))
+            raise Refused(self.status or 502, wire.error_of(body, self.status))
         return body
 
     async def until_token(self) -> None:
@@ -112,7 +112,7 @@ class Call:
                 continue
             for event in events.feed(piece):
                 if problem := wire.stream_error(event):
-                    raise Refused(_status_of(problem), _shaped(problem, 502))
+                    raise Refused(_status_of(problem), wire.shaped(problem, 502))
                 if wire.carries_token(event):
                     return
         await self.whole()
@@ -125,22 +125,6 @@ class Call:
             yield piece
         while (more := await self._piece()) is not None:
             yield more
-
-
-def _error_of(body: bytes, status: int) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-        if isinstance(content["error"], dict):
-            return _shaped(content["error"], status)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
-    return wire.error(status or 502, "the model's server gave no usable answer", "bad_gateway")
-
-
-def _shaped(problem: dict[str, Any], status: int) -> dict[str, Any]:
-    """Return the member's own words in OpenAI's shape; LiteLLM leaves parts of it empty."""
-    known = wire.error(status, "the model's server gave no reason", str(status))["error"]
-    return {"error": known | {key: value for key, value in problem.items() if value is not None}}
 
 
 def _status_of(problem: dict[str, Any]) -> int:

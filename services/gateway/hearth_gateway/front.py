@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +14,11 @@ from hearth_gateway import request, warm, wire
 from hearth_gateway.answer import Answer
 from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
+from hearth_gateway.relay import Relay
 from hearth_gateway.settings import Consumer, House, Name
+from hearth_gateway.upload import Bounds, Upload, Uploads
 from hearth_gateway.walk import Rests
+from hearth_serving.gone import unless_gone
 
 log = logging.getLogger("hearth_gateway")
 
@@ -24,6 +26,7 @@ HEALTH = frozenset({"/health/liveliness", "/health/readiness"})
 MODELS = re.compile(r"/v1/models(/.+)?")
 GATHERED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
 INFERENCE = GATHERED | {"/v1/embeddings"}
+SPEECH = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
 
 
 @dataclass(slots=True)
@@ -52,10 +55,13 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request whose key and name are known: what is asked, and where the answer goes."""
+    """One request whose key and name are known: what is asked, and where the answer goes.
+
+    What is asked is the `body`, or a recording.
+    """
 
     name: Name
-    body: dict[str, Any]
+    body: dict[str, Any] | Upload
     scope: Scope
     answer: Answer
     story: Story
@@ -65,11 +71,17 @@ class Front:
     """Wraps LiteLLM's app; everything that is not inference never reaches it."""
 
     def __init__(
-        self, app: App, house: House, steers: request.Steers = request.nothing, rest_s: float = 30
+        self,
+        app: App,
+        house: House,
+        steers: request.Steers = request.nothing,
+        rest_s: float = 30,
+        bounds: Bounds | None = None,
     ) -> None:
         """Serve `app` to the consumers of `house`; callers may not send what `steers` names."""
         self._app, self._house, self._steers = app, house, steers
         self._rests = Rests(rest_s)
+        self._uploads, self._relay = Uploads(bounds or Bounds()), Relay()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -86,7 +98,7 @@ class Front:
             await self._serve(scope, receive, answer, story)
         except (request.Stop, Refused) as end:
             story.end = str(end.body["error"].get("code") or end.status)
-            await answer.fail(end.status, end.body)
+            await answer.fail(end)
         except (asyncio.CancelledError, OSError):
             story.end = "left"
             raise
@@ -97,7 +109,7 @@ class Front:
     async def _serve(self, scope: Scope, receive: Receive, answer: Answer, story: Story) -> None:
         path, method = scope["path"], scope["method"]
         listing = MODELS.fullmatch(path) is not None
-        if not listing and path not in INFERENCE:
+        if not listing and path not in INFERENCE | SPEECH:
             raise request.Stop(404, f"there is no {path} here", "not_found")
         consumer = self._house.consumer(request.key(scope))
         if consumer is None:
@@ -108,23 +120,33 @@ class Front:
         if listing:
             await answer.say(200, request.listing(path, consumer))
             return
+        if path in SPEECH:
+            async with self._uploads.receive(scope, receive) as upload:
+                name = self._name(upload.model, consumer, story)
+                await self._answer(receive, Turn(name, upload, scope, answer, story))
+            return
         body = await request.body(receive, self._steers)
-        name = self._name(body, consumer, story)
-        turn = Turn(name, body, scope, answer, story)
-        left = await _unless_gone(receive, self._within(turn))
-        # A caller who has the whole answer hangs up as well.
-        story.end = "left" if left and not answer.ended else answer.end
+        name = self._name(body.get("model"), consumer, story)
+        await self._answer(receive, Turn(name, body, scope, answer, story))
 
-    def _name(self, body: dict[str, Any], consumer: Consumer, story: Story) -> Name:
-        wanted = body.get("model")
+    async def _answer(self, receive: Receive, turn: Turn) -> None:
+        left = await unless_gone(receive, self._within(turn))
+        # A caller who has the whole answer hangs up as well.
+        turn.story.end = "left" if left and not turn.answer.ended else turn.answer.end
+
+    def _name(self, wanted: Any, consumer: Consumer, story: Story) -> Name:
         if not isinstance(wanted, str) or not wanted:
             raise request.Stop(400, "write in `model` which model shall answer", "missing_model")
         story.name = wanted[:80]
-        if wanted in consumer.names:
-            return self._house.names[wanted]
-        # The same words for "unknown" and "not yours": a key must not tell what else there is.
-        message = f"this key does not open the model {wanted[:80]!r}"
-        raise request.Stop(403, message, "model_not_allowed")
+        if wanted not in consumer.names:
+            # The same words for "unknown" and "not yours": a key must not tell what else there is.
+            message = f"this key does not open the model {wanted[:80]!r}"
+            raise request.Stop(403, message, "model_not_allowed")
+        name = self._house.names[wanted]
+        if bool(name.servers) != (story.path in SPEECH):
+            does = "turns speech into text" if name.servers else "turns no speech into text"
+            raise request.Stop(400, f"{wanted} {does}: not by {story.path}", "wrong_path")
+        return name
 
     async def _within(self, turn: Turn) -> None:
         name = turn.name
@@ -155,11 +177,27 @@ class Front:
                 return
 
     async def _ask(self, member: str, turn: Turn, last: bool) -> None:
+        if isinstance(turn.body, Upload):
+            await self._listen(member, turn, turn.body, last)
+        else:
+            await self._speak(member, turn, turn.body, last)
+
+    async def _listen(self, member: str, turn: Turn, upload: Upload, last: bool) -> None:
         path, answer = turn.scope["path"], turn.answer
-        streamed = turn.body.get("stream") is True
+        async with self._relay.ask(path, upload, turn.name, member, last=last) as reply:
+            whole = b"" if reply.streams else await reply.whole()
+            turn.story.first = time.monotonic()
+            if reply.streams:
+                await answer.stream(member, reply)
+            else:
+                await answer.give(member, reply, whole)
+
+    async def _speak(self, member: str, turn: Turn, asked: dict[str, Any], last: bool) -> None:
+        path, answer = turn.scope["path"], turn.answer
+        streamed = asked.get("stream") is True
         # Only a stream shows when the first token came, so our side of the call always streams.
         gathered = not streamed and path in GATHERED
-        body = {**turn.body, "model": member}
+        body = {**asked, "model": member}
         if gathered:
             body["stream"] = True
             if path.endswith("/completions"):
@@ -189,23 +227,3 @@ async def _first(call: Call, member: str, tokens: bool, limit_s: float | None) -
     except TimeoutError:
         text = f"{member} gave no answer within {limit_s:g} s"
         raise Refused(504, wire.error(504, text, "member_timeout")) from None
-
-
-async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> bool:
-    """Do `work`, and stop it when the caller leaves; say whether that happened."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(receive))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-        return not task.done()
-    finally:
-        for each in (task, gone):
-            each.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -44,10 +44,13 @@ def nothing(name: str) -> bool:
 class Stop(Exception):
     """The request ends here with this answer."""
 
-    def __init__(self, status: int, message: str, code: str) -> None:
+    def __init__(
+        self, status: int, message: str, code: str, retry_after_s: int | None = None
+    ) -> None:
         """Keep an OpenAI-shaped error."""
         super().__init__(message)
         self.status, self.body = status, wire.error(status, message, code)
+        self.retry_after_s = retry_after_s
 
 
 def key(scope: Scope) -> str:

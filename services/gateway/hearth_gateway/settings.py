@@ -21,13 +21,26 @@ class GatewayError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """Who turns speech into text, what it calls the model, and the variable with its key."""
+
+    url: str
+    id: str
+    key: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
-    """What may stand in `model`: an alias or a model, its members in order, its deadlines."""
+    """What may stand in `model`: an alias or a model, its members in order, its deadlines.
+
+    A name with `servers`, one for each member, turns speech into text, and does nothing else.
+    """
 
     name: str
     members: tuple[str, ...]
     member_s: float
     total_s: float
+    servers: Mapping[str, Server] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +127,16 @@ def _opened(record: Any, names: Mapping[str, Name]) -> frozenset[str]:
 def _name(name: str, record: Any, file: Path) -> Name:
     try:
         members, member_s, total_s = (record[key] for key in ("members", "member_s", "total_s"))
-        return Name(name, tuple(members), float(member_s), float(total_s))
-    except (KeyError, TypeError, ValueError):
-        raise GatewayError(f"{file}: {name} needs members, member_s and total_s") from None
+        servers = {
+            member: Server(said["url"], said["id"], said["key"])
+            for member, said in record.get("servers", {}).items()
+        }
+        if servers and servers.keys() != set(members):
+            raise ValueError
+        return Name(name, tuple(members), float(member_s), float(total_s), servers)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        text = "needs members, member_s and total_s, and servers for all members or none"
+        raise GatewayError(f"{file}: {name} {text}") from None
 
 
 def _mapping(file: Path) -> dict[str, Any]:

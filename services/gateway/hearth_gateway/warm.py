@@ -17,7 +17,7 @@ def before_ready(app: App, house: House, send: Send) -> Send:
     """Return a `send` for the lifespan that makes one call without a member before it is ready."""
 
     async def send_warm(message: Message) -> None:
-        if message["type"] == "lifespan.startup.complete" and house.names:
+        if message["type"] == "lifespan.startup.complete" and _members(house):
             await _through_proxy(app, house)
             await _through_client()
         await send(message)
@@ -25,8 +25,13 @@ def before_ready(app: App, house: House, send: Send) -> Send:
     return send_warm
 
 
+def _members(house: House) -> list[str]:
+    """List what LiteLLM knows: all but who turns speech into text."""
+    return [name.members[0] for name in house.names.values() if not name.servers]
+
+
 async def _through_proxy(app: App, house: House) -> None:
-    member = next(iter(house.names.values())).members[0]
+    member = _members(house)[0]
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},

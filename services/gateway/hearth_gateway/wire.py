@@ -72,3 +72,20 @@ def stream_error(event: Any) -> dict[str, Any] | None:
 def event_bytes(data: dict[str, Any]) -> bytes:
     """Return one server-sent event."""
     return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+
+
+def error_of(body: bytes, status: int) -> dict[str, Any]:
+    """Return what a member's error says, in OpenAI's shape."""
+    try:
+        content = json.loads(body)
+        if isinstance(content["error"], dict):
+            return shaped(content["error"], status)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return error(status or 502, "the model's server gave no usable answer", "bad_gateway")
+
+
+def shaped(problem: dict[str, Any], status: int) -> dict[str, Any]:
+    """Return the member's own words in OpenAI's shape; LiteLLM leaves parts of it empty."""
+    known = error(status, "the model's server gave no reason", str(status))["error"]
+    return {"error": known | {key: value for key, value in problem.items() if value is not None}}

@@ -5,4 +5,5 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "services" / "gateway"))
+SERVICES = Path(__file__).parents[3] / "services"
+sys.path[:0] = [str(SERVICES / "gateway"), str(SERVICES / "serving")]

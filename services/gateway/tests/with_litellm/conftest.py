@@ -71,7 +71,8 @@ def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 def environment(settings: Path) -> dict[str, str]:
     """Return the whole environment of the gateway's process: no secret is in it."""
-    packages = os.pathsep.join((str(litellm_environment()), str(PROJECT / "services" / "gateway")))
+    ours = [str(PROJECT / "services" / name) for name in ("gateway", "serving")]
+    packages = os.pathsep.join((str(litellm_environment()), *ours))
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(settings),

@@ -1,0 +1,153 @@
+"""The way to who turns speech into text: past LiteLLM, which would hold whole recordings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from hearth_gateway import wire
+from hearth_gateway.call import Refused
+from hearth_gateway.settings import Name, Server
+from hearth_gateway.upload import Upload
+
+# A server of the house is there or it is not; its own line of waiting begins behind this.
+CONNECT_S = 5.0
+# One that takes nothing more of the recording for so long will not take the rest.
+STALL_S = 60.0
+# The words of a day, with the time of each.
+ANSWER_BYTES = 64 * 1024 * 1024
+ERROR_BYTES = 64 * 1024
+_PASSED = ("content-type", "cache-control", "retry-after")
+
+
+class Reply:
+    """What one server answers: the headers now, the body as it comes."""
+
+    def __init__(self, member: str, response: httpx.Response) -> None:
+        """Read the answer of `member`."""
+        self._member, self._response = member, response
+        self._pieces = response.aiter_bytes()
+        self._held: list[bytes] = []
+        self.status = response.status_code
+        self.headers = [
+            (name.encode(), response.headers[name].encode())
+            for name in _PASSED
+            if name in response.headers
+        ]
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a stream of events."""
+        kind = str(self._response.headers.get("content-type", ""))
+        return kind.startswith("text/event-stream")
+
+    async def begin(self) -> None:
+        """Wait for the first piece of a stream; raises `Refused` where there is no text to come."""
+        if not self._response.is_success:
+            body = await self._whole(ERROR_BYTES)
+            raise Refused(self.status, wire.error_of(body, self.status), self._retry_after())
+        if self.streams:
+            async for piece in self._rest():
+                self._held.append(piece)
+                return
+
+    async def whole(self) -> bytes:
+        """Return the whole answer."""
+        return await self._whole(ANSWER_BYTES)
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        """Yield what was held, then what follows."""
+        held, self._held = self._held, []
+        for piece in held:
+            yield piece
+        async for piece in self._rest():
+            yield piece
+
+    async def _whole(self, most: int) -> bytes:
+        body = bytearray()
+        async for piece in self._rest():
+            body += piece
+            if len(body) > most:
+                text = f"{self._member} answered more than {most} bytes"
+                raise Refused(502, wire.error(502, text, "bad_gateway"))
+        return bytes(body)
+
+    async def _rest(self) -> AsyncIterator[bytes]:
+        try:
+            async for piece in self._pieces:
+                yield piece
+        except httpx.HTTPError:
+            text = f"{self._member} broke off in the middle of its answer"
+            raise Refused(502, wire.error(502, text, "broken_off")) from None
+
+    def _retry_after(self) -> int | None:
+        said = self._response.headers.get("retry-after", "")
+        return int(said) if said.isdecimal() and len(said) < 5 else None
+
+
+class Relay:
+    """Passes recordings on; one pool of connections for all of them."""
+
+    def __init__(self) -> None:
+        """Open nothing yet."""
+        self._client: httpx.AsyncClient | None = None
+
+    @asynccontextmanager
+    async def ask(
+        self, path: str, upload: Upload, name: Name, member: str, *, last: bool
+    ) -> AsyncIterator[Reply]:
+        """Send the recording to `member`; leaving the block ends its work.
+
+        Raises:
+            Refused: it cannot be reached, refuses, or says nothing for too long.
+        """
+        server = name.servers[member]
+        limit_s = name.member_s if upload.streams or _hurries(name, server, last) else None
+        response: httpx.Response | None = None
+        try:
+            async with asyncio.timeout(limit_s):
+                response = await self._send(path, upload, server, member)
+                reply = Reply(member, response)
+                await reply.begin()
+        except TimeoutError:
+            await _close(response)
+            text = f"{member} gave no answer within {name.member_s:g} s"
+            raise Refused(504, wire.error(504, text, "member_timeout")) from None
+        except BaseException:
+            await _close(response)
+            raise
+        try:
+            yield reply
+        finally:
+            await _close(response)
+
+    async def _send(self, path: str, upload: Upload, server: Server, member: str) -> httpx.Response:
+        if self._client is None:
+            limit = httpx.Timeout(None, connect=CONNECT_S, write=STALL_S)
+            self._client = httpx.AsyncClient(timeout=limit, trust_env=False)
+        # LiteLLM's secrets, and so these, are variables of this process alone.
+        key = os.environ.get(server.key, "") if server.key else ""
+        headers = {"accept-encoding": "identity", **upload.headers(server.id)}
+        headers |= {"authorization": f"Bearer {key}"} if key else {}
+        request = self._client.build_request(
+            "POST", server.url + path, headers=headers, content=upload.body(server.id)
+        )
+        try:
+            return await self._client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            text = f"{member} cannot be asked ({type(error).__name__})"
+            raise Refused(502, wire.error(502, text, "unreachable")) from None
+
+
+async def _close(response: httpx.Response | None) -> None:
+    if response is not None:
+        await response.aclose()
+
+
+def _hurries(name: Name, server: Server, last: bool) -> bool:
+    """Whether another server could be quicker; the same one would only begin anew."""
+    return not last and any(other.url != server.url for other in name.servers.values())
