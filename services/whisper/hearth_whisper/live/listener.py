@@ -16,7 +16,7 @@ from hearth_whisper.live.take import Take, Tell, Works
 from hearth_whisper.live.tape import Tape
 from hearth_whisper.live.turns import FRAME, PRE_ROLL, Cue, Ended, Paused, Resumed, Started, Turns
 from hearth_whisper.live.utterance import Utterance
-from hearth_whisper.live.vad import Ear
+from hearth_whisper.live.vad import Hears
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 # So many utterances may wait for their texts; then no more sound is taken until one has its.
@@ -29,7 +29,7 @@ class Listener:
 
     def __init__(
         self,
-        ear: Ear,
+        ear: Hears,
         work: Works,
         asked: Start,
         tell: Tell,
@@ -77,13 +77,14 @@ class Listener:
             self._tape.forget(self._now.begin if self._now else self._judged - 2 * PRE_ROLL)
             await asyncio.sleep(0)
 
-    async def flush(self, then: str = "flushed") -> None:
+    async def flush(self, then: str = "") -> None:
         """End what is being said; its final comes at once, and then an event of type `then`."""
         while self._whole:
             await self._judge(min(self._whole, self._turns.patience))
         for cue in self._turns.flush(self._tape.end):
             await self._act(cue)
-        await self._ended.put(then)
+        if then:
+            await self._ended.put(then)
 
     async def answer(self) -> None:
         """Tell the finals in order; ends after `done`."""

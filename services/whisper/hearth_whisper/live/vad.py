@@ -2,7 +2,7 @@
 
 import importlib.util
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -13,6 +13,14 @@ from hearth_whisper.recognising import Samples
 _CONTEXT = 64
 """Samples before a frame that Silero hears with it."""
 _STATE = (1, 1, 128)
+
+
+class Hears(Protocol):
+    """What judges the frames of one stream, in order."""
+
+    def hear(self, samples: Samples) -> list[Frame]:
+        """Judge whole frames: `samples` is a multiple of FRAME long."""
+        ...
 
 
 class Silero:

@@ -199,13 +199,13 @@ class _Conversation:
                     return
 
     async def _next(self) -> bytes | Start | Order:
-        """Return the next message; a talker who falls silent without one has ended."""
+        """Return the next message; a talker from whom nothing comes any more has ended."""
         if self._listener and self._listener.is_speech:
             try:
                 async with asyncio.timeout(_GAP_S):
                     return await self._inbox.get()
             except TimeoutError:
-                return Order(type="flush")
+                await self._listener.flush()
         return await self._inbox.get()
 
     def _open(self, asked: Start) -> Listener:
