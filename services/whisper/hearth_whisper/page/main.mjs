@@ -14,6 +14,7 @@ import { contentOf, momentOf, nameOf, save } from "./written.mjs";
 const by = (id) => document.getElementById(id);
 const main = document.querySelector("main");
 const how = by("status").textContent;
+const mostBytes = Number(main.dataset.uploadBytes);
 
 const said = new Said(main, by);
 const server = new Server(main.dataset.keyWanted === "yes");
@@ -53,6 +54,7 @@ function speak() {
     ended: () => ours(mine, () => said.say("Listening.")),
     partial: (event) => ours(mine, () => guess(event)),
     final: (event) => ours(mine, () => write(event)),
+    failed: (event) => ours(mine, () => skip(event)),
   });
   talk = mine;
   said.become("asking", "Asking for the microphone…");
@@ -88,6 +90,12 @@ function write(event) {
   by("median").textContent = felt.length > 1 ? secondsOf(median(felt)) : "–";
 }
 
+function skip(event) {
+  sheet.write({ ...event, text: "" });
+  paper.guess(sheet.partial);
+  said.say(event.message);
+}
+
 function secondsOf(ms) {
   return `${(ms / 1000).toFixed(2)} s`;
 }
@@ -106,6 +114,10 @@ function finish() {
 }
 
 async function send(file) {
+  if (file.size > mostBytes) {
+    const most = `${Math.floor(mostBytes / 1e6)} MB`;
+    return said.fail(new Error(`${file.name} is too large: at most ${most} can be sent.`));
+  }
   begin(file.name);
   const mine = new Sending(server, file, controls.asked, show);
   sending = mine;

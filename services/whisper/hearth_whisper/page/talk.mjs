@@ -5,7 +5,7 @@ import { ServerError, sentence } from "./refusal.mjs";
 
 /**
  * Listens and has written down; `tell` hears hears(microphone), started(), partial(event),
- * final(event) with `felt_ms`, ended().
+ * final(event) with `felt_ms`, failed(event) with its `message`, ended().
  */
 export class Talk {
   #listen;
@@ -98,7 +98,7 @@ export class Talk {
     else if (event.type === "speech_ended") this.#tell.ended();
     else if (event.type === "partial") this.#tell.partial(event);
     else if (event.type === "final") this.#tell.final({ ...event, ...this.#feltOf(event) });
-    else if (event.type === "error") this.#failure ??= new ServerError(wordsOf(event));
+    else if (event.type === "error") this.#refuse(event);
     else if (event.type === "done") this.#over();
   }
 
@@ -106,6 +106,13 @@ export class Talk {
   #feltOf({ start_s, end_s }) {
     const last_s = this.#clock.lastLoud(start_s, end_s);
     return { felt_ms: Math.max(0, performance.now() - this.#clock.when(last_s)) };
+  }
+
+  // Where one line could not be written the talk goes on; any other error is its end.
+  #refuse(event) {
+    const message = sentence(event.error?.message ?? event.message);
+    if (event.utterance !== undefined) this.#tell.failed({ ...event, message });
+    else this.#failure ??= new ServerError(message);
   }
 
   #lost() {
@@ -124,8 +131,4 @@ export class Talk {
     this.#failure ??= error;
     this.#over();
   }
-}
-
-function wordsOf({ error, message }) {
-  return sentence(error?.message ?? message);
 }

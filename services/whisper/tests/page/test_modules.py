@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth_whisper.page import FOLDER
+import hearth_whisper
 
+FOLDER = Path(hearth_whisper.__file__).parent / "page"
 MODULES = sorted(FOLDER.glob("*.mjs"))
 TESTS = sorted((Path(__file__).parent / "modules").glob("*.test.mjs"))
 

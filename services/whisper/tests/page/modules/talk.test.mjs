@@ -27,7 +27,7 @@ function staged({ opens = async () => {}, sound = () => true, why } = {}) {
 
 function talkOf(stage) {
   const heard = [];
-  const names = ["hears", "started", "partial", "final", "ended"];
+  const names = ["hears", "started", "partial", "final", "failed", "ended"];
   const tell = Object.fromEntries(
     names.map((name) => [name, (value) => heard.push([name, value])]),
   );
@@ -94,6 +94,18 @@ test("the server's own words are told, not that the line broke after them", asyn
   stage.closed(true);
   await assert.rejects(over, { message: "The model is gone." });
   assert.ok(stage.did.includes("microphone closed"));
+});
+
+test("where one line cannot be written the talk goes on", async () => {
+  const stage = staged();
+  const { over, only } = talkOf(stage);
+  await soon();
+  stage.say({ type: "error", utterance: 0, error: { message: "out of memory" } });
+  assert.equal(only("failed")[0][1].message, "Out of memory.");
+  stage.say({ ...FINAL, utterance: 1 });
+  stage.say({ type: "done" });
+  await over;
+  assert.equal(only("final").length, 1);
 });
 
 test("a line that breaks, or never opens, is told, and why", async () => {
