@@ -63,6 +63,7 @@ class Site:
     fqdn: str
     auth: str
     paths: tuple[str, ...]
+    uploads_bytes: int | None
     service: str
     upstream: str | None
     upstream_url: str | None

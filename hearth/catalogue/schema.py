@@ -56,10 +56,15 @@ class Health(Record):
 
 
 class Publish(Record):
-    """One name on the LAN: who may come in, to which paths, and files instead of a port."""
+    """One name on the LAN: who may come in, to which paths, and files instead of a port.
+
+    Requests are held until they are whole, up to 64 MB; with `uploads`, larger ones are passed on
+    as they come, up to that size.
+    """
 
     auth: Annotated[Auth, Field(examples=["key"])]
     paths: list[Route] = []
+    uploads: Size | None = None
     files: Folder | None = None
 
 

@@ -43,6 +43,7 @@ def _sites(
             fqdn=f"{label}.{machine.domain}",
             auth=site.auth,
             paths=tuple(site.paths),
+            uploads_bytes=words.size_bytes(site.uploads) if site.uploads else None,
             service=owner,
             upstream=None if site.files or not url else upstream(url),
             upstream_url=None if site.files else url,

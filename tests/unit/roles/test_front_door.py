@@ -3,20 +3,66 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[3]
 
 
-def test_no_half_request_holds_a_connection_for_long() -> None:
+def adapted() -> dict[str, Any]:
+    """Return Caddy's servers by name."""
     file = str(ROOT / "caddy" / "Caddyfile")
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", file]
-    adapted = subprocess.run(command, check=True, capture_output=True, timeout=30).stdout
-    servers = json.loads(adapted)["apps"]["http"]["servers"]
+    said = subprocess.run(command, check=True, capture_output=True, timeout=30).stdout
+    servers: dict[str, Any] = json.loads(said)["apps"]["http"]["servers"]
+    return servers
+
+
+def within(found: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in what Caddy says, the outer ones first."""
+    if isinstance(found, dict):
+        yield found
+    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    for one in inner:
+        yield from within(one)
+
+
+def routes(found: Any) -> Iterator[dict[str, Any]]:
+    """Yield every route, with the routes in it, but plain HTTP's, which all send on."""
+    for one in within(found):
+        if "handle" in one and "Location" not in json.dumps(one):
+            yield one
+
+
+def sent_to(route: dict[str, Any]) -> dict[str, Any]:
+    """Return what a request has to be for this route; of ways of its own, the first."""
+    found: dict[str, Any] = route.get("match", [{}])[0]
+    return found
+
+
+def test_no_half_request_holds_a_connection_for_long() -> None:
+    servers = adapted()
     assert {port for server in servers.values() for port in server["listen"]} == {":80", ":443"}
     for server in servers.values():
         assert 0 < server["read_header_timeout"] <= 30 * 10**9
         # Tokens and uploads may take as long as they need.
         assert "read_timeout" not in server
         assert "write_timeout" not in server
+
+
+def test_large_files_are_passed_on_and_all_else_is_held() -> None:
+    (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["whisper.lan"]})
+    (large,) = (route for route in routes(site) if "header_regexp" in sent_to(route))
+    pattern = sent_to(large)["header_regexp"]["Content-Length"]["pattern"]
+    fits = [bool(re.search(pattern, str(size))) for size in (9, 59_999_999, 60_000_000, 536870912)]
+    assert fits == [False, False, True, True]
+    passed_on = list(within(large))
+    assert [one["max_size"] for one in passed_on if "max_size" in one] == [512 * 2**20]
+    assert not [one for one in passed_on if one.get("buffer_requests")]
+    proxies = [
+        one for one in within(site) if "10.140.30.16:8000" in json.dumps(one.get("upstreams"))
+    ]
+    assert [bool(proxy.get("buffer_requests")) for proxy in proxies] == [False, True]
