@@ -121,7 +121,6 @@ def _resampled(frames: Iterator[AudioFrame]) -> Iterator[AudioFrame]:
                 if resampler:
                     yield from resampler.resample(None)
                 resampler, shape = AudioResampler("s16", "mono", SAMPLE_RATE), here
-            frame.pts = None  # times that jump are no reason to give up
             yield from resampler.resample(frame)
         if resampler:
             yield from resampler.resample(None)

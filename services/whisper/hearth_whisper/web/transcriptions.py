@@ -1,0 +1,206 @@
+"""`POST /v1/audio/transcriptions` and `/translations`."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hearth_serving.answers import answer, outcome_of, unforeseen
+from hearth_serving.errors import ServiceError
+from hearth_serving.gone import unless_gone
+from hearth_whisper.audio.decode import open_sound
+from hearth_whisper.recognising.work import FileText
+from hearth_whisper.web import formats, sse
+from hearth_whisper.web.asked import Asked, check_model, read_asked
+from hearth_whisper.web.desk import Desk
+from hearth_whisper.web.upload import Form, read_form
+
+log = logging.getLogger(__name__)
+
+Task = Literal["transcribe", "translate"]
+
+
+class Stalled(Exception):
+    """The client does not read what was written."""
+
+
+async def transcriptions(request: Request) -> Response:
+    """Write down what is said in a file."""
+    return await _begin(request, "transcribe")
+
+
+async def translations(request: Request) -> Response:
+    """Write down in English what is said in a file."""
+    return await _begin(request, "translate")
+
+
+async def _begin(request: Request, task: Task) -> Response:
+    """Read what is asked for; the answer does the listening."""
+    desk: Desk = request.app.state.desk
+    form: Form | None = None
+    try:
+        form = await read_form(request, desk.limits, desk.scratch)
+        asked = read_asked(form.fields)
+        _check(desk, form, asked, task)
+    except ServiceError as error:
+        if form:
+            form.sheet.close()
+        desk.metrics.ended(outcome_of(error))
+        return answer(error)
+    return _Answer(desk, form, asked, task)
+
+
+def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
+    """Refuse what no model need be asked about."""
+    if not form.has_file:
+        message = "file is missing: send the sound as the field file of the form"
+        raise ServiceError(message, param="file", code="missing_required_parameter")
+    if not form.sheet.size:
+        raise ServiceError("the file is empty", param="file", code="empty_file")
+    if failure := desk.work.failure:
+        raise ServiceError(failure, status=503, code="no_model", retry_after_s=30)
+    here = desk.work.describe()
+    # While it still measures, nobody knows which model will be chosen.
+    if here.get("model"):
+        check_model(asked.model, str(here["model"]))
+    if task == "translate" and here.get("multilingual") is False:
+        message = f"{here['model']} knows English only: it cannot translate"
+        raise ServiceError(message, param="model", code="not_multilingual")
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What the log says of one file; never a word of it."""
+
+    began: float
+    audio_s: float = 0.0
+
+
+class _Answer(Response):
+    """The answer to one file."""
+
+    def __init__(self, desk: Desk, form: Form, asked: Asked, task: Task) -> None:
+        """Nothing is recognised before somebody listens."""
+        self._desk, self._form, self._asked, self._task = desk, form, asked, task
+        self._figures = _Figures(time.monotonic())
+        self._started = False
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Listen to the end of the file, or until the client has left."""
+        outcome = "left"
+        try:
+            if not await unless_gone(receive, self._in_time(send)):
+                outcome = "done"
+        except ServiceError as error:
+            outcome = outcome_of(error)
+            await self._break_off(error, send)
+        except Stalled:
+            pass  # without its end, the answer is closed by whoever serves us
+        except Exception as error:
+            outcome = "failed"
+            await self._break_off(unforeseen(error), send)
+        finally:
+            self._form.sheet.close()
+            self._note(outcome)
+
+    def _note(self, outcome: str) -> None:
+        took_s = time.monotonic() - self._figures.began
+        self._desk.metrics.ended(outcome)
+        if outcome == "done":
+            self._desk.metrics.file(took_s, self._figures.audio_s)
+        log.info(
+            "%s %s audio_s=%.1f format=%s total_ms=%.0f",
+            self._task,
+            outcome,
+            self._figures.audio_s,
+            self._asked.response_format,
+            took_s * 1000,
+        )
+
+    async def _in_time(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(self._desk.limits.total_s):
+                async with self._listening() as text:
+                    await (self._stream if self._asked.stream else self._whole)(text, send)
+        except TimeoutError:
+            message = f"the file was not heard to its end within {self._desk.limits.total_s:g} s"
+            raise ServiceError(message, status=504, code="total_timeout") from None
+
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[FileText]:
+        source, most_s = self._form.sheet.begin(), self._desk.limits.audio_s
+        recording = await asyncio.to_thread(open_sound, source, most_s)
+        try:
+            options = self._asked.options(translate=self._task == "translate")
+            async with aclosing(await self._desk.work.file(recording, options)) as text:
+                yield text
+        finally:
+            recording.stop()
+            self._figures.audio_s = recording.seconds
+
+    async def _whole(self, text: FileText, send: Send) -> None:
+        segments = [segment async for segment in text]
+        written = formats.Written(segments, text.language, text.audio_s)
+        match self._asked.response_format:
+            case "json":
+                content = json.dumps(formats.plain(written))
+            case "verbose_json":
+                granularities = self._asked.timestamp_granularities
+                content = json.dumps(formats.verbose(written, self._task, granularities))
+            case "text":
+                content = formats.text(written)
+            case "srt":
+                content = formats.srt(written)
+            case "vtt":
+                content = formats.vtt(written)
+        kind = formats.MEDIA_TYPES.get(self._asked.response_format, "application/json")
+        await self._write(send, content.encode(), kind, last=True)
+
+    async def _stream(self, text: FileText, send: Send) -> None:
+        whole = ""
+        async for segment in text:
+            # Between two segments stands the second one's own space; before the first, nothing.
+            said = segment.text if whole else segment.text.lstrip()
+            whole += said
+            if said:
+                await self._write(send, sse.delta(said), sse.MEDIA_TYPE)
+        await self._write(send, sse.done(whole), sse.MEDIA_TYPE, last=True)
+
+    async def _write(self, send: Send, data: bytes, kind: str, *, last: bool = False) -> None:
+        try:
+            async with asyncio.timeout(self._desk.limits.write_s):
+                if not self._started:
+                    self._started = True
+                    await send(_head(kind, len(data) if last else None))
+                await send({"type": "http.response.body", "body": data, "more_body": not last})
+        except TimeoutError:
+            raise Stalled from None
+
+    async def _break_off(self, error: ServiceError, send: Send) -> None:
+        """Say what went wrong while it can still be said."""
+        if not self._started:
+            await answer(error)({"type": "http"}, _nothing, send)
+        else:
+            await self._write(send, sse.failed(error), sse.MEDIA_TYPE, last=True)
+
+
+def _head(kind: str, length: int | None) -> dict[str, object]:
+    # The last one tells nginx and its like not to gather what we send.
+    headers = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
+    if length is not None:
+        headers["content-length"] = str(length)
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return {"type": "http.response.start", "status": 200, "headers": raw}
+
+
+async def _nothing() -> dict[str, object]:
+    return {"type": "http.disconnect"}

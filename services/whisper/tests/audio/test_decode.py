@@ -1,0 +1,211 @@
+"""Any sound becomes 16 kHz mono; what is no sound is refused, and no other file is ever read."""
+
+import io
+import os
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hearth_serving.errors import ServiceError
+from hearth_whisper.audio.decode import open_sound
+from hearth_whisper.recognising import SAMPLE_RATE, Samples
+
+from .sounds import encoded, png, tone, wav
+
+TONE = tone(2.0)
+HOUR_S = 3600.0
+
+
+def hear(data: bytes, most_s: float = HOUR_S) -> Samples:
+    blocks = [np.zeros(0, np.float32), *open_sound(io.BytesIO(data), most_s)]
+    return np.concatenate(blocks)
+
+
+def refused(data: bytes, most_s: float = HOUR_S) -> ServiceError:
+    with pytest.raises(ServiceError) as error:
+        hear(data, most_s)
+    assert (error.value.status, error.value.param) == (400, "file")
+    return error.value
+
+
+@pytest.mark.parametrize(
+    ("container", "codec", "rate"),
+    [
+        ("wav", "pcm_s16le", 16_000),
+        ("wav", "pcm_f32le", 44_100),
+        ("flac", "flac", 44_100),
+        ("mp3", "libmp3lame", 44_100),
+        ("ogg", "libopus", 48_000),
+        ("matroska", "aac", 44_100),
+        ("webm", "libopus", 48_000),
+        ("matroska", "pcm_s16le", 22_050),
+        ("adts", "aac", 44_100),
+        ("mov", "aac", 48_000),
+        ("mpegts", "mp2", 48_000),
+        ("aiff", "pcm_s16be", 8_000),
+        ("au", "pcm_mulaw", 8_000),
+        ("caf", "pcm_s16le", 96_000),
+        ("avi", "libmp3lame", 32_000),
+    ],
+)
+def test_every_container_is_heard(container: str, codec: str, rate: int) -> None:
+    heard = hear(encoded(container, codec, tone(2.0, rate), rate))
+    assert heard.dtype == np.float32
+    assert heard.size / SAMPLE_RATE == pytest.approx(2.0, abs=0.12)
+    middle = heard[SAMPLE_RATE // 2 : SAMPLE_RATE]
+    assert 0.2 < np.abs(middle).max() <= 1.0
+    spectrum = np.abs(np.fft.rfft(middle))
+    assert np.argmax(spectrum) * SAMPLE_RATE / middle.size == pytest.approx(440, abs=5)
+
+
+def test_samples_are_what_was_recorded() -> None:
+    heard = hear(wav(TONE.tobytes()))
+    assert np.array_equal(heard, TONE.astype(np.float32) / 32768)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4, 6, 24])
+def test_many_channels_become_one(channels: int) -> None:
+    pcm = np.repeat(TONE, channels).tobytes()
+    assert hear(wav(pcm, channels=channels)).size == TONE.size
+
+
+def test_a_sound_may_change_its_rate_in_the_middle() -> None:
+    first = encoded("mp3", "libmp3lame", tone(2.0, 44_100), 44_100, options={"write_xing": "0"})
+    second = encoded("mp3", "libmp3lame", tone(2.0, 22_050), 22_050)
+    assert hear(first + second).size / SAMPLE_RATE == pytest.approx(4.0, abs=0.3)
+
+
+def test_no_samples_are_no_sound() -> None:
+    assert hear(wav(b"")).size == 0
+
+
+def test_a_file_that_was_cut_off_gives_what_it_holds() -> None:
+    whole = encoded("flac", "flac", tone(60.0, 44_100), 44_100)
+    assert 20 < hear(whole[: len(whole) // 2]).size / SAMPLE_RATE < 40
+    assert hear(wav(TONE.tobytes())[: 44 + 16_000]).size == 8_000
+    mp3 = encoded("mp3", "libmp3lame", tone(60.0, 44_100), 44_100)
+    assert 20 < hear(mp3[: len(mp3) // 2]).size / SAMPLE_RATE < 40
+
+
+def test_a_file_with_a_hole_gives_the_rest() -> None:
+    whole = bytearray(encoded("ogg", "libopus", tone(20.0, 48_000), 48_000))
+    at = len(whole) // 2
+    whole[at : at + 200] = os.urandom(200)
+    assert hear(bytes(whole)).size / SAMPLE_RATE > 15
+
+
+def test_an_index_that_never_came_is_said() -> None:
+    whole = encoded("mov", "aac", tone(5.0, 48_000), 48_000)
+    assert "cut off" in str(refused(whole[: len(whole) // 2]))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"RIFF",
+        wav(TONE.tobytes())[:30],
+        b"This is a letter, and no sound at all.\n" * 500,
+        b"PK\x03\x04" + bytes(5000),
+        bytes(100_000),
+        wav(TONE.tobytes(), rate=0),
+        wav(TONE.tobytes(), rate=0xFFFF_FFFF),
+        wav(TONE.tobytes(), channels=0),
+    ],
+)
+def test_what_is_no_sound_is_refused(data: bytes) -> None:
+    assert "no sound" in str(refused(data))
+
+
+def test_a_picture_is_refused_whatever_it_is_called() -> None:
+    assert refused(png()).code == "no_audio"
+
+
+def test_noise_is_refused_or_heard_and_breaks_nothing() -> None:
+    dice = np.random.default_rng(5)
+    for size in (10, 1000, 100_000, 1_000_000):
+        try:
+            assert hear(dice.bytes(size)).size >= 0
+        except ServiceError as error:
+            assert error.param == "file"  # noqa: PT017 - both ends are right
+
+
+def test_values_that_are_no_numbers_stay_within_bounds() -> None:
+    odd = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30] * 4000, np.float32)
+    heard = hear(wav(odd.tobytes(), bits=32, kind=3))
+    assert np.isfinite(heard).all()
+    assert np.abs(heard).max() <= 1
+
+
+@pytest.mark.parametrize("safe", [True, False])
+def test_no_other_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe: bool) -> None:
+    (tmp_path / "secret.wav").write_bytes(wav(TONE.tobytes()))
+    monkeypatch.chdir(tmp_path)
+    name = "secret.wav" if safe else tmp_path / "secret.wav"
+    refused(f"ffconcat version 1.0\nfile '{name}'\n".encode())
+    refused(f"#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\n{name}\n#EXT-X-ENDLIST\n".encode())
+
+
+def test_nothing_is_fetched() -> None:
+    sdp = b"v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio 9 RTP/AVP 0\n"
+    refused(sdp)
+
+
+def test_what_says_that_it_is_too_long_is_refused_unread() -> None:
+    data = encoded("flac", "flac", np.zeros(16_000 * 300, np.int16))
+    with pytest.raises(ServiceError) as error:
+        open_sound(io.BytesIO(data), 60)
+    assert error.value.code == "audio_too_long"
+
+
+def test_what_lies_about_its_length_is_counted() -> None:
+    # A second of bytes at 1 Hz is half a day of sound.
+    short = wav(bytes(2 * 50_000), rate=1)
+    recording = open_sound(io.BytesIO(short), 1e9)
+    recording._most_s = 100
+    with pytest.raises(ServiceError, match="longer than"):
+        list(recording)
+    assert recording.seconds < 100 + 60
+
+
+def test_hours_take_no_more_memory_than_minutes() -> None:
+    bomb = encoded("flac", "flac", np.zeros(16_000 * 3600, np.int16))
+    assert len(bomb) < 2_000_000
+    tracemalloc.start()
+    seconds = sum(block.size for block in open_sound(io.BytesIO(bomb), 2 * HOUR_S)) / SAMPLE_RATE
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert seconds == pytest.approx(HOUR_S)
+    assert most < 4_000_000
+
+
+def test_a_packet_of_hundreds_of_megabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hearth_whisper.audio.decode._MOST_PACKET_BYTES", 1000)
+    refused(wav(TONE.tobytes()))
+
+
+def test_it_stops_when_nobody_waits() -> None:
+    recording = open_sound(io.BytesIO(wav(bytes(16_000 * 2 * 600))), HOUR_S)
+    blocks = iter(recording)
+    next(blocks)
+    recording.stop()
+    rest = list(blocks)
+    assert len(rest) <= 1
+
+
+def test_header_says_more_than_there_is() -> None:
+    data = bytearray(wav(TONE.tobytes()))
+    data[40:44] = struct.pack("<I", 0x7FFF_FFFF)
+    assert hear(bytes(data), 7 * 24 * HOUR_S).size == TONE.size
+
+
+def test_a_file_of_which_nothing_can_be_decoded_is_refused() -> None:
+    whole = bytearray(encoded("mov", "aac", tone(5.0, 48_000), 48_000, options={}))
+    begins = whole.index(b"mdat") + 4
+    ends = whole.index(b"moov") - 4
+    assert ends - begins > 10_000
+    whole[begins:ends] = b"\xff" * (ends - begins)
+    refused(bytes(whole))
