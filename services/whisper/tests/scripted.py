@@ -59,6 +59,10 @@ class ScriptedRecogniser:
         said = self.texts.pop(0).split() if self.texts else None
         return Recognition(found, 1.0, self._segments(samples, options, step, said))
 
+    def speak(self, samples: Samples, tokens: int) -> None:
+        """Cost nothing."""
+        self.steps.append("speak")
+
     def _segments(
         self, samples: Samples, options: Options, step: Step, said: list[str] | None
     ) -> Iterator[Segment]:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -99,8 +99,16 @@ class Recognition:
     segments: Iterator[Segment]
 
 
-Step = Callable[[], AbstractContextManager[None]]
-"""Entered around each call into the model: waits for its turn, raises Stopped when unwanted."""
+class Step(Protocol):
+    """Whoever waits for the text, as the model meets him; both raise Stopped when nobody does."""
+
+    def __call__(self) -> AbstractContextManager[None]:
+        """Entered around each computation in the model: waits for its turn."""
+        ...
+
+    def beside(self) -> AbstractContextManager[None]:
+        """Entered around what is prepared outside the model, and takes memory."""
+        ...
 
 
 class Recogniser(Protocol):
@@ -119,4 +127,8 @@ class Recogniser(Protocol):
 
     def recognise(self, samples: Samples, options: Options, step: Step) -> Recognition:
         """Find the language; the segments come by iterating. Raises Stopped as `step` does."""
+        ...
+
+    def speak(self, samples: Samples, tokens: int) -> None:
+        """Do what a window of such a length costs; for measuring."""
         ...
