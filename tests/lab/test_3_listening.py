@@ -1,0 +1,202 @@
+"""Listening in the house: what it was given, who reaches its satellites' port, rest, and death.
+
+What it hears is proved by the deploy (tests/smoke/test_listening.py).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from hearth import lab
+from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
+
+pytestmark = pytest.mark.lab
+
+URL, SATELLITES = "http://10.140.30.16:8000", 10300
+SETTINGS = f"{CLONE}/inventory/host_vars/whisper.yml"
+RECORDING = f"{CLONE}/hearth/bench/stt/spoken/3s-1.opus"
+REST_S = 2
+PATIENCE_S = 60
+# A satellite's first words: who are you? Whoever may not ask meets a closed door.
+ASK = """
+import json, socket, sys
+plug = socket.socket()
+plug.settimeout(5)
+try:
+    plug.connect((sys.argv[1], int(sys.argv[2])))
+    plug.sendall(b'{"type": "describe"}\\n')
+    print(json.loads(plug.makefile().readline())["type"])
+except OSError as error:
+    print(type(error).__name__)
+"""
+# Two clients while somebody kills the server: one who talks, one whose file is being read.
+DIE = """
+import asyncio, json, ssl, subprocess, time
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from hearth.bench.stt.spoken import BYTES, RATE, sound_of, utterances
+from hearth.project import ROOT_CERTIFICATE, VERIFIER, current
+
+HEAD = {"Authorization": "Bearer " + current().vault.get(VERIFIER)}
+TRUST = ssl.create_default_context(cafile=str(ROOT_CERTIFICATE))
+SITE = "whisper.lan/v1/audio/transcriptions"
+WORDS = utterances(3)[0].pcm
+STEP = RATE * BYTES // 10
+killed = asyncio.Event()
+at_s = 0.0
+
+def wave(pcm):
+    size = len(pcm)
+    head = b"RIFF" + (36 + size).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
+    form = (1).to_bytes(2, "little") * 2 + RATE.to_bytes(4, "little")
+    form += (RATE * BYTES).to_bytes(4, "little") + b"\\x02\\x00\\x10\\x00"
+    return head + form + b"data" + size.to_bytes(4, "little") + pcm
+
+async def talk():
+    global at_s
+    kinds = []
+    async with connect(f"wss://{SITE}/stream", ssl=TRUST, additional_headers=HEAD) as line:
+        async def speak():
+            for turn in range(200):
+                at = turn * STEP % (len(WORDS) - STEP)
+                await line.send(WORDS[at : at + STEP])
+                await asyncio.sleep(0.1)
+        speaking = asyncio.create_task(speak())
+        try:
+            while True:
+                kinds.append(json.loads(await line.recv())["type"])
+                if kinds[-1] == "speech_started":
+                    kill = "incus exec whisper -- systemctl kill --signal KILL whisper </dev/null"
+                    await asyncio.sleep(0.5)
+                    subprocess.run(["sh", "-c", kill], check=True)
+                    at_s = time.monotonic()
+                    killed.set()
+        except ConnectionClosed:
+            return {"kinds": kinds, "after_s": time.monotonic() - at_s}
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+
+async def send():
+    file = {"file": ("long.wav", wave(WORDS * 400))}
+    async with httpx.AsyncClient(verify=TRUST, headers=HEAD, timeout=60) as client:
+        try:
+            answer = await client.post(f"https://{SITE}", files=file, data={"model": "whisper-1"})
+            said = str(answer.status_code)
+        except httpx.HTTPError as error:
+            said = type(error).__name__
+        return {"said": said, "killed": killed.is_set(), "after_s": time.monotonic() - at_s}
+
+async def main():
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(1)
+    print(json.dumps({"talker": await talk(), "sender": await sending}))
+
+asyncio.run(main())
+"""
+
+
+def asked(house: House) -> dict[str, Any]:
+    """Return what the server says of itself."""
+    return dict(json.loads(house.shell(f"curl --silent --max-time 10 {URL}/status")))
+
+
+def converge(house: House, tag: str) -> None:
+    """Run one role's part of site.yml."""
+    run = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook site.yml --tags {tag}"
+    house.shell(run, timeout=ANSIBLE_S)
+
+
+def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) -> None:
+    programs = set(house.shell("ls /var/lib/hearth/programs").split())
+    assert {"whisper", "whisper_tiny", "whisper_tiny_en"} == {
+        name for name in programs if name.startswith("whisper")
+    }
+    said = asked(house)
+    assert said["model"] == "tiny", said
+    assert said["chosen_because"]
+    # What was measured is not measured again after the next start.
+    remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
+    assert "tiny" in remembered
+
+
+@contextmanager
+def satellites(house: House, *callers: str) -> Iterator[None]:
+    """Let these addresses reach the satellites' port, for as long as it takes."""
+    record = f"  whisper:\n    publish_tcp: {{{SATELLITES}: [{', '.join(callers)}]}}\n"
+    before, after = "services:\n", f"services:\n{record}"
+    house.edit("services.yml", before, after)
+    converge(house, "firewall")
+    yield
+    house.edit("services.yml", after, before)
+    converge(house, "firewall")
+
+
+def knock(house: House, who: str) -> str:
+    """Return what a machine on the LAN is told at the satellites' port."""
+    argv = ["python3", "-c", ASK, lab.address(NAME), str(SATELLITES)]
+    return lab.run(who, argv, timeout=30, check=True).stdout.strip()
+
+
+def test_satellites_come_in_by_name_alone(house: House, guest: str) -> None:
+    with house.spending("who may be a satellite", 0.7):
+        assert knock(house, guest) != "info"
+        with satellites(house, lab.address(guest)):
+            assert knock(house, guest) == "info"
+        with satellites(house, "192.0.2.7"):
+            assert knock(house, guest) != "info"
+
+
+@pytest.fixture
+def resting(house: House) -> Iterator[None]:
+    """The server rests after seconds."""
+    with house.spending("a server that rests", 0.8):
+        house.shell(f"mkdir -p $(dirname {SETTINGS}); echo whisper_unload_s: {REST_S} > {SETTINGS}")
+        try:
+            converge(house, "whisper")
+            yield
+        finally:
+            house.shell(f"rm {SETTINGS}")
+            converge(house, "whisper")
+
+
+@pytest.mark.usefixtures("resting")
+def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
+    awake = asked(house)
+    deadline = time.monotonic() + PATIENCE_S
+    while (said := asked(house))["loaded"]:
+        assert time.monotonic() < deadline, said
+        time.sleep(0.5)
+    house.figures["memory of a resting listener, MiB"] = said["memory_bytes"] / 2**20
+    assert said["memory_bytes"] < awake["memory_bytes"]
+    # Whoever looks at its health does not wake it, and is not alarmed.
+    assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
+    assert not asked(house)["loaded"]
+    text = f"curl --silent --fail --max-time 60 --form file=@{RECORDING} --form model=whisper-1 "
+    assert json.loads(house.shell(f"{text} {URL}/v1/audio/transcriptions"))["text"].strip()
+    said = asked(house)
+    assert said["loads"] > awake["loads"]
+
+
+def test_a_server_that_is_killed_leaves_nobody_waiting_and_nothing_behind(house: House) -> None:
+    with house.spending("a killed listener", 0.5):
+        script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{DIE}EOF"
+        found = json.loads(house.shell(script, timeout=120))
+        talker, sender = found["talker"], found["sender"]
+        assert "speech_started" in talker["kinds"], found
+        house.figures["a talker knows of the server's death after, s"] = talker["after_s"]
+        assert 0 <= talker["after_s"] < 5, found
+        # Caddy's own answer, where the server's had not begun.
+        assert sender["said"] in ("502", "ReadError", "RemoteProtocolError"), found
+        assert sender["killed"], found
+        assert sender["after_s"] < 5, found
+        house.wait_green()
+        left = house.shell("incus exec whisper -- find /var/lib/whisper -type f </dev/null").split()
+        assert left == ["/var/lib/whisper/choice.json"]
