@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import ssl
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -25,6 +24,9 @@ READY_S, DONE_S = 60.0, 60.0
 _EARLY_S = 0.7
 
 
+# Of one event: the words of half a minute are far less.
+_LONGEST_BYTES = 2**20
+# There is a socket at that address; any other answer says that there is none.
 _REFUSED = (401, 429, 500, 502, 503, 504)
 
 
@@ -87,13 +89,25 @@ class Line:
                     break
             else:
                 self.error = self.error or f"it hung up ({self.socket.close_code})"
-        except WebSocketException as error:
-            self.error = self.error or f"the socket broke: {error}"
+        except WebSocketException:
+            self.error = self.error or f"it hung up ({self.socket.close_code})"
         except ValueError:
             self.error = self.error or "it said something that is no JSON"
         finally:
             self.done.set()
             self.news.set()
+
+    async def send(self, what: bytes | str) -> None:
+        """Send sound or an order; who has hung up says why in what it sent before."""
+        try:
+            await self.socket.send(what)
+        except WebSocketException:
+            await self.done.wait()
+
+    async def order(self, kind: str) -> None:
+        """Send an order that has a name alone."""
+        if not self.done.is_set():
+            await self.send(json.dumps({"type": kind}))
 
     async def say(self, utterance: Utterance) -> float:
         """Speak in real time and wait for the final text; return when the speech ended.
@@ -108,9 +122,9 @@ class Line:
         async for at, chunk in paced(sound, started):
             if self.done.is_set():
                 return started + end_s
-            await self.socket.send(chunk)
-            if self.manner.flush and at >= len(sound):
-                await self.socket.send(json.dumps({"type": "flush"}))
+            await self.send(chunk)
+            if self.manner.flush and at == len(sound):
+                await self.order("flush")
             if self.complete(end_s) or at > len(sound) + self.manner.wait_s * RATE * BYTES:
                 break
         return started + end_s
@@ -126,8 +140,7 @@ class Line:
 
     async def end(self) -> None:
         """Say that nothing more comes, and wait until the server is done."""
-        if not self.done.is_set():
-            await self.socket.send(json.dumps({"type": "end"}))
+        await self.order("end")
         await self.done.wait()
 
 
@@ -158,20 +171,10 @@ async def line(server: Server, manner: Manner, within_s: float) -> AsyncIterator
 
 @contextlib.asynccontextmanager
 async def _connected(server: Server) -> AsyncIterator[ClientConnection]:
-    secure = server.url.startswith("https:")
-    trust = (server.trust or ssl.create_default_context()) if secure else None
     url = "ws" + server.url.removeprefix("http").rstrip("/") + PATH
-    headers = {name: value for name, value in server.headers.items() if name != "Host"}
-    more: dict[str, Any] = {"server_hostname": server.host} if secure and server.host else {}
     try:
         socket = await connect(
-            _named(url, server.host),
-            ssl=trust,
-            additional_headers=headers,
-            proxy=None,
-            max_size=2**20,
-            **(_dialled(url) if server.host else {}),
-            **more,
+            url, additional_headers=server.headers, proxy=None, max_size=_LONGEST_BYTES
         )
     except InvalidStatus as error:
         if error.response.status_code in _REFUSED:
@@ -179,21 +182,6 @@ async def _connected(server: Server) -> AsyncIterator[ClientConnection]:
         raise NoSocketError(str(error)) from error
     async with socket:
         yield socket
-
-
-def _named(url: str, host: str | None) -> str:
-    """Return the address with the name that is asked for in it."""
-    if not host:
-        return url
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{host}/{rest.partition('/')[2]}"
-
-
-def _dialled(url: str) -> dict[str, Any]:
-    """Return where to connect, when the name that is asked for is not resolved."""
-    scheme, _, rest = url.partition("://")
-    address, _, port = rest.partition("/")[0].partition(":")
-    return {"host": address, "port": int(port or (443 if scheme == "wss" else 80))}
 
 
 async def _ready(opened: Line) -> None:
@@ -204,7 +192,7 @@ async def _ready(opened: Line) -> None:
         "end_of_speech_ms": opened.manner.end_of_speech_ms,
         "partials": opened.manner.partials,
     }
-    await opened.socket.send(json.dumps(start))
+    await opened.send(json.dumps(start))
     async with asyncio.timeout(READY_S):
         while not any(event.kind == "ready" for event in opened.events):
             if opened.done.is_set() or opened.error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -79,8 +78,8 @@ async def _by_socket(target: Target, spoken: Sequence[Utterance]) -> None:
         for one in spoken:
             finals = _finals(opened)
             for at in range(0, len(one.pcm), _CHUNK):
-                await opened.socket.send(one.pcm[at : at + _CHUNK])
-            await opened.socket.send(json.dumps({"type": "flush"}))
+                await opened.send(one.pcm[at : at + _CHUNK])
+            await opened.order("flush")
             await _until_final(opened, finals)
         await opened.end()
     if opened.error:

@@ -33,6 +33,7 @@ async def paced(sound: bytes, started: float) -> AsyncIterator[tuple[int, bytes]
     size, quiet = round(CHUNK_S * RATE) * BYTES, room(1.0)
     at = 0
     while True:
+        # The sound ends with a chunk of its own, so that its last word is handed over at once.
         chunk = sound[at : at + size] if at < len(sound) else quiet[at % len(quiet) :][:size]
         at += len(chunk)
         await asyncio.sleep(started + at / BYTES / RATE - time.perf_counter())

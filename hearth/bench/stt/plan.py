@@ -24,6 +24,8 @@ class Plan:
     vad_s: int = 60
     vad_runs: int = 3
     loop_s: int = 3600
+    lead_s: float = 0.4
+    """How long a room is quiet before somebody speaks, at least."""
     end_of_speech_ms: int = 500
     total_s: float = 3600.0
     spoken: Path | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -46,10 +44,8 @@ async def _hear(opened: Line, seconds: int) -> None:
     for _ in range(seconds):
         if opened.done.is_set():
             break
-        await opened.socket.send(chunk)
-    if not opened.done.is_set():
-        await opened.socket.send(json.dumps({"type": "end"}))
-    await asyncio.wait_for(opened.done.wait(), _WITHIN_S)
+        await opened.send(chunk)
+    await opened.end()
 
 
 def said(status: Mapping[str, Any]) -> float | None:

@@ -65,7 +65,7 @@ class Session:
             counted = target.taken.by_case
             target.taken.by_case = {}
             await target.write(FILE, utterances(3)[0].pcm)
-            await target.talk(LIVE, utterances(1)[0], Manner())
+            await target.talk(LIVE, utterances(1)[0], Manner(self.plan.lead_s))
             target.taken.by_case = counted
 
     async def _live(self) -> None:
@@ -93,7 +93,7 @@ class Session:
     async def _say(self, case: Case, utterance: Utterance, manner: Manner | None = None) -> None:
         manner = replace(
             manner or Manner(),
-            lead_s=0.4 + 0.3 * self._draw.random(),
+            lead_s=self.plan.lead_s * (1 + self._draw.random()),
             end_of_speech_ms=self.plan.end_of_speech_ms,
         )
         for target in self._turns():
@@ -126,7 +126,7 @@ class Session:
     async def _crowds(self) -> None:
         """Let four talk at once, in turns with plain calls of the four one after the other."""
         some = list(itertools.islice(itertools.cycle(utterances(CROWD.seconds)), self.plan.clients))
-        manner = Manner(end_of_speech_ms=self.plan.end_of_speech_ms)
+        manner = Manner(self.plan.lead_s, self.plan.end_of_speech_ms)
         for _ in range(self.plan.few):
             last: dict[str, float] = {}
             for target in self._turns():

@@ -1,0 +1,142 @@
+"""A talker at a scripted socket: what was felt, what was ordered, and what goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from hearth.bench import BenchError
+from hearth.bench.stt.heard import heard, talk, talk_at_once
+from hearth.bench.stt.line import Event, Line, Manner, NoSocketError, line
+from hearth.bench.stt.spoken import BYTES, RATE, Utterance
+from hearth.bench.tts.call import Server
+from tests.unit.bench.stt.conftest import TONE_S, tone
+from tests.unit.bench.stt.scripted import TEXT, Scripted
+
+WORD = Utterance("word", 1, TEXT, tone())
+ENDS_S = 0.06
+BRIEF = Manner(lead_s=0.02, end_of_speech_ms=round(ENDS_S * 1000), wait_s=5.0)
+
+
+def server(scripted: Scripted, habit: str, key: str | None = None) -> Server:
+    return Server("server", scripted.at(habit), "whisper-1", key)
+
+
+async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> None:
+    felt = await talk(server(scripted, "steady", "sesame"), WORD, BRIEF)
+    assert (felt.error, felt.text, felt.finals) == ("", TEXT, 1)
+    # No text before the silence that ends the speech was heard, however fast the machine is.
+    assert felt.final_s is not None
+    assert felt.final_s >= ENDS_S
+    assert felt.ended_s is not None
+    assert ENDS_S <= felt.ended_s <= felt.final_s
+    assert felt.started_s is not None
+    assert felt.first_partial_s is not None
+    assert 0 < felt.started_s <= felt.first_partial_s
+    assert felt.partials > 1
+    assert scripted.headers[0]["authorization"] == "Bearer sesame"
+    assert scripted.starts[0]["sample_rate"] == RATE
+    assert scripted.starts[0]["end_of_speech_ms"] == 60
+    assert scripted.starts[0]["partials"] is True
+
+
+async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> None:
+    manner = Manner(0.02, 2000, flush=True, partials=False)
+    felt = await talk(server(scripted, "steady"), WORD, manner)
+    assert (felt.error, felt.text) == ("", TEXT)
+    flushes = [at for order, at in scripted.orders if order == "flush"]
+    chunk = 0.02 * RATE * BYTES
+    assert flushes == [pytest.approx(len(WORD.pcm) + 0.02 * RATE * BYTES, abs=chunk)]
+    assert scripted.starts[0]["partials"] is False
+
+
+async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) -> None:
+    felt = await talk(server(scripted, "cutting"), WORD, BRIEF)
+    assert (felt.finals, felt.text) == (2, f"put {TEXT}")
+    assert felt.final_s is not None
+    assert felt.final_s >= ENDS_S
+
+
+@pytest.mark.parametrize(
+    ("habit", "error"),
+    [
+        ("hanging-up", "it hung up (1011)"),
+        ("erring", "no model"),
+        ("full", "the socket is refused"),
+        ("mute", "no final text within 0.2 s"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error: str) -> None:
+    manner = Manner(0.02, 60, wait_s=0.2)
+    felt = await talk(server(scripted, habit), WORD, manner)
+    assert error in felt.error
+    assert "\n" not in felt.error
+
+
+async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
+    felt = await talk(Server("s", f"http://127.0.0.1:{unused_tcp_port}"), WORD, BRIEF)
+    assert felt.error.startswith("the socket broke: ConnectionRefusedError")
+
+
+async def test_a_server_without_a_socket_is_told_from_one_that_refuses(scripted: Scripted) -> None:
+    with pytest.raises(NoSocketError):
+        await talk(server(scripted, "deaf"), WORD, BRIEF)
+
+
+async def test_four_are_on_the_line_before_the_first_speaks(scripted: Scripted) -> None:
+    felt = await talk_at_once(server(scripted, "steady"), [WORD] * 4, BRIEF)
+    assert [one.text for one in felt] == [TEXT] * 4
+    assert scripted.most_open == 4
+    assert [order for order, _ in scripted.orders][:4] == ["start"] * 4
+
+
+async def test_one_of_four_that_is_refused_leaves_no_figure(scripted: Scripted) -> None:
+    felt = await talk_at_once(server(scripted, "full"), [WORD] * 4, BRIEF)
+    assert [bool(one.error) for one in felt] == [True] * 4
+
+
+async def test_a_line_that_is_not_done_in_time_is_closed(scripted: Scripted) -> None:
+    with pytest.raises(BenchError, match=r"not done within 0\.1 s"):
+        async with line(server(scripted, "steady"), BRIEF, 0.1) as opened:
+            await opened.done.wait()
+
+
+def told(opened: Line, arrived_s: float, **said: object) -> None:
+    opened.events.append(Event(arrived_s, said))
+
+
+def an_open_line() -> Line:
+    socket: object = None
+    return Line(socket, BRIEF)  # type: ignore[arg-type]
+
+
+def test_every_time_is_counted_from_its_own_beginning() -> None:
+    opened = an_open_line()
+    told(opened, 10.1, type="speech_started", at_s=0.5, utterance=1)
+    told(opened, 10.2, type="partial", text="", utterance=1)
+    told(opened, 10.4, type="partial", text="put", utterance=1)
+    told(opened, 10.5, type="final", text=" put ", utterance=1)
+    told(opened, 10.9, type="speech_ended", at_s=1.0, utterance=2)
+    told(opened, 11.2, type="final", text="it on", utterance=2)
+    spoken = Utterance("two", 1, "", bytes(RATE * BYTES // 2))
+    felt = heard(spoken, opened, 10.5)
+    assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 2, "put it on")
+    assert felt.final_s == pytest.approx(0.7)
+    assert felt.ended_s == pytest.approx(0.4)
+    assert felt.started_s == pytest.approx(0.1)
+    assert felt.first_partial_s == pytest.approx(0.4)
+
+
+def test_it_is_complete_with_the_text_of_what_ended_last() -> None:
+    opened = an_open_line()
+    end_s = 30.0
+    told(opened, 1, type="final", text="a", utterance=1)
+    told(opened, 2, type="speech_ended", at_s=27.0, utterance=1)
+    assert not opened.complete(end_s)
+    told(opened, 3, type="speech_ended", at_s=29.9, utterance=2)
+    assert not opened.complete(end_s)
+    told(opened, 4, type="final", text="b", utterance=2)
+    assert opened.complete(end_s)
+
+
+def test_a_tone_is_as_long_as_it_says() -> None:
+    assert WORD.seconds == pytest.approx(TONE_S)
