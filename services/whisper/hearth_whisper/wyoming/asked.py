@@ -1,30 +1,42 @@
-"""What a satellite asks for: `transcribe` as the options of a recognition."""
+"""What a satellite asks for: `transcribe` as the way to listen to it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hearth_serving.answers import shown
 from hearth_serving.errors import ServiceError
-from hearth_whisper.recognising import Options
+from hearth_whisper.languages import code_of
+from hearth_whisper.live.orders import Start
 
 # Whisper's prompt is as long as half its text, some 220 tokens; names take two or three each.
 _PROMPT_CHARACTERS = 600
+# The satellite says when its command is over, which ends an utterance at once. Until then a pause
+# within the command should not cut it in two: each half would lack the other's words.
+_END_OF_SPEECH_MS = 2000
+USUAL = Start(partials=False, end_of_speech_ms=_END_OF_SPEECH_MS)
 
 
-def read_transcribe(data: Mapping[str, Any], model: str) -> Options:
-    """Return the options; raises ServiceError for a model that is not the one here.
+def read_transcribe(data: Mapping[str, Any], model: object) -> Start:
+    """Return how to listen; raises ServiceError for a model or a language that is not here.
 
-    A language of a region, `en-GB`, is its language; which there are, the model itself says.
+    A language of a region, `en-GB`, is its language.
     """
     name = data.get("name")
     if name is not None and name != model:
         message = f"there is no model {shown(str(name))} here; there is {model}"
         raise ServiceError(message, status=404, param="name", code="model_not_found")
-    language = data.get("language")
-    if language is not None and not isinstance(language, str):
-        raise ServiceError("`language` is a code like en", param="language")
-    code = (language or "").replace("_", "-").partition("-")[0].strip().lower()
-    return Options(language=code or None, prompt=_prompt(data))
+    asked = {"language": _language(data.get("language")), "prompt": _prompt(data)}
+    return USUAL.model_copy(update=asked)
+
+
+def _language(asked: object) -> str | None:
+    if asked is None or asked == "":
+        return None
+    code = code_of(asked) if isinstance(asked, str) else None
+    if code is None:
+        message = f"{shown(str(asked))} is no language here; write a code like en or de"
+        raise ServiceError(message, param="language", code="invalid_value")
+    return code
 
 
 def _prompt(data: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hearth_serving.errors import ServiceError
+from hearth_whisper.languages import NAMES
 
 with warnings.catch_warnings():
     # Before Python 3.13 the library imports audioop, which warns of its end; neither is used here.
@@ -20,14 +21,15 @@ def info_of(described: Mapping[str, Any]) -> Info:
     """Return the one program and the one model that a satellite can have.
 
     Raises:
-        ServiceError: no model was loaded yet. Who asks would keep an answer without languages.
+        ServiceError: no model was chosen yet. Who asks would keep an answer without one.
     """
-    name, languages = described.get("model"), described.get("languages")
-    if not name or not languages:
+    name = str(described.get("model") or "")
+    languages = described.get("languages") or (["en"] if name.endswith(".en") else list(NAMES))
+    if not name:
         message = "the model is being loaded; ask again"
         raise ServiceError(message, status=503, code="loading", retry_after_s=_AGAIN_S)
     model = AsrModel(
-        name=str(name),
+        name=name,
         attribution=_WHISPER,
         installed=True,
         description=None,

@@ -24,4 +24,4 @@ class SatelliteLimits:
     write_s: float = 30
     """How long it may leave an answer unread."""
     total_s: float = 600
-    """How long one recording may wait and be recognised altogether."""
+    """How long after its stop the text may take, waiting for others included."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from wyoming.error import Error
@@ -11,6 +11,7 @@ from wyoming.error import Error
 from hearth_serving.door import too_many_connections
 from hearth_serving.limits import Limits
 from hearth_serving.running import listen
+from hearth_whisper.live.vad import Ear, Hears, Silero
 from hearth_whisper.wyoming.limits import SatelliteLimits
 from hearth_whisper.wyoming.satellite import Listens, Satellite
 from hearth_whisper.wyoming.wire import Wire
@@ -24,6 +25,7 @@ class Satellites:
 
     work: Listens
     limits: SatelliteLimits
+    ear: Callable[[], Awaitable[Hears]]
     ended: Callable[[str], None]
     _server: asyncio.Server | None = None
     _talks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -71,11 +73,25 @@ class Satellites:
                 return
             self._served += 1
             try:
-                await Satellite(self.work, wire, self.limits, self.ended).serve()
+                await Satellite(self.work, wire, self.limits, self.ear, self.ended).serve()
             finally:
                 self._served -= 1
         finally:
             await wire.close()
+
+
+class _Ears:
+    """Ears that share one loaded detector; the first recording loads it."""
+
+    def __init__(self) -> None:
+        self._loading: asyncio.Task[Silero] | None = None
+
+    async def one(self) -> Hears:
+        if self._loading is None or (self._loading.done() and self._loading.exception()):
+            # Importing its runtime takes longer than others should wait for their answers.
+            self._loading = asyncio.create_task(asyncio.to_thread(Silero))
+        # Who leaves meanwhile must not stop what others wait for.
+        return Ear(await asyncio.shield(self._loading))
 
 
 async def start(
@@ -83,18 +99,20 @@ async def start(
     host: str,
     port: int,
     limits: SatelliteLimits | None = None,
+    ear: Callable[[], Awaitable[Hears]] | None = None,
     ended: Callable[[str], None] = lambda _: None,
 ) -> Satellites:
     """Listen for satellites until `close()`; `port` 0 is any that is free.
 
-    `ended` is told how each recording ended, in the words of hearth_serving.metrics.OUTCOMES.
+    `ear` returns what hears one recording, which is Silero if nothing is said; `ended` is told
+    how each recording ended, in the words of hearth_serving.metrics.OUTCOMES.
 
     Raises:
         ServiceError: the address cannot be listened on.
     """
     listener = listen(host, port, Limits())
     listener.setblocking(False)
-    satellites = Satellites(work, limits or SatelliteLimits(), ended)
+    satellites = Satellites(work, limits or SatelliteLimits(), ear or _Ears().one, ended)
     await satellites.open(listener)
     where = f"[{host}]" if ":" in host else host
     log.info("listens for satellites on %s:%d", where, satellites.port)

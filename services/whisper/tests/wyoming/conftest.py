@@ -14,8 +14,10 @@ from wyoming.error import Error
 from wyoming.event import Event, Eventable
 
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Stop
-from hearth_whisper.recognising.work import FileText, Recognised
+from hearth_whisper.recognising.work import Recognised
 from hearth_whisper.wyoming import SatelliteLimits, Satellites, start
+
+from ..live.scripted import ScriptedEar
 
 # After ours, which knows what the library's part for sound warns of on an older Python.
 from wyoming.audio import AudioChunk, AudioStart, AudioStop  # isort: skip
@@ -23,34 +25,17 @@ from wyoming.audio import AudioChunk, AudioStart, AudioStop  # isort: skip
 WITHIN_S = 5.0
 
 
-class ScriptedFile(FileText):
-    """Segments that are there already, or come while `gate` is open."""
-
-    def __init__(self, texts: list[str], gate: asyncio.Event) -> None:
-        self.language, self.language_probability, self.audio_s = "en", 1.0, 0.0
-        self.closed = False
-        self._texts, self._gate = texts, gate
-
-    async def __aiter__(self) -> AsyncIterator[Segment]:
-        for number, text in enumerate(self._texts):
-            await self._gate.wait()
-            yield Segment(number, number + 1, text)
-
-    async def aclose(self) -> None:
-        self.closed = True
-
-
 @dataclass
 class ScriptedWork:
-    """Says `texts` of whatever it hears; while `gate` is closed, it works."""
+    """Says the next of `texts` of each utterance; while `gate` is closed, it works."""
 
-    texts: list[str] = field(default_factory=lambda: [" One two.", " Three."])
+    texts: list[str] = field(default_factory=list)
+    language: str = "en"
     error: Exception | None = None
     described: dict[str, Any] = field(
         default_factory=lambda: {"model": "small", "languages": ["en", "de"]}
     )
     finals: list[tuple[Samples, Options]] = field(default_factory=list)
-    files: list[ScriptedFile] = field(default_factory=list)
     cancelled: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -66,12 +51,11 @@ class ScriptedWork:
             raise
         if self.error:
             raise self.error
-        segments = tuple(Segment(n, n + 1, text) for n, text in enumerate(self.texts))
-        return Recognised(segments, "en" if segments else None, 1.0, 1.0, 0.1)
+        text = self.texts.pop(0) if self.texts else "Yes."
+        return Recognised((Segment(0, 1, f" {text}"),), self.language, 1.0, 1.0, 0.1)
 
-    async def file(self, sound: Any, options: Options) -> FileText:
-        self.files.append(ScriptedFile(self.texts, self.gate))
-        return self.files[-1]
+    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
+        raise AssertionError("a satellite shows no partials")
 
     def describe(self) -> dict[str, Any]:
         return self.described
@@ -143,7 +127,9 @@ def open_house() -> Opened:
     @asynccontextmanager
     async def opened(work: ScriptedWork | None = None, **limits: Any) -> AsyncIterator[House]:
         work, ended = work or ScriptedWork(), list[str]()
-        satellites = await start(work, "127.0.0.1", 0, SatelliteLimits(**limits), ended.append)
+        satellites = await start(
+            work, "127.0.0.1", 0, SatelliteLimits(**limits), ear=_ear, ended=ended.append
+        )
         try:
             yield House(satellites, work, ended)
         finally:
@@ -168,6 +154,14 @@ def call() -> Called:
             yield Caller(client)
 
     return called
+
+
+async def _ear() -> ScriptedEar:
+    return ScriptedEar()
+
+
+def silence(seconds: float) -> bytes:
+    return bytes(2 * round(seconds * SAMPLE_RATE))
 
 
 def tone(seconds: float, rate: int = SAMPLE_RATE, hertz: float = 440.0) -> bytes:
