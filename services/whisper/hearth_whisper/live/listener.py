@@ -71,7 +71,7 @@ class Listener:
         for begin in range(0, samples.size, _AT_ONCE):
             self._tape.add(samples[begin : begin + _AT_ONCE], now)
             while self._whole >= self._turns.patience:
-                await self._judge(self._turns.patience)
+                await self._judge(self._whole)
             if self._now:
                 self._guesses.perhaps(self._now, self._tape)
             self._tape.forget(self._now.begin if self._now else self._judged - 2 * PRE_ROLL)
@@ -79,8 +79,8 @@ class Listener:
 
     async def flush(self, then: str = "") -> None:
         """End what is being said; its final comes at once, and then an event of type `then`."""
-        while self._whole:
-            await self._judge(min(self._whole, self._turns.patience))
+        if self._whole:
+            await self._judge(self._whole)
         for cue in self._turns.flush(self._tape.end):
             await self._act(cue)
         if then:

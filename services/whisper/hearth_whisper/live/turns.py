@@ -24,10 +24,12 @@ LONGEST = 28 * SAMPLE_RATE
 _CUT_WITHIN = 10 * SAMPLE_RATE
 # One frame may be a click; two in a row are somebody.
 _SURE = 2
-# The VAD goes on hearing what has just ended. Where nothing sounds any more, loudness says when
-# it ended; only so much is believed of it, since a soft voice after a bang is speech.
+# The VAD goes on hearing what has just ended. Where the room is as silent again as before, loudness
+# says when it ended; only so much is believed of it, since a soft voice after a bang is speech.
 _LAG = 96 * SAMPLE_RATE // 1000
 _SILENT = 0.01
+"""Of the loudest block: what is softer is not heard beside it."""
+_ABOVE_ROOM, _ROOM_PACE = 1.5, 0.05
 _MOST_FRAMES = 4
 
 
@@ -107,6 +109,8 @@ class Turns:
         self._pause_after = min(PAUSE_MS * SAMPLE_RATE // 1000, self._end_after)
         self._position = self._run = self._count = self._floor = 0
         self._said: _Utterance | None = None
+        self._room = 0.0
+        """How loud it is while nobody speaks."""
 
     @property
     def patience(self) -> int:
@@ -125,6 +129,9 @@ class Turns:
         self._run = self._run + 1 if frame.probability >= threshold else 0
         said = self._said
         if said is None:
+            if not self._run and frame.levels:
+                level = sum(frame.levels) / len(frame.levels)
+                self._room += _ROOM_PACE * (level - self._room)
             return self._begin(frame.levels) if self._run >= _SURE else []
         self._note(said, frame.levels)
         cues: list[Cue] = []
@@ -161,7 +168,7 @@ class Turns:
         begin = self._position - FRAME
         for index, level in enumerate(levels):
             said.peak = max(said.peak, level)
-            if level > _SILENT * said.peak:
+            if level > max(_SILENT * said.peak, _ABOVE_ROOM * self._room):
                 said.loud = begin + (index + 1) * BLOCK
         if not levels:
             said.loud = self._position

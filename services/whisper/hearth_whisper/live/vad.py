@@ -1,6 +1,7 @@
 """Silero's voice activity detector, frame by frame; its weights are in faster-whisper's wheel."""
 
 import importlib.util
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from hearth_serving.errors import ServiceError
 from hearth_whisper.live.turns import BLOCK, FRAME, Frame
-from hearth_whisper.recognising import Samples
+from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 _CONTEXT = 64
 """Samples before a frame that Silero hears with it."""
@@ -38,12 +39,20 @@ class Silero:
         self._session = onnxruntime.InferenceSession(
             str(weights()), options, providers=["CPUExecutionProvider"]
         )
+        self._took_s = self._heard_s = 0.0
 
     def judge(self, sound: Samples, state: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         """Return a probability per row of `sound`, shape [frames, 576], and the state after it."""
+        began = time.perf_counter()
         asked = {"input": sound, "h": state[0], "c": state[1]}
         probabilities, hidden, cell = self._session.run(["speech_probs", "hn", "cn"], asked)
+        self._took_s += time.perf_counter() - began
+        self._heard_s += len(sound) * FRAME / SAMPLE_RATE
         return probabilities, (hidden, cell)
+
+    def describe(self) -> dict[str, float]:
+        """Return what the detector took for a second of sound, on the average until now."""
+        return {"ms_per_s": round(1000 * self._took_s / self._heard_s, 2) if self._heard_s else 0.0}
 
 
 class Ear:
@@ -57,13 +66,15 @@ class Ear:
 
     def hear(self, samples: Samples) -> list[Frame]:
         """Judge whole frames: `samples` is a multiple of FRAME long."""
-        count = samples.size // FRAME
-        sound = np.concatenate([self._before, samples])
-        self._before = sound[-_CONTEXT:]
-        rows = np.lib.stride_tricks.sliding_window_view(sound, _CONTEXT + FRAME)[::FRAME]
-        found, self._state = self._silero.judge(np.ascontiguousarray(rows), self._state)
-        blocks = samples.reshape(count, -1, BLOCK)
-        levels = np.sqrt(np.einsum("fbs,fbs->fb", blocks, blocks) / BLOCK).tolist()
+        frames = samples.reshape(-1, FRAME)
+        rows = np.empty((len(frames), _CONTEXT + FRAME), np.float32)
+        rows[:, _CONTEXT:] = frames
+        rows[0, :_CONTEXT] = self._before
+        rows[1:, :_CONTEXT] = frames[:-1, -_CONTEXT:]
+        self._before = frames[-1, -_CONTEXT:].copy()
+        found, self._state = self._silero.judge(rows, self._state)
+        powers = np.square(samples).reshape(-1, BLOCK).sum(axis=1)
+        levels = np.sqrt(powers / BLOCK).reshape(len(frames), -1).tolist()
         return [
             Frame(probability, tuple(loud))
             for probability, loud in zip(found.ravel().tolist(), levels, strict=True)

@@ -336,3 +336,7 @@ async def test_the_ear_is_asked_for_several_frames_at_once(talk: Talks) -> None:
     one = talk(ScriptedWork(), partials=False)
     await one.hear(silence(10))
     assert one.ear.calls <= 10 * 31.25 / 2 + 1
+    # What comes as a whole is judged as a whole, but not so much that others wait.
+    one.ear.calls = 0
+    await one.hear(silence(8 * 0.512), chunk_s=4.096)
+    assert one.ear.calls == 8
