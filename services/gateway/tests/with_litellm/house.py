@@ -5,6 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 MODES = ("plain", "streamed")
+HEARING = (
+    "ear",
+    "unheard",
+    "500-ear",
+    "404-ear",
+    "429-ear",
+    "400-ear",
+    "mute-ear",
+    "mute-again",
+    "cut-ear",
+)
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip")
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # A file may not be called by a secret that somebody could really use.
@@ -25,17 +36,30 @@ def house(url: str) -> dict[str, Any]:
             name = f"{fault}-{mode}"
             models[name] = _model(name, NOBODY_LISTENS if fault == "refused" else url)
             aliases[f"after-{name}"] = _alias(name, "good")
+    for name in HEARING:
+        models[name] = _hearing(name, NOBODY_LISTENS if name == "unheard" else url)
+        aliases[f"by-{name}"] = _alias(name, "ear", member_s=1, total_s=10)
+    models["twin"] = _hearing("twin", f"{url}/")  # another server, as far as a gateway can tell
+    aliases |= {
+        "hear": _alias("ear", total_s=10),
+        "patient": _alias("mute-again", "ear", total_s=3),
+    }
+    aliases["impatient"] = _alias("mute-ear", "twin", member_s=0.5, total_s=10)
     return {
         "models": models,
         "aliases": aliases,
         "services": {"litellm": {"routes_models": True}, "other": {"routes_models": False}},
         "consumers": {
             "owner": {"models": "all", "services": ["litellm"]},
-            "guest": {"models": ["fast"], "services": ["litellm"]},
+            "guest": {"models": ["fast", "hear"], "services": ["litellm"]},
             "nobody": {"models": [], "services": ["litellm"]},
             "elsewhere": {"models": "all", "services": ["other"]},
         },
     }
+
+
+def _hearing(name: str, url: str) -> dict[str, Any]:
+    return {**_model(name, url), "id": f"{name}-there", "kind": "transcribe"}
 
 
 def _model(name: str, url: str) -> dict[str, Any]:

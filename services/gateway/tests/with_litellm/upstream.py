@@ -16,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from .ears import Ears
+
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
 
@@ -36,6 +38,9 @@ class Upstream:
             Route("/v1/embeddings", self._embeddings, methods=["POST"]),
             Route("/v1/responses", self._responses, methods=["POST"]),
         ]
+        self.ears = Ears()
+        for prefix in ("", "/"):
+            routes.append(Route(f"{prefix}/v1/audio/{{kind}}", self.ears.hear, methods=["POST"]))
         config = uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([listener],))

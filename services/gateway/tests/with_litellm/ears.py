@@ -1,0 +1,97 @@
+"""The part of the model server that hears: its models have one fault each, too."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+
+SUBTITLES = "1\n00:00:00,000 --> 00:00:01,000\none two\n\n"
+FOREVER_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One recording as it arrived: where, with which words, and the recording's digest and size."""
+
+    kind: str
+    fields: dict[str, Any]
+    sha256: str
+    size: int
+    headers: dict[str, str]
+
+
+@dataclass(slots=True)
+class Ears:
+    """Remembers what came; a stream waits in its middle until `go_on` is set."""
+
+    heard: list[Heard] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def asked(self, model: str) -> list[Heard]:
+        """Return what came for a model, by the server's own name of it."""
+        return [heard for heard in self.heard if heard.fields["model"] == f"{model}-there"]
+
+    def was_left(self, model: str, within_s: float = 5) -> bool:
+        """Say whether the caller of `model` hung up before the end."""
+        end = time.monotonic() + within_s
+        while model not in self.left and time.monotonic() < end:
+            time.sleep(0.02)
+        return model in self.left
+
+    async def hear(self, request: Request) -> Response:
+        """Answer one recording."""
+        fields = await self._read(request)
+        fault = fields["model"].split("-")[0]
+        if fault.isdigit():
+            text = f"fault {fault}"
+            return JSONResponse({"error": {"message": text}}, int(fault), {"Retry-After": "7"})
+        if fault == "mute":
+            await self._wait(request, fields["model"].removesuffix("-there"))
+        if fields.get("stream") == "true":
+            return StreamingResponse(self._events(fault), media_type="text/event-stream")
+        if fields.get("response_format") == "srt":
+            return PlainTextResponse(SUBTITLES)
+        return JSONResponse({"text": "one two"})
+
+    async def _read(self, request: Request) -> dict[str, Any]:
+        digest, size = hashlib.sha256(), 0
+        async with request.form() as form:
+            fields = {name: value for name, value in form.items() if isinstance(value, str)}
+            recording = form["file"]
+            assert isinstance(recording, UploadFile)
+            while block := await recording.read(1 << 20):
+                digest.update(block)
+                size += len(block)
+        kind = request.path_params["kind"]
+        self.heard.append(Heard(kind, fields, digest.hexdigest(), size, dict(request.headers)))
+        return fields
+
+    async def _wait(self, request: Request, model: str) -> None:
+        for _ in range(FOREVER_S * 50):
+            if await request.is_disconnected():
+                self.left.append(model)
+                return
+            await asyncio.sleep(0.02)
+
+    async def _events(self, fault: str) -> AsyncIterator[str]:
+        yield _event({"type": "transcript.text.delta", "delta": "one "})
+        if fault == "cut":
+            raise ConnectionResetError  # uvicorn ends the connection in the middle
+        await asyncio.to_thread(self.go_on.wait, FOREVER_S)
+        yield _event({"type": "transcript.text.delta", "delta": "two"})
+        yield _event({"type": "transcript.text.done", "text": "one two"})
+
+
+def _event(event: dict[str, Any]) -> str:
+    return f"data: {json.dumps(event)}\n\n"
