@@ -59,6 +59,10 @@ class Recording:
         """End it before its next packet, from any thread, because nobody waits for it any more."""
         self._stopped = True
 
+    def close(self) -> None:
+        """Let the file go; only where it is not being read."""
+        self._container.close()
+
     def _frames(self) -> Iterator[AudioFrame]:
         packets = self._container.demux(self._stream)
         some, broken = False, False

@@ -16,7 +16,7 @@ class ListenMetrics(Metrics):
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
-        super().__init__("whisper", "Files and live streams by outcome.")
+        super().__init__("whisper", "Files, live streams and recordings of satellites by outcome.")
         self._latency_ms, self._file_s = recent(), recent()
         self._latency = Histogram(
             "whisper_final_latency_seconds",

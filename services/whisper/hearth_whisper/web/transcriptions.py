@@ -65,8 +65,6 @@ def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
         raise ServiceError(message, param="file", code="missing_required_parameter")
     if not form.sheet.size:
         raise ServiceError("the file is empty", param="file", code="empty_file")
-    if failure := desk.work.failure:
-        raise ServiceError(failure, status=503, code="no_model", retry_after_s=30)
     here = desk.work.describe()
     # While it still measures, nobody knows which model will be chosen.
     if here.get("model"):

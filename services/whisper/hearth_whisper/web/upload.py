@@ -1,6 +1,7 @@
 """Forms with a file in them, counted and put aside as they come."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -11,6 +12,9 @@ from starlette.requests import ClientDisconnect, Request
 from hearth_serving.errors import ServiceError
 from hearth_whisper.audio.scratch import Scratch, Sheet
 from hearth_whisper.web.settings import Limits
+
+# It says of every broken form at which letter: strangers' garbage is no news.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 FILE = "file"
 _MOST_FIELD_BYTES = 64 * 1024

@@ -1,0 +1,140 @@
+"""Run the listening server: `hearth-whisper --model DIR`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hearth_serving.command import begin_log, kept_in, read_key, state_folder, warn_if_open
+from hearth_serving.errors import ServiceError
+from hearth_whisper.web.settings import Limits
+
+_EXAMPLES = """\
+examples:
+  hearth-whisper --model faster-whisper-small
+  hearth-whisper --model faster-whisper-medium --model faster-whisper-base \\
+      --draft faster-whisper-tiny
+  HEARTH_WHISPER_KEY=... hearth-whisper --model DIR --host 0.0.0.0 --wyoming-port 10300
+
+then:
+  curl localhost:8000/v1/audio/transcriptions -F file=@speech.wav
+"""
+_KEY = "HEARTH_WHISPER_KEY"
+_DEFAULT = Limits()
+_MIB = 1024 * 1024
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM; 2 and one line on stderr when it cannot."""
+    options = _parser().parse_args(argv)
+    begin_log()
+    try:
+        key = read_key(options.key_file, _KEY)
+        for folder in (*options.model, *([options.draft] if options.draft else [])):
+            if not folder.is_dir():
+                raise ServiceError(f"{folder}: no such folder")
+        if not options.open:
+            warn_if_open(options.host, key, _KEY)
+        options.state = kept_in(options.state)
+        # Imported late: --help and a wrong path need no second of libraries.
+        from hearth_whisper.web.serve import serve
+
+        serve(options, key, _limits(options))
+    except ServiceError as error:
+        print(f"hearth-whisper: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(
+        body_bytes=options.upload_limit * _MIB,
+        # At least two of the largest fit in; else a single one would be refused for ever.
+        scratch_bytes=max(_DEFAULT.scratch_bytes, 2 * options.upload_limit * _MIB),
+        audio_s=options.audio_limit,
+        total_s=options.time_limit,
+        live=options.live,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="hearth-whisper",
+        description="What was said, as text: an OpenAI-compatible server for Whisper.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _model_options(parser)
+    _door_options(parser)
+    _limit_options(parser)
+    return parser
+
+
+def _model_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--model", type=Path, action="append", required=True, metavar="DIR",
+        help="a folder as faster-whisper has them; given several times, in the order of "
+        "preference, the first that is fast enough here is taken")  # fmt: skip
+    add("--draft", type=Path, metavar="DIR",
+        help="a smaller model for partial texts (default: a second copy of the model)")  # fmt: skip
+    add("--no-partials", dest="partials", action="store_false",
+        help="no partial texts, and no second model in memory")  # fmt: skip
+    add("--share", type=_share, default=0.5, metavar="N",
+        help="the most of the processors that partials take (default %(default)g)")  # fmt: skip
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto",
+        help="auto: the NVIDIA card where there is one (default)")  # fmt: skip
+    add("--unload", type=_positive, metavar="S",
+        help="free the model when nobody spoke for so long (default: never)")  # fmt: skip
+    add("--state", type=Path, metavar="DIR", default=state_folder("hearth-whisper"),
+        help="remembers what was measured here, and holds large uploads while they are heard "
+        "(default %(default)s)")  # fmt: skip
+
+
+def _door_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--host", default="127.0.0.1", help="default %(default)s")
+    add("--port", type=int, default=8000, help="default %(default)s")
+    add("--wyoming-port", type=int, metavar="PORT",
+        help="for satellites, usually 10300 (default: none); whoever reaches it may use it, as "
+        "Wyoming knows no keys")  # fmt: skip
+    add("--wyoming-host", default="127.0.0.1", metavar="HOST", help="default %(default)s")
+    add("--key-file", type=Path, metavar="FILE",
+        help="the key that clients send (default $HEARTH_WHISPER_KEY; none: open)")  # fmt: skip
+    add("--open", action="store_true",
+        help="without a key on purpose: no warning at the start")  # fmt: skip
+    add("--origin", action="append", default=[], metavar="URL",
+        help="a web page's origin that may use this server, such as https://chat.lan")  # fmt: skip
+
+
+def _limit_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--live", type=_count, metavar="N", default=_DEFAULT.live,
+        help="most talkers at once (default %(default)s)")  # fmt: skip
+    add("--upload-limit", type=_count, metavar="MIB", default=_DEFAULT.body_bytes // _MIB,
+        help="largest upload (default %(default)s)")  # fmt: skip
+    add("--audio-limit", type=_positive, metavar="S", default=_DEFAULT.audio_s,
+        help="longest sound of one file (default %(default)g)")  # fmt: skip
+    add("--time-limit", type=_positive, metavar="S", default=_DEFAULT.total_s,
+        help="most seconds of one request (default %(default)g)")  # fmt: skip
+
+
+def _positive(text: str) -> float:
+    if not 0 < (number := float(text)) < 1e9:
+        raise argparse.ArgumentTypeError("write a number of seconds above 0")
+    return number
+
+
+def _count(text: str) -> int:
+    if not 0 < (number := int(text)) < 1e6:
+        raise argparse.ArgumentTypeError("write a whole number above 0")
+    return number
+
+
+def _share(text: str) -> float:
+    if not 0 < (number := float(text)) <= 1:
+        raise argparse.ArgumentTypeError("write a number above 0 and at most 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())
