@@ -14,6 +14,7 @@ from hearth_serving.errors import ServiceError
 from hearth_whisper.wyoming.limits import SatelliteLimits
 
 _TYPE_CHARACTERS = 64
+_LINGER_S, _LUMP = 1.0, 64 * 1024
 
 
 class Left(Exception):
@@ -61,14 +62,23 @@ class Wire:
 
     async def close(self) -> None:
         """Hang up; what was sent still arrives where somebody reads it soon."""
+        try:
+            await self._linger()
+        finally:
+            self._writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _linger(self) -> None:
         if self._next is not None:
             self._next.cancel()
             await asyncio.gather(self._next, return_exceptions=True)
         with contextlib.suppress(TimeoutError, OSError):
-            async with asyncio.timeout(1):
-                self._writer.close()
-                await self._writer.wait_closed()
-        self._writer.transport.abort()
+            async with asyncio.timeout(_LINGER_S):
+                self._writer.write_eof()
+                # Closed with something unread, TCP takes back what was said last: our reason.
+                while await self._reader.read(_LUMP):
+                    pass
 
 
 async def _read(reader: asyncio.StreamReader, limits: SatelliteLimits) -> Event | None:
