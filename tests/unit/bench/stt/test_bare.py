@@ -1,0 +1,129 @@
+"""Plain calls: by a command here, inside an instance, and what they answer."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth import engine
+from hearth.bench import BenchError
+from hearth.bench.stt import plain as program
+from hearth.bench.stt.bare import by_command, in_house, plain, read
+
+ANSWERS = """
+import json, sys
+for line in sys.stdin:
+    size = len(json.loads(line)["pcm"])
+    print(json.dumps({"seconds": [size, size + 2, 100 * size], "text": ""}))
+"""
+
+
+async def test_every_sound_has_its_own_seconds() -> None:
+    run = by_command([sys.executable, "-c", ANSWERS])
+    assert await run([bytes(30), bytes(60)]) == [42.0, 82.0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["/no/such/program"], "cannot be run"),
+        ([sys.executable, "-c", "import sys; sys.exit('it is full\\nof eels')"], "of eels"),
+        ([sys.executable, "-c", "print('{}')"], "did not say its seconds"),
+        ([sys.executable, "-c", "pass"], "answered 0 of 1"),
+    ],
+)
+async def test_what_goes_wrong_is_one_line(argv: list[str], said: str) -> None:
+    with pytest.raises(BenchError, match=said) as caught:
+        await by_command(argv)([bytes(2)])
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_command_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(BenchError, match=r"longer than 0\.1 s"):
+        await by_command([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)([bytes(2)])
+
+
+SERVED = ["/venv/bin/python", "-m", "hearth_whisper", "--model", "/m/small", "--model=/m/tiny"]
+STATUS = {"model": "tiny", "threads": 2, "device": "cpu", "compute_type": "int8"}
+
+
+def test_a_servers_own_python_model_and_threads_are_taken() -> None:
+    argv = plain(SERVED, "/lib", STATUS)
+    assert argv[:4] == ["/usr/bin/env", "PYTHONPATH=/lib", "/venv/bin/python", "-c"]
+    assert "WhisperModel" in argv[4]
+    assert argv[5:] == [
+        *("--model", "/m/tiny", "--threads", "2", "--device", "cpu", "--compute-type", "int8")
+    ]
+    assert "/m/small" in plain(SERVED, "", {})
+    with pytest.raises(BenchError, match="names no model"):
+        plain(["/venv/bin/python"], "", STATUS)
+
+
+async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[list[str], str]] = []
+
+    def execute(instance: str, argv: list[str], *, timeout: float, stdin: str = "") -> Any:
+        if "show" in argv:
+            return SimpleNamespace(stdout="42\n", returncode=0, stderr="")
+        calls.append((argv, stdin))
+        return SimpleNamespace(stdout='{"seconds": [2.5]}\n', returncode=0, stderr="")
+
+    files = {"/proc/42/cmdline": "\0".join(SERVED) + "\0", "/proc/42/environ": "PYTHONPATH=/lib\0"}
+    monkeypatch.setattr(engine, "execute", execute)
+    monkeypatch.setattr(engine, "read_file", lambda instance, path: files[path])
+    service: Any = SimpleNamespace(instance="whisper", unit="hearth-whisper.service")
+    assert await in_house(service, STATUS)([b"ab"]) == [2.5]
+    ((argv, stdin),) = calls
+    assert argv[1] == "PYTHONPATH=/lib"
+    assert json.loads(stdin) == {"pcm": base64.b64encode(b"ab").decode()}
+
+
+class FakeModel:
+    made: list[dict[str, Any]]
+    calls: list[tuple[int, dict[str, Any]]]
+
+    def __init__(self, folder: str, **options: Any) -> None:
+        FakeModel.made = [{"folder": folder, **options}]
+        FakeModel.calls = []
+
+    def transcribe(self, sound: Any, **options: Any) -> Any:
+        FakeModel.calls.append((len(sound), options))
+        return iter([SimpleNamespace(text=" Put it"), SimpleNamespace(text=" on.")]), None
+
+
+def test_the_plain_call_is_what_anybody_writes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = SimpleNamespace(WhisperModel=FakeModel)
+    monkeypatch.setitem(sys.modules, "faster_whisper", fake)
+    lines = "".join(
+        json.dumps({"pcm": base64.b64encode(bytes(2 * n)).decode()}) + "\n" for n in (3, 5)
+    )
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    assert program.main(["--model", "/m", "--threads", "2", "--options", '{"beam_size": 1}']) == 0
+    said = capsys.readouterr().out
+    assert [json.loads(line)["text"] for line in said.splitlines()] == ["Put it on."] * 2
+    assert len(read(2, said)) == 2
+    # The first call of all finds the model's memory, and does not count.
+    assert [length for length, _ in FakeModel.calls] == [3, 3, 5]
+    assert FakeModel.calls[0][1] == {"language": "en", "beam_size": 1}
+    (made,) = FakeModel.made
+    assert (made["folder"], made["cpu_threads"], made["local_files_only"]) == ("/m", 2, True)
+
+
+def test_a_model_that_is_not_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no model.bin\nin there")
+
+    monkeypatch.setitem(sys.modules, "faster_whisper", SimpleNamespace(WhisperModel=none))
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"pcm": ""}\n'))
+    assert program.main(["--model", "/m"]) == 1
+    assert capsys.readouterr().err == "plain: no model.bin in there\n"

@@ -1,0 +1,235 @@
+"""Whole runs against scripted servers, from the first question to the report."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from rich.console import Console
+
+from hearth.bench import BenchError
+from hearth.bench.stt import PARTS, USUAL
+from hearth.bench.stt.bare import Bare
+from hearth.bench.stt.bench import NO_BARE, bench_stt
+from hearth.bench.stt.call import wav
+from hearth.bench.stt.plan import Plan, quick
+from hearth.bench.stt.report.chart import draw, panels
+from hearth.bench.stt.report.figures import FORM, Case, Figures, Report
+from hearth.bench.stt.report.page import markdown
+from hearth.bench.stt.report.schema import PUBLISHED, schema, text
+from hearth.bench.stt.report.view import stt_view
+from hearth.bench.stt.spoken import utterances
+from hearth.bench.tts.call import Server
+from hearth.bench.tts.report.figures import Ratio
+from tests.unit.bench.stt.conftest import tone
+from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
+
+ROOT = Path(__file__).parents[4]
+PLAN = Plan(
+    runs=3,
+    block=2,
+    kinds=(1,),
+    lead_s=0.02,
+    end_of_speech_ms=40,
+    long_s=2,
+    vad_s=2,
+    vad_runs=2,
+    loop_s=2,
+    total_s=60,
+)
+PLAIN_S = 1.0
+
+pytestmark = pytest.mark.usefixtures("short")
+
+
+async def call(sounds: Sequence[bytes]) -> list[float]:
+    return [PLAIN_S for _ in sounds]
+
+
+def bare(status: Mapping[str, Any]) -> Bare:
+    assert status["threads"] == 2
+    return call
+
+
+def server(scripted: Scripted, habit: str = "steady") -> Server:
+    return Server(habit, scripted.at(habit), "whisper-1")
+
+
+def figures(report: Report, case: Case, number: int = 0) -> Figures:
+    (one,) = (f for f in report.servers[number].figures if f.case == case)
+    return one
+
+
+def ratio(report: Report, what: str) -> Ratio:
+    return next(row for row in report.ratios if row.what.startswith(what))
+
+
+async def test_a_whole_run(scripted: Scripted) -> None:
+    scripted.texts = [TEXT] * 4
+    told: list[str] = []
+    report = await bench_stt(
+        [server(scripted)], replace(PLAN, parts=PARTS), bare=bare, progress=told.append
+    )
+    (ours,) = report.servers
+    assert (ours.model, ours.draft, ours.device, ours.threads) == ("small", "tiny.en", "cpu", 2)
+    assert (ours.socket, ours.memory_bytes, ours.stopped) == (True, IDLE_BYTES, "")
+    assert (report.form, report.stopped, report.bare.reason) == (FORM, "", "")
+    counts = {(f.case.what, f.case.seconds): (f.calls, f.failed) for f in ours.figures}
+    assert counts == {
+        ("live", 3): (3, 0),
+        ("live without partials", 3): (1, 0),
+        ("flush", 3): (1, 0),
+        ("live", 1): (1, 0),
+        ("file", 30): (1, 0),
+        ("file", 2): (1, 0),
+        ("crowd", 3): (4, 0),
+    }
+    live = figures(report, Case("live", 3))
+    assert live.final_ms is not None
+    assert live.final_ms.median >= 40
+    assert report.bare.three_ms is not None
+    # Three utterances in blocks of two, each with a plain call of its own.
+    assert (report.bare.three_ms.n, report.bare.three_ms.median) == (3, 1000)
+    assert report.bare.four_ms is not None
+    assert report.bare.four_ms.median == 4000
+    verdicts = {row.what.split(",")[0].split(" ")[0]: row.verdict for row in report.ratios}
+    assert verdicts["end"] == verdicts["four"] == "reached"
+    assert ours.loop is not None
+    assert (ours.loop.failed, ours.loop.audio_s >= 2) == (0, True)
+    assert any("memory" in line for line in told)
+
+
+async def test_what_is_said_is_as_long_as_asked_and_warming_up_counts_nothing(
+    scripted: Scripted,
+) -> None:
+    await bench_stt([server(scripted)], replace(PLAN, parts=("live",)))
+    starts = [order for order in scripted.orders if order[0] == "start"]
+    # One to warm up, three of 3 s, one each without partials, flushed, and of 1 s.
+    assert len(starts) == 7
+    assert [s["partials"] for s in scripted.starts].count(False) == 1
+    assert len(scripted.files) == 1
+
+
+async def test_a_server_without_a_socket_is_asked_for_files_in_turns(scripted: Scripted) -> None:
+    plan = replace(PLAN, parts=("live", "file"))
+    report = await bench_stt([server(scripted), server(scripted, "deaf")], plan, bare=bare)
+    ours, other = report.servers
+    assert (ours.socket, other.socket) == (True, False)
+    assert {f.case.what for f in other.figures} == {"file"}
+    assert {row.what.split(" ")[0] for row in report.ratios if row.server == "deaf"} == {
+        "/health",
+        "seconds",
+    }
+    shown = Console(file=io.StringIO(), width=200)
+    shown.print(stt_view(report))
+    assert isinstance(shown.file, io.StringIO)
+    assert "no live socket" in shown.file.getvalue()
+
+
+async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
+    report = await bench_stt([server(scripted, "hanging-up")], PLAN)
+    assert "given up after 3 failures in a row: it hung up (1011)" in report.servers[0].stopped
+    assert not report.fine
+    assert len(scripted.orders) <= 4
+
+
+async def test_what_a_file_is_answered_with_is_said(scripted: Scripted) -> None:
+    plan = replace(PLAN, parts=("file", "wer"))
+    for habit, said in (("refusing", "HTTP 404"), ("lying", "without a text")):
+        report = await bench_stt([server(scripted, habit)], plan)
+        assert said in figures(report, Case("file", 30)).errors[0]
+        assert said in str(report.servers[0].words)
+
+
+async def test_words_are_counted_only_where_they_are_words(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, parts=("wer",))
+    report = await bench_stt([server(scripted)], plan)
+    assert report.servers[0].words is not None
+    assert report.servers[0].words.rate is None
+    assert "hardly a word" in report.servers[0].words.why
+    spoken = [one.text for kind in (3, 10, 30) for one in utterances(kind)]
+    scripted.texts = [TEXT, *spoken[:-1], spoken[-1].replace("kettle", "cattle")]
+    report = await bench_stt([server(scripted)], plan)
+    words = report.servers[0].words
+    assert words is not None
+    assert (words.texts, words.why) == (len(spoken), "")
+    assert words.rate == pytest.approx(2 / words.words)
+    (tmp_path / "mine.wav").write_bytes(wav(tone()))
+    (tmp_path / "mine.txt").write_text(TEXT)
+    report = await bench_stt([server(scripted)], replace(plan, spoken=tmp_path))
+    assert report.servers[0].words is not None
+    assert (report.servers[0].words.rate, report.servers[0].words.texts) == (0.0, 1)
+
+
+async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripted) -> None:
+    report = await bench_stt([server(scripted)], replace(PLAN, parts=("vad",)))
+    vad = report.servers[0].vad
+    assert vad is not None
+    assert vad.outside is not None
+    assert (vad.outside.n, vad.why) == (2, "")
+    # Whoever hears ghosts has not been asked what silence costs.
+    report = await bench_stt([server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
+    vad = report.servers[0].vad
+    assert vad is not None
+    assert (vad.outside, vad.why) == (None, "it heard speech in a quiet room")
+
+
+async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
+    report = await bench_stt([server(scripted)], replace(PLAN, parts=("crowd",)))
+    assert report.bare.reason == NO_BARE
+    assert ratio(report, "four").why == NO_BARE
+
+    async def broken(sounds: Sequence[bytes]) -> list[float]:
+        raise BenchError("no model there")
+
+    plan = replace(PLAN, parts=("live", "crowd"))
+    report = await bench_stt([server(scripted)], plan, bare=lambda status: broken)
+    assert report.bare.reason == "no model there"
+    assert ratio(report, "four").why == "no model there"
+
+
+async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> None:
+    report = await bench_stt([server(scripted)], replace(PLAN, total_s=0.6, runs=100))
+    assert "ended after 0.6 s" in report.stopped
+    assert not report.fine
+
+
+async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
+    with pytest.raises(BenchError, match="ConnectError"):
+        await bench_stt([Server("s", f"http://127.0.0.1:{unused_tcp_port}")], PLAN)
+
+
+async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:
+    plan = replace(PLAN, parts=("live", "file", "vad", "memory"))
+    report = await bench_stt([server(scripted)], plan, bare=bare, bare_how="By hand.")
+    as_json = json.loads(json.dumps(report.as_json()))
+    jsonschema.validate(as_json, schema())
+    del as_json["servers"][0]["figures"][0]["final_ms"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(as_json, schema())
+    page = markdown(report, "hearth bench stt --quick")
+    assert "`hearth bench stt --quick`" in page
+    assert "| 3 s, flush | 1 |" in page
+    assert "A plain faster_whisper call of 3 s: 1,000 ms (n=3)" in page
+    assert [panel.title.split(" ")[0] for panel in panels(report)] == ["end", "first", "files,"]
+    draw(report, tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size > 1000
+
+
+def test_the_published_schema_is_the_codes() -> None:
+    # `python -m hearth.bench.stt.report.schema` writes it.
+    assert (ROOT / PUBLISHED).read_text("utf-8") == text()
+
+
+def test_an_hour_of_speech_is_only_for_who_names_it() -> None:
+    assert "memory" not in USUAL
+    assert set(USUAL) < set(PARTS)
+    assert Plan().parts == quick().parts == USUAL

@@ -1,0 +1,97 @@
+"""`hearth bench stt` as a person types it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+import hearth.cli.app  # noqa: F401 - it names the command
+from hearth.cli import listening
+from hearth.cli.prove import bench
+from hearth.readme import shipped_house
+from tests.unit.bench.stt.scripted import Scripted
+from tests.unit.bench.stt.test_bench import PLAN
+
+pytestmark = pytest.mark.usefixtures("short")
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "quick", lambda: replace(PLAN, quick=True, runs=1))
+
+
+def measure(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(bench, ["stt", "--quick", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
+    code, said, _ = measure(
+        *("--url", scripted.at("steady"), "--out", str(tmp_path / "new"), "--only", "live")
+    )
+    assert code in (0, 1)
+    assert "A plain call is not measured" in said
+    report = json.loads((tmp_path / "new" / "bench-stt.json").read_text())
+    assert report["servers"][0]["name"] == "server"
+    assert (tmp_path / "new" / "bench-stt.md").read_text().startswith("# Listening, measured")
+    assert (tmp_path / "new" / "bench-stt.png").stat().st_size > 1000
+
+
+def test_json_is_json_and_another_server_is_asked_in_its_own_words(
+    scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "sesame")
+    other = ("--against", scripted.at("deaf"), "--against-model", "large", "--only", "file")
+    _, said, _ = measure(
+        *("--url", scripted.at("steady"), *other, "--against-key-env", "OTHER_KEY", "--json")
+    )
+    assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
+    assert {form["model"] for form in scripted.forms} == {"whisper-1", "large"}
+
+
+def test_a_server_that_fails_ends_with_one(scripted: Scripted) -> None:
+    code, said, _ = measure("--url", scripted.at("erring"), "--only", "live")
+    assert code == 1
+    assert "no model" in said
+
+
+@pytest.fixture
+def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A house with a listening server; nothing is needed of it but its name and its address."""
+    ours = shipped_house().services["kokoro"]
+    theirs = replace(ours, name="whisper", role="whisper", url=scripted.at("steady"))
+    house = SimpleNamespace(services={"kokoro": ours, "whisper": theirs}, parts={})
+    monkeypatch.setattr(listening, "current", lambda: SimpleNamespace(house=lambda: house))
+
+
+@pytest.mark.usefixtures("house")
+def test_a_service_of_the_house_is_asked_by_its_name(scripted: Scripted) -> None:
+    bare = "false"
+    _, said, _ = measure("--only", "vad", "--json", "--bare", bare)
+    assert json.loads(said)["servers"][0]["url"] == scripted.at("steady")
+    code, _, error = measure("--service", "kokoro")
+    assert (code, "kokoro does not listen" in " ".join(error.split())) == (2, True)
+    code, _, error = measure("--against", "whisper")
+    assert (code, "name another service" in error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
+        (("--only", "lives"), "it is one of live, file"),
+        (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
+    ],
+)
+def test_wrong_use_is_said_before_anything_is_asked(
+    scripted: Scripted, arguments: tuple[str, str], said: str
+) -> None:
+    code, _, error = measure("--url", scripted.at("steady"), *arguments)
+    assert code == 2
+    assert said in " ".join(error.replace("│", " ").split())
+    assert scripted.files == []

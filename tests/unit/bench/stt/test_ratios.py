@@ -1,0 +1,95 @@
+"""Each ratio from figures that the test makes up: what reaches it, what does not, what is open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.bench.stats import Spread
+from hearth.bench.stt.call import Written
+from hearth.bench.stt.heard import Heard
+from hearth.bench.stt.loop import report
+from hearth.bench.stt.ratios import FILE, LIVE, Calls, Measured, ratios
+from hearth.bench.stt.report.figures import Taken, Vad
+from hearth.bench.tts.report.figures import Ratio
+
+MIB = 2**20
+
+
+def measured(*finals_s: float, files_s: tuple[float, ...] = (), **more: Any) -> Measured:
+    taken = Taken()
+    for final_s in finals_s:
+        taken.add(LIVE, Heard(3.2, "", final_s))
+    for whole_s in files_s:
+        taken.add(FILE, Written(30.0, "", whole_s))
+    return Measured("s", 500, taken, **{"calls": Calls(), **more})
+
+
+def find(of: Measured, what: str) -> Ratio:
+    (row,) = [row for row in ratios(of) if row.what.startswith(what)]
+    return row
+
+
+def plain(*three_s: float) -> Calls:
+    return Calls(three_s=list(three_s))
+
+
+def four(*pairs: tuple[float, float], name: str = "s") -> Calls:
+    return Calls(four_s=[(name, crowd, calls) for crowd, calls in pairs])
+
+
+def vad(ms: float) -> Vad:
+    return Vad(Spread(3, ms, ms), None, "")
+
+
+def grown(*mib: int) -> Any:
+    return report(3600, 60, [(60.0 * n, size * MIB) for n, size in enumerate(mib)], [])
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "value", "verdict"),
+    [
+        ("end", measured(0.52, 0.549, 3.0), 549, "reached"),
+        ("end", measured(0.52, calls=plain(0.1)), 520, "reached"),
+        ("end", measured(0.56, calls=plain(0.1)), 560, "not reached"),
+        ("end", measured(3.4, calls=plain(3.0, 2.0, 9.0)), 3400, "reached"),
+        ("end", measured(3.6, calls=plain(3.0)), 3600, "not reached"),
+        # Without a plain call nobody knows whether the machine can do better.
+        ("end", measured(0.6, no_bare="no command"), None, "not measured"),
+        ("end", measured(), None, "not measured"),
+        ("four", measured(calls=four((11.0, 10.0), (13.0, 10.0), (11.5, 10.0))), 1.15, "reached"),
+        ("four", measured(calls=four((12.5, 10.0))), 1.25, "not reached"),
+        ("four", measured(calls=four((12.5, 10.0), name="other")), None, "not measured"),
+        ("voice", measured(vad=vad(2.9)), 2.9, "reached"),
+        ("voice", measured(vad=vad(3.1)), 3.1, "not reached"),
+        ("voice", measured(vad=Vad(None, None, "no socket")), None, "not measured"),
+        ("/health", measured(health_s=[0.002] * 99 + [0.4]), 2.0, "reached"),
+        ("/health", measured(health_s=[0.002] * 98 + [0.4] * 2), 400.0, "not reached"),
+        ("/health", measured(health_s=[0.002] * 5), None, "not measured"),
+        ("/health", measured(health_s=[0.002] * 99 + [None]), 2.0, "not reached"),
+        ("seconds of work", measured(files_s=(6.0, 15.0, 6.3)), 0.21, "reached"),
+        ("seconds of work", measured(files_s=(18.0,)), 0.6, "not reached"),
+        ("growth", measured(loop=grown(300, 390, 400, 400, 405, 409, 409, 409)), 9, "reached"),
+        ("growth", measured(loop=grown(300, 390, 400, 400, 405, 409, 412, 412)), 12, "not reached"),
+        ("growth", measured(loop=grown(300, 290, 280, 270)), 0, "reached"),
+        ("growth", measured(loop=grown()), None, "not measured"),
+    ],
+)
+def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
+    row = find(of, what)
+    assert (row.verdict, row.value) == (verdict, pytest.approx(value) if value else value)
+    assert bool(row.why) == (row.value is None or "answer" in row.why)
+
+
+def test_what_failed_counts_for_nothing() -> None:
+    of = measured(0.5)
+    of.taken.add(LIVE, Heard(3.2, "it hung up", 9.0))
+    assert find(of, "end").n == 1
+    assert of.taken.figures()[0].failed == 1
+
+
+def test_another_server_is_held_to_what_files_and_health_say() -> None:
+    assert len(ratios(measured(0.5))) == 5
+    assert len(ratios(measured(0.5, ours=False))) == 2
+    assert len(ratios(measured(0.5, loop=grown(1, 1, 1, 1)))) == 6
