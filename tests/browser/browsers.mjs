@@ -8,9 +8,11 @@ const SIZE = { width: 1280, height: 800 };
  * Start one of Debian's browsers with a fresh profile, as a person does who has never been here.
  *
  * Nothing is switched off for the test: certificates are checked, pages may make no sound that
- * nobody asked for, and Chromium keeps its sandbox.
+ * nobody asked for, and Chromium keeps its sandbox. Where the job has a `sound`, it is what a
+ * microphone hears: Chromium's own imitation of one plays the file, Firefox listens to the sound
+ * device, into which the scenes play it. Nobody is there to allow it, so it is allowed.
  *
- * @param {{browser: string, downloads: string}} job
+ * @param {{browser: string, downloads: string, sound?: string}} job
  * @param {{dark?: boolean}} options
  */
 export async function open(job, { dark = false } = {}) {
@@ -31,7 +33,7 @@ async function firefox(job, dark) {
       "browser.download.folderList": 2,
       "browser.download.dir": job.downloads,
       "browser.download.useDownloadDir": true,
-      "browser.helperApps.neverAsk.saveToDisk": "audio/mpeg,audio/wav,audio/flac,audio/ogg",
+      "browser.helperApps.neverAsk.saveToDisk": "audio/mpeg,audio/wav,audio/flac,audio/ogg,application/x-subrip",
       "browser.download.alwaysOpenPanel": false,
       // The browser's own errands have no place in a test.
       "network.captive-portal-service.enabled": false,
@@ -39,6 +41,7 @@ async function firefox(job, dark) {
       "browser.safebrowsing.downloads.enabled": false,
       // puppeteer allows sound without a click; people's Firefox does not.
       "media.autoplay.default": 1,
+      "media.navigator.permission.disabled": Boolean(job.sound),
     },
   });
 }
@@ -50,9 +53,20 @@ async function chromium(job, dark) {
     headless: true,
     defaultViewport: SIZE,
     // puppeteer's own list holds --disable-features of autoplay; the rest of it only calms Chromium.
-    args: ["--autoplay-policy=user-gesture-required", `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`],
+    args: [
+      "--autoplay-policy=user-gesture-required",
+      `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
+      ...(job.sound ? microphoneOf(job.sound) : []),
+    ],
   });
   const line = await browser.target().createCDPSession();
   await line.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: job.downloads });
   return browser;
 }
+
+// It plays the file anew for each talk, and then is silent.
+const microphoneOf = (sound) => [
+  "--use-fake-device-for-media-stream",
+  "--use-fake-ui-for-media-stream",
+  `--use-file-for-fake-audio-capture=${sound}%noloop`,
+];

@@ -20,6 +20,7 @@ export function ear({ without }) {
 
   for (const name of without) {
     if (name === "AudioWorklet") delete BaseAudioContext.prototype.audioWorklet;
+    if (name === "mediaDevices") delete Navigator.prototype.mediaDevices;
     delete globalThis[name];
   }
 

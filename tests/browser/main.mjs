@@ -1,16 +1,17 @@
 /**
- * Visit the page with one browser and say what happened: one line of JSON for each scene.
+ * Visit a page with one browser and say what happened: one line of JSON for each scene.
  *
  * The job is read from standard input, so that the password stands in no list of processes:
- * {"browser": "chromium" | "firefox", "page": address, "password": ..., "folder": ...}, and for who
- * works on a scene "only": [its name].
+ * {"browser": "chromium" | "firefox", "play": "speaking" | "listening", "page": address,
+ * "password": ..., "folder": ...}, "sound": a file with what a microphone hears, and for who works on
+ * a scene "only": [its name].
  * The scenes measure; whoever reads the lines judges.
  */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { open } from "./browsers.mjs";
-import { scenes } from "./scenes.mjs";
+import * as plays from "./scenes.mjs";
 import { about } from "./visit.mjs";
 
 const SCENE_MS = 120_000;
@@ -59,7 +60,7 @@ for (const dark of [false, true]) {
   const browser = await open(job, { dark });
   const seconds = (performance.now() - began) / 1000;
   say({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
-  for (const [name, scene] of Object.entries(scenes(dark))) {
+  for (const [name, scene] of Object.entries(plays[job.play](dark))) {
     // Nothing can be seen without it.
     const asked = !job.only || name === "login" || job.only.includes(name);
     if (asked) await play(name, scene, browser);

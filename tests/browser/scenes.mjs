@@ -1,17 +1,15 @@
 import * as door from "./scenes/door.mjs";
+import * as listened from "./scenes/listening.mjs";
 import * as looks from "./scenes/looks.mjs";
 import * as playing from "./scenes/playing.mjs";
 import * as using from "./scenes/using.mjs";
 
-/** Return the scenes in the order in which they are played; in the dark only what looks different. */
-export function scenes(dark) {
-  if (dark) {
-    return {
-      "log in in the dark": door.login,
-      "accessibility in the dark": looks.accessibility,
-      "dark pictures": looks.darkPictures,
-    };
-  }
+/**
+ * Return the scenes of the page that speaks, in the order in which they are played; in the dark only
+ * what looks different.
+ */
+export function speaking(dark) {
+  if (dark) return inTheDark(door.login);
   return {
     stranger: door.stranger,
     login: door.login,
@@ -30,3 +28,28 @@ export function scenes(dark) {
     "login ended": door.loginEnded,
   };
 }
+
+/** Return the scenes of the page that listens. */
+export function listening(dark) {
+  if (dark) return inTheDark(listened.login);
+  return {
+    stranger: door.stranger,
+    login: listened.login,
+    talk: listened.talk,
+    "line now": listened.lineNow,
+    upload: listened.upload,
+    picture: listened.picture,
+    "without a microphone": listened.withoutMicrophone,
+    keyboard: listened.keyboard,
+    accessibility: looks.accessibility,
+    phone: looks.phone,
+    "light pictures": looks.lightPictures,
+    "login ended": listened.loginEnded,
+  };
+}
+
+const inTheDark = (login) => ({
+  "log in in the dark": login,
+  "accessibility in the dark": looks.accessibility,
+  "dark pictures": looks.darkPictures,
+});

@@ -28,15 +28,15 @@ export async function visit(browser, address, { without = [] } = {}) {
   return Object.assign(page, { complaints });
 }
 
-/** Wait until the page knows its voices and may be asked to speak. */
+/** Wait until the page knows what its server has: its voices, or its model. */
 export async function ready(page) {
   await page.waitForFunction(
-    () => document.querySelector("#voice option") && !document.querySelector("#speak").disabled,
+    () => document.querySelector("#voice option, #model:not(:empty)"),
     { polling: 50 },
   );
 }
 
-/** Open the page, logged in as the browser is, and wait until it may be asked to speak. */
+/** Open the page, logged in as the browser is, and wait until it may be used. */
 export async function enter(browser, job, options) {
   const page = await visit(browser, job.page, options);
   await ready(page);

@@ -8,7 +8,7 @@ export async function stranger(browser, job) {
   return page.evaluate(() => ({
     secure: isSecureContext,
     password: document.querySelector("input[type=password]") !== null,
-    speaks: document.querySelector("#speak") !== null,
+    speaks: document.querySelector("#speak, #talk") !== null,
   }));
 }
 
@@ -29,9 +29,14 @@ export async function login(browser, job) {
 /** Lose the login while the page is open, and have it speak. */
 export async function loginEnded(browser, job) {
   const page = await enter(browser, job);
-  await browser.deleteCookie(...(await browser.cookies()));
   await write(page, "Nobody hears this.");
-  await page.click("#speak");
+  return withoutLogin(browser, page, "#speak");
+}
+
+/** Lose the login while this page is open, press a button, and return what it says then. */
+export async function withoutLogin(browser, page, button) {
+  await browser.deleteCookie(...(await browser.cookies()));
+  await page.click(button);
   await page.waitForFunction(
     () => document.querySelector("main").dataset.state === "failed",
     { polling: 50 },

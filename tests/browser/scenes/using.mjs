@@ -55,7 +55,7 @@ export async function keyboard(browser, job) {
 }
 
 /** Press Tab until it begins anew; return what had the focus, and whether that could be seen. */
-async function around(page) {
+export async function around(page) {
   await page.evaluate(() => {
     document.activeElement?.blur();
     globalThis.__reached = [];
@@ -96,12 +96,17 @@ export async function download(browser, job) {
   await write(page, fresh("This one is to keep."));
   await page.select("#format", "mp3");
   await page.click("#download");
+  return { name: await downloaded(job), ...(await about(page)) };
+}
+
+/** Wait for a download and return its name. */
+export async function downloaded(job) {
   const until = Date.now() + DOWNLOAD_MS;
   while (Date.now() < until) {
     const names = (await readdir(job.downloads)).filter((name) => !/part$|crdownload$/.test(name));
     for (const name of names) {
       // Firefox makes the file at once and fills it later.
-      if ((await stat(join(job.downloads, name))).size) return { name, ...(await about(page)) };
+      if ((await stat(join(job.downloads, name))).size) return name;
     }
     await pause(100);
   }

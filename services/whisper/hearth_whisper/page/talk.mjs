@@ -56,7 +56,6 @@ export class Talk {
         (event) => this.#take(event),
         (opened) => this.#closed(opened),
       );
-      this.#tell.hears(this.#microphone);
       await this.#done;
     } finally {
       this.#microphone?.close();
@@ -87,6 +86,8 @@ export class Talk {
 
   #send(samples) {
     if (!this.#line || this.#ending) return;
+    // A sound device may take seconds to wake: until then nobody listens.
+    if (this.#clock.seconds === 0) this.#tell.hears(this.#microphone);
     this.#clock.take(samples, performance.now());
     if (!this.#line.sound(samples)) {
       this.#fail(new ServerError("The line to the server is slower than speech."));

@@ -62,6 +62,17 @@ test("what was said is told, with how long its talker waited for it", async () =
   assert.deepEqual(stage.did, ["flush", "microphone closed", "end", "microphone closed", "close"]);
 });
 
+test("it listens from the first sound on, and not while the microphone wakes", async () => {
+  const stage = staged();
+  const { talk, only } = talkOf(stage);
+  await soon();
+  assert.equal(only("hears").length, 0);
+  stage.heard(PART);
+  stage.heard(PART);
+  assert.equal(only("hears").length, 1);
+  talk.stop();
+});
+
 test("after its end no more is heard, and the last text still comes", async () => {
   const stage = staged();
   const { talk, over, only } = talkOf(stage);

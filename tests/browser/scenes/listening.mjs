@@ -1,0 +1,141 @@
+import { spawn } from "node:child_process";
+import { readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
+import { hearing } from "../hearing.mjs";
+import { chord, pause, ready, visit } from "../visit.mjs";
+import { withoutLogin } from "./door.mjs";
+import { around, downloaded } from "./using.mjs";
+
+const TALK_MS = 60_000;
+
+/** Log in with the house's password as a person does; return what the page knows then. */
+export async function login(browser, job) {
+  const page = await visit(browser, job.page);
+  await page.type("#password", job.password);
+  await Promise.all([page.waitForNavigation(), page.keyboard.press("Enter")]);
+  await ready(page);
+  const model = await page.$eval("#model", (one) => one.textContent);
+  const languages = await page.$$eval("#language option", (found) => found.map((one) => one.value));
+  return { address: page.url(), model, languages, complaints: page.complaints };
+}
+
+/** Say what the file says, wait until its last line stands there, and stop. */
+export async function talk(browser, job) {
+  const page = await enter(browser, job);
+  await page.click("#talk");
+  const speech = await listens(page, job);
+  await lines(page, job.utterances);
+  await page.screenshot({ path: join(job.folder, `${job.browser}-talk.png`) });
+  // A silence in which nothing may be written.
+  await pause(1500);
+  await page.click("#stop");
+  await states(page, ["done", "failed"]);
+  speech?.kill();
+  return told(page);
+}
+
+/** Ask for the line while somebody still speaks. */
+export async function lineNow(browser, job) {
+  const page = await enter(browser, job);
+  await page.click("#talk");
+  const speech = await listens(page, job);
+  await started(page);
+  await pause(1200);
+  const asked = await page.evaluate(() => performance.now());
+  await page.click("#talk");
+  await lines(page, 1);
+  const found = await told(page);
+  await page.click("#stop");
+  await states(page, ["done", "failed"]);
+  speech?.kill();
+  return { asked, ...found };
+}
+
+/** Have a file written down, and save the text as subtitles. */
+export async function upload(browser, job) {
+  const page = await enter(browser, job);
+  await choose(page, job.sound);
+  await states(page, ["done", "failed"]);
+  await page.screenshot({ path: join(job.folder, `${job.browser}-upload.png`) });
+  const found = await told(page);
+  await page.select("#format", "srt");
+  await page.click("#export");
+  const name = await downloaded(job).catch(() => null);
+  const content = name && (await readFile(join(job.downloads, name), "utf8"));
+  return { ...found, name, content };
+}
+
+/** Have a picture written down, and then what can be. */
+export async function picture(browser, job) {
+  const page = await enter(browser, job);
+  const pretender = join(job.folder, "picture.wav");
+  await page.screenshot({ path: `${pretender}.png` });
+  await rename(`${pretender}.png`, pretender);
+  await choose(page, pretender);
+  await states(page, ["failed", "done"]);
+  const refused = await told(page);
+  await choose(page, job.sound);
+  await states(page, ["done"]);
+  return { refused, ...(await told(page)) };
+}
+
+/** Come with a browser that gives no microphone. */
+export async function withoutMicrophone(browser, job) {
+  const page = await enter(browser, job, { without: ["mediaDevices"] });
+  await page.click("#talk");
+  await states(page, ["failed"]);
+  return told(page);
+}
+
+/** Do it by keys alone. */
+export async function keyboard(browser, job) {
+  const page = await enter(browser, job);
+  const reached = await around(page);
+  await chord(page, "Control", "Enter");
+  await states(page, ["listening", "failed"]);
+  const began = await told(page);
+  await page.keyboard.press("Escape");
+  await states(page, ["done", "failed"]);
+  return { reached, began, ...(await told(page)) };
+}
+
+/** Lose the login while the page is open, and talk. */
+export async function loginEnded(browser, job) {
+  return withoutLogin(browser, await enter(browser, job), "#talk");
+}
+
+async function enter(browser, job, options) {
+  const page = await visit(browser, "about:blank", options);
+  await page.evaluateOnNewDocument(hearing);
+  await page.goto(job.page);
+  await ready(page);
+  return page;
+}
+
+/** Wait until the page listens; return who speaks, where no imitation of a microphone does. */
+async function listens(page, job) {
+  await states(page, ["listening", "failed"]);
+  const { said } = await told(page);
+  if (said.state === "failed") throw new Error(said.status);
+  return job.browser === "firefox" ? spawn("paplay", [job.sound], { stdio: "ignore" }) : null;
+}
+
+const choose = async (page, path) => (await page.$("#file")).uploadFile(path);
+
+const until = (page, test, ...given) =>
+  page.waitForFunction(test, { polling: 20, timeout: TALK_MS }, ...given);
+
+const states = (page, wanted) =>
+  until(page, (some) => some.includes(document.querySelector("main").dataset.state), wanted);
+
+const lines = (page, count) =>
+  until(page, (least) => document.querySelectorAll("#finals li").length >= least, count);
+
+const started = (page) =>
+  until(page, () => globalThis.__hearing.report().events.some(({ type }) => type === "speech_started"));
+
+async function told(page) {
+  const found = await page.evaluate(() => globalThis.__hearing.report());
+  const { refusals } = await page.evaluate(() => globalThis.__ear.report());
+  return { ...found, refusals, complaints: page.complaints };
+}
