@@ -41,6 +41,7 @@ def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -
     assert after(words, "--draft") == [folder("tiny.en")]
     assert after(words, "--device") == ["cpu"]
     assert after(words, "--port") == ["8000"]
+    assert "--unload" not in words
     # oneDNN could compile nothing, and the first sound would be an error.
     assert "MemoryDenyWriteExecute=no" in unit
     assert "PrivateDevices=yes" in unit
