@@ -36,10 +36,15 @@ class Listener:
         *,
         clock: Callable[[], float] = time.monotonic,
         waited: Callable[[float], None] = lambda latency_s: None,
+        begins: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take who hears, who recognises and what was asked; `waited` is told each latency."""
+        """Take who hears, who recognises and what was asked.
+
+        `begins` is told that somebody speaks, `waited` how long each final took to come.
+        """
         self._ear, self._work, self._asked = ear, work, asked
-        self._tell, self._clock, self._waited = tell, clock, waited
+        self._tell, self._clock = tell, clock
+        self._waited, self._begins = waited, begins
         self._turns = Turns(asked.end_of_speech_ms)
         self._guesses = Guesses(work, asked, tell)
         self._tape = Tape()
@@ -118,6 +123,7 @@ class Listener:
     async def _act(self, cue: Cue) -> None:
         if isinstance(cue, Started):
             self._now = Utterance(cue.utterance, cue.at, cue.begin, cue.cut)
+            self._begins()
             await self._tell(self._now.started())
         elif self._now is None:
             return

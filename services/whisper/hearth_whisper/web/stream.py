@@ -55,6 +55,7 @@ async def stream(socket: WebSocket) -> None:
         await socket.send_denial_response(answer(error))
         return
     desk.live += 1
+    work.wake()
     outcome = "left"
     try:
         await socket.accept()
@@ -209,9 +210,15 @@ class _Conversation:
         return await self._inbox.get()
 
     def _open(self, asked: Start) -> Listener:
-        waited = self._desk.metrics.final
-        listener = Listener(self._ear, self._work, asked, self._tell, waited=waited)
-        self._listener = listener
+        # A model that was unloaded in a long silence is loaded while somebody speaks.
+        listener = self._listener = Listener(
+            self._ear,
+            self._work,
+            asked,
+            self._tell,
+            waited=self._desk.metrics.final,
+            begins=self._work.wake,
+        )
         self._go(self._answer(listener))
         return listener
 

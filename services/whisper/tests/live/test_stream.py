@@ -1,0 +1,416 @@
+"""`WS /v1/audio/transcriptions/stream`, over a socket, with real speech and the real detector."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Stop
+from hearth_whisper.recognising.work import Recognised
+from hearth_whisper.web import stream as stream_module
+
+from ..web import conftest as web
+from ..web.conftest import House, Opened
+from .scripted import ScriptedWork, silence
+from .speech import speak
+
+SPOKEN = "Turn off the lamps."
+# The house of the files' tests, with work that can talk as well.
+open_house = web.open_house
+
+
+@dataclass
+class TalkingWork(web.ScriptedWork):
+    live: ScriptedWork = field(default_factory=ScriptedWork)
+    woken: int = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    async def final(self, samples: Samples, options: Options, stop: Stop) -> Recognised:
+        return await self.live.final(samples, options, stop)
+
+    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
+        return await self.live.partial(samples, options)
+
+
+class Line:
+    """One end of a stream."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def tell(self, **message: Any) -> None:
+        await self.socket.send(json.dumps(message))
+
+    async def talk(self, sound: Samples, sizes: tuple[int, ...] = (640,)) -> None:
+        """Send Int16 in pieces of these bytes, one after the other."""
+        data = (np.clip(sound, -1, 1) * 32767).astype("<i2").tobytes()
+        at = index = 0
+        while at < len(data):
+            size = sizes[index % len(sizes)]
+            await self.socket.send(data[at : at + size])
+            at, index = at + size, index + 1
+
+    async def hear(self) -> dict[str, Any]:
+        message = await asyncio.wait_for(self.socket.recv(), 10)
+        assert isinstance(message, str)
+        event: dict[str, Any] = json.loads(message)
+        return event
+
+    async def until(self, kind: str) -> list[dict[str, Any]]:
+        """Return what came up to and with an event of this kind."""
+        told: list[dict[str, Any]] = []
+        while not told or told[-1]["type"] != kind:
+            told.append(await self.hear())
+        return told
+
+    async def closed(self) -> int:
+        """Return the code with which the server ends the stream."""
+        with pytest.raises(ConnectionClosed) as closed:
+            await self.until("never")
+        assert closed.value.rcvd is not None
+        return closed.value.rcvd.code
+
+
+Dialled = Callable[..., AbstractAsyncContextManager[Line]]
+
+
+@pytest.fixture
+def dial() -> Dialled:
+    @asynccontextmanager
+    async def dialled(house: House, **more: Any) -> AsyncIterator[Line]:
+        address = f"ws://127.0.0.1:{house.port}/v1/audio/transcriptions/stream"
+        async with connect(address, proxy=None, close_timeout=1, **more) as opened:
+            yield Line(opened)
+
+    return dialled
+
+
+@pytest.fixture
+def work() -> TalkingWork:
+    return TalkingWork(live=ScriptedWork(texts=[f"text {n}" for n in range(1, 20)]))
+
+
+@pytest.fixture
+async def house(open_house: Opened, work: TalkingWork) -> AsyncIterator[House]:
+    async with open_house(work) as opened:
+        yield opened
+
+
+def a_talk() -> Samples:
+    return np.concatenate([silence(0.5), speak(SPOKEN), silence(1), speak("Yes."), silence(1)])
+
+
+@pytest.mark.parametrize("sizes", [(640,), (1, 7, 333, 2), (65_536,), (1_000_000,)])
+async def test_speech_in_text_out_in_pieces_of_any_size(
+    house: House, dial: Dialled, sizes: tuple[int, ...]
+) -> None:
+    async with dial(house) as line:
+        ready = await line.hear()
+        assert (ready["type"], ready["sample_rate"], ready["model"]) == ("ready", 16_000, "tiny.en")
+        await line.tell(type="start", language="en", prompt="Lamps.", partials=False)
+        await line.talk(a_talk(), sizes)
+        await line.tell(type="end")
+        told = await line.until("done")
+        with pytest.raises(ConnectionClosed):
+            await line.hear()
+        assert line.socket.close_code == 1000
+    kinds = ["speech_started", "speech_ended", "final"]
+    assert sorted(event["type"] for event in told[:-1]) == sorted(kinds * 2)
+    for number in (1, 2):
+        assert [e["type"] for e in told if e.get("utterance") == number] == kinds
+    finals = [event for event in told if event["type"] == "final"]
+    assert [final["text"] for final in finals] == ["text 1", "text 2"]
+    length_s = a_talk().size / SAMPLE_RATE
+    times = [t for final in finals for t in (final["start_s"], final["end_s"])]
+    assert times == sorted(times)
+    assert times[0] > 0.3
+    assert times[-1] < length_s - 0.9
+    work = house.work
+    assert isinstance(work, TalkingWork)
+    assert {(a.options.language, a.options.prompt) for a in work.live.finals} == {("en", "Lamps.")}
+    # The model may have left the memory: it is called for when somebody comes, and when he speaks.
+    assert work.woken == 3
+
+
+async def test_partials_come_while_somebody_speaks(house: House, dial: Dialled) -> None:
+    assert isinstance(house.work, TalkingWork)
+    house.work.live.guesses = ["the kitchen", "the kitchen light", *[None] * 50]
+    async with dial(house) as line:
+        await line.talk(speak("The kitchen light is off, and the door to the garden is closed."))
+        await line.tell(type="end")
+        told = await line.until("done")
+    partials = [event for event in told if event["type"] == "partial"]
+    assert [(p["text"], p["stable"]) for p in partials[:2]] == [
+        ("the kitchen", ""),
+        ("the kitchen light", "the kitchen"),
+    ]
+    assert told[-2]["type"] == "final"
+
+
+@pytest.mark.parametrize("rate", [8_000, 44_100, 48_000])
+async def test_other_rates_are_heard_at_their_own_time(
+    house: House, dial: Dialled, rate: int
+) -> None:
+    sound = a_talk()
+    at = np.arange(round(sound.size * rate / SAMPLE_RATE)) * SAMPLE_RATE / rate
+    other = np.interp(at, np.arange(sound.size), sound).astype(np.float32)
+    async with dial(house) as line:
+        await line.tell(type="start", sample_rate=rate, partials=False)
+        await line.talk(other, (1234,))
+        await line.tell(type="end")
+        told = await line.until("done")
+    ended = [event["at_s"] for event in told if event["type"] == "speech_ended"]
+    first = 0.5 + speak(SPOKEN).size / SAMPLE_RATE
+    second = first + 1 + speak("Yes.").size / SAMPLE_RATE
+    # Half of an "s" is above what 8 kHz can carry.
+    assert ended == pytest.approx([first, second], abs=0.15)
+
+
+async def test_flush_is_answered_and_the_stream_stays(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        for number in (1, 2):
+            await line.talk(speak(SPOKEN))
+            await line.tell(type="flush")
+            told = await line.until("flushed")
+            assert told[-2]["type"] == "final"
+            assert told[-2]["utterance"] == number
+
+
+async def test_silence_gives_nothing(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.talk(silence(20), (65_536,))
+        await line.tell(type="end")
+        assert [event["type"] for event in await line.until("done")] == ["ready", "done"]
+
+
+async def test_who_sends_no_more_has_ended(
+    house: House, dial: Dialled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A muted microphone sends no silence, and nobody asks for a flush."""
+    monkeypatch.setattr(stream_module, "_GAP_S", 0.2)
+    async with dial(house) as line:
+        await line.talk(speak(SPOKEN))
+        told = await line.until("final")
+        assert told[-2]["type"] == "speech_ended"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("{", "invalid_json"),
+        ("[]", "invalid_message"),
+        ('{"type": "sing"}', "invalid_message"),
+        ('{"type": "start", "sample_rate": 96000}', "invalid_message"),
+        ('{"type": "start", "sample_rate": "fast"}', "invalid_message"),
+        ('{"type": "start", "end_of_speech_ms": 1}', "invalid_message"),
+        ('{"type": "start", "rate": 16000}', "invalid_message"),
+        ("[" * 60_000, "invalid_json"),
+    ],
+)
+async def test_rubbish_is_answered_and_the_stream_stays(
+    house: House, dial: Dialled, message: str, code: str
+) -> None:
+    async with dial(house) as line:
+        await line.hear()
+        await line.socket.send(message)
+        told = await line.hear()
+        assert (told["type"], told["error"]["code"]) == ("error", code)
+        assert told["error"]["type"] == "invalid_request_error"
+        await line.talk(speak(SPOKEN))
+        await line.tell(type="flush")
+        assert (await line.until("final"))[-1]["text"] == "text 1"
+
+
+async def test_a_refused_start_names_its_field(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.tell(type="start", sample_rate=96_000)
+        error = (await line.until("error"))[-1]["error"]
+        assert error["param"] == "sample_rate"
+        assert "48000" in error["message"]
+
+
+async def test_start_comes_before_sound(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        await line.talk(silence(0.1))
+        await line.tell(type="start", sample_rate=8000)
+        assert "before" in (await line.until("error"))[-1]["error"]["message"]
+
+
+async def test_rubbish_without_end_is_ended(house: House, dial: Dialled) -> None:
+    async with dial(house) as line:
+        for _ in range(20):
+            await line.socket.send("x")
+        assert await line.closed() == 1008
+
+
+async def test_a_message_too_long_ends_the_stream(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(TalkingWork(), message_bytes=70_000) as house, dial(house) as line:
+        await line.socket.send(b"a" * 70_001)
+        assert await line.closed() == 1009
+
+
+async def test_who_says_nothing_is_let_go(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(TalkingWork(), idle_s=0.3) as house, dial(house) as line:
+        await line.hear()
+        # Messages of nothing keep no place.
+        for _ in range(3):
+            await line.socket.send(b"")
+            await asyncio.sleep(0.05)
+        assert await line.closed() == 1001
+        await house.until(lambda: house.desk.live == 0)
+
+
+async def test_who_waits_for_a_text_is_not_let_go(open_house: Opened, dial: Dialled) -> None:
+    work = TalkingWork()
+    async with open_house(work, idle_s=0.3) as house, dial(house) as line:
+        await line.talk(speak(SPOKEN))
+        await line.tell(type="flush")
+        await house.until(lambda: len(work.live.finals) == 1)
+        await asyncio.sleep(0.7)
+        work.live.finals[0].answer.set_result(Recognised((), "en", 1.0, 1.0, 0.1))
+        assert (await line.until("final"))[-1]["text"] == ""
+
+
+async def test_only_so_many_talkers_and_each_place_is_free_again(
+    open_house: Opened, dial: Dialled
+) -> None:
+    async with open_house(TalkingWork(), live=1) as house:
+        for _ in range(2):
+            async with dial(house) as line:
+                await line.hear()
+                with pytest.raises(InvalidStatus) as refused:
+                    async with dial(house):
+                        pass
+                assert refused.value.response.status_code == 429
+                assert refused.value.response.headers["Retry-After"] == "5"
+                assert (
+                    json.loads(refused.value.response.body)["error"]["code"] == "too_many_streams"
+                )
+            await house.until(lambda: house.desk.live == 0)
+
+
+async def test_who_comes_too_early_hears_so(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(TalkingWork(ready=False)) as house:
+        with pytest.raises(InvalidStatus) as refused:
+            async with dial(house):
+                pass
+        assert refused.value.response.status_code == 503
+
+
+async def test_who_leaves_drops_all_work(open_house: Opened, dial: Dialled) -> None:
+    work = TalkingWork()
+    async with open_house(work) as house:
+        async with dial(house) as line:
+            await line.talk(np.concatenate([speak(SPOKEN), silence(1), speak(SPOKEN)]))
+            await house.until(lambda: len(work.live.finals) == 1 and len(work.live.partials) >= 1)
+            assert work.live.finals[0].is_wanted
+            line.socket.transport.abort()
+            await house.until(lambda: house.desk.live == 0)
+        assert not any(asked.is_wanted for asked in work.live.finals + work.live.partials)
+
+
+async def test_who_sends_faster_than_texts_are_made_waits(
+    open_house: Opened, dial: Dialled
+) -> None:
+    work = TalkingWork()
+    utterance = np.concatenate([speak("Yes."), silence(0.8)])
+    whole = np.concatenate([utterance] * 200)
+    async with open_house(work) as house, dial(house) as line:
+        await line.tell(type="start", partials=False)
+        sending = asyncio.create_task(line.talk(whole, (32_000,)))
+        await house.until(lambda: len(work.live.finals) >= 4)
+        await asyncio.sleep(0.5)
+        assert len(work.live.finals) == 4
+        # One is answered, two wait for it, one for room; whatever else came is held unheard.
+        work.live.texts = ["x"] * 400
+        for asked in work.live.finals:
+            asked.answer.set_result(Recognised((), "en", 1.0, 1.0, 0.1))
+        heard = asyncio.create_task(line.until("done"))
+        await sending
+        await line.tell(type="end")
+        told = await heard
+    assert [e["utterance"] for e in told if e["type"] == "final"] == list(range(1, 201))
+
+
+async def test_who_does_not_read_is_let_go(
+    open_house: Opened, dial: Dialled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The kernel would let it go as well; here it is our own clock that is tried.
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
+    work = TalkingWork(live=ScriptedWork(texts=["x" * 8_000_000] * 3))
+    async with (
+        open_house(work, write_s=0.3) as house,
+        dial(house, max_queue=1, max_size=None) as line,
+    ):
+        await line.tell(type="start", partials=False)
+        with contextlib.suppress(ConnectionClosed):
+            for _ in range(3):
+                await line.talk(speak("Yes."), (65_536,))
+                await line.tell(type="flush")
+        await house.until(lambda: house.desk.live == 0, within_s=10)
+
+
+async def test_a_text_that_fails_is_an_error_and_the_stream_stays(
+    open_house: Opened, dial: Dialled
+) -> None:
+    work = TalkingWork()
+    async with open_house(work) as house, dial(house) as line:
+        await line.talk(speak(SPOKEN))
+        await line.tell(type="flush")
+        await house.until(lambda: len(work.live.finals) == 1)
+        work.live.finals[0].answer.set_exception(web.busy())
+        told = await line.until("flushed")
+        assert told[-2]["utterance"] == 1
+        assert told[-2]["error"]["type"] == "rate_limit_error"
+        work.live.texts = ["again"]
+        await line.talk(speak(SPOKEN))
+        await line.tell(type="end")
+        assert (await line.until("done"))[-2]["text"] == "again"
+
+
+async def test_the_servers_end_is_a_clear_one(open_house: Opened) -> None:
+    async with open_house(TalkingWork()) as house:
+        address = f"ws://127.0.0.1:{house.port}/v1/audio/transcriptions/stream"
+        opened = await connect(address, proxy=None, close_timeout=1)
+        other = Line(opened)
+        await other.talk(speak(SPOKEN))
+        await other.until("speech_started")
+    assert await other.closed() == 1012
+
+
+async def test_the_key_is_asked_for(open_house: Opened, dial: Dialled) -> None:
+    async with open_house(TalkingWork(), key="right") as house:
+        with pytest.raises(InvalidStatus) as refused:
+            async with dial(house):
+                pass
+        assert refused.value.response.status_code == 401
+        async with dial(house, additional_headers={"Authorization": "Bearer right"}) as line:
+            assert (await line.hear())["type"] == "ready"
+
+
+async def test_nothing_that_was_said_is_written_down(
+    house: House, dial: Dialled, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "hearth_whisper")
+    async with dial(house) as line:
+        await line.talk(a_talk())
+        await line.tell(type="end")
+        await line.until("done")
+    await house.until(lambda: house.desk.live == 0)
+    lines = [record.getMessage() for record in caplog.records if record.name == "hearth_whisper"]
+    assert any("finals=2" in line for line in lines)
+    assert not any("text 1" in line for line in lines)
+    page = (await house.client.get("/metrics")).text
+    assert 'whisper_requests_total{outcome="done"} 1.0' in page
+    assert "whisper_final_latency_seconds_count 2.0" in page
