@@ -6,6 +6,8 @@ import { upload } from "./upload.mjs";
 
 const KEPT_KEY = "hearth-whisper-key";
 const FILES = "/v1/audio/transcriptions";
+const ANY_MODEL = "whisper-1";
+const AGAIN_S = 2;
 
 /** The server that this page came from. */
 export class Server {
@@ -22,14 +24,15 @@ export class Server {
     else sessionStorage.removeItem(KEPT_KEY);
   }
 
-  /** Return the name of the model that writes; waits as long as it is being loaded. */
+  /** Return the name of the model that writes; waits as long as none has been chosen. */
   async model(onWait) {
     for (;;) {
       const answer = await this.#get("/v1/models");
-      if (answer.ok) return (await answer.json()).data?.[0]?.id ?? "";
-      if (answer.status !== 503) throw await this.#refusal(answer);
+      if (!answer.ok && answer.status !== 503) throw await this.#refusal(answer);
+      const name = answer.ok ? nameIn(await answer.json()) : null;
+      if (name) return name;
       onWait();
-      const wait_s = secondsOf(answer.headers.get("Retry-After")) ?? 2;
+      const wait_s = secondsOf(answer.headers.get("Retry-After")) ?? AGAIN_S;
       await new Promise((done) => setTimeout(done, 1000 * wait_s));
     }
   }
@@ -55,7 +58,7 @@ export class Server {
   /** Have a file written down; see `upload`. */
   file(file, { language, prompt }, tell, signal) {
     const form = new FormData();
-    const fields = { model: "whisper-1", response_format: "verbose_json", stream: "true" };
+    const fields = { model: ANY_MODEL, response_format: "verbose_json", stream: "true" };
     // Before the file: who reads it as it comes knows by then what to do with it.
     for (const [name, value] of Object.entries({ ...fields, language, prompt })) {
       if (value) form.append(name, value);
@@ -86,6 +89,11 @@ export class Server {
     const again = answer.headers.get("Retry-After");
     return refusal({ status: answer.status, text, again }, this.#known());
   }
+}
+
+// What every such server answers to, whatever its model is called.
+function nameIn({ data }) {
+  return data?.find(({ id }) => id !== ANY_MODEL)?.id;
 }
 
 const BUSY = "The server takes no other talk just now. Try again in a few seconds.";
