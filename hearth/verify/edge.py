@@ -67,7 +67,8 @@ class Edge:
     ) -> Answer:
         """Send one request to a site and return its answer, redirects not followed.
 
-        `send` makes it a POST: of JSON, or of a form's fields when it is text.
+        `send` makes it a POST: of JSON, of a form's fields when it is text, and of whatever
+        `headers` say when it is bytes.
 
         Raises:
             EdgeError: no answer within `within_s` seconds in all.
@@ -92,6 +93,8 @@ class Edge:
         body: dict[str, Any] = {} if send is None else {"json": send}
         if isinstance(send, str):
             asked["Content-Type"] = "application/x-www-form-urlencoded"
+            body = {"content": send}
+        elif isinstance(send, bytes):
             body = {"content": send}
         try:
             with (

@@ -37,6 +37,8 @@ ROWS: Mapping[str, list[Any]] = {
         a for a in HOUSE.aliases.values() if a.offered and a.kind not in ("embed", "transcribe")
     ],
     "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
+    "listener": [s for s in HOUSE.services.values() if s.role == "whisper" and s.publish],
+    "transcriber": [a for a in HOUSE.aliases.values() if a.offered and a.kind == "transcribe"],
     "way_out": list(HOUSE.egress),
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],
 }

@@ -1,0 +1,115 @@
+"""Talk to a house's live socket as a microphone does: by name, over HTTPS, in real time."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from hearth.bench.stt.line import Event
+from hearth.bench.stt.pace import CHUNK_S, room
+from hearth.bench.stt.spoken import BYTES, RATE
+from hearth.verify.edge import Edge
+
+PATH = "/v1/audio/transcriptions/stream"
+_SIZE = round(CHUNK_S * RATE) * BYTES
+
+
+class TalkError(Exception):
+    """One line for a person: why nothing came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """What came of a talk; `began` is when its first sound was spoken, on `perf_counter`."""
+
+    began: float
+    heard_s: float
+    events: list[Event]
+
+    @property
+    def said(self) -> list[dict[str, object]]:
+        """What the server said, without the times."""
+        return [event.said for event in self.events]
+
+    def of(self, kind: str) -> list[Event]:
+        """Return the events of one type."""
+        return [event for event in self.events if event.kind == kind]
+
+
+@contextmanager
+def dialled(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[ClientConnection]:
+    """Open a site's live socket.
+
+    Raises:
+        TalkError: it is refused, or nobody answers.
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        plug = socket.create_connection((edge.address, 443), timeout=within_s)
+    except OSError as error:
+        raise TalkError(f"wss://{fqdn}: {error}") from error
+    try:
+        call = connect(
+            f"wss://{fqdn}{PATH}",
+            sock=plug,
+            ssl=edge.trust(),
+            server_hostname=fqdn,
+            additional_headers=headers,
+            open_timeout=within_s,
+        )
+    except BaseException as error:
+        plug.close()
+        if isinstance(error, InvalidStatus):
+            raise TalkError(f"wss://{fqdn}: HTTP {error.response.status_code}") from error
+        raise
+    with call:
+        yield call
+
+
+def talk(
+    call: ClientConnection, pcm: bytes, within_s: float, *, after_s: float = 1.5, paced: bool = True
+) -> Talk:
+    """Say something, 16-bit mono at 16 kHz, and then as much of a quiet room; return what came.
+
+    Without `paced` it is sent as fast as it is taken.
+
+    Raises:
+        TalkError: the server hung up, or was not done within `within_s` seconds.
+    """
+    sound = pcm + room(after_s)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(_read, call, time.perf_counter() + within_s)
+        began = time.perf_counter()
+        try:
+            for at in range(0, len(sound), _SIZE):
+                chunk = sound[at : at + _SIZE]
+                due = began + (at + len(chunk)) / BYTES / RATE
+                # A microphone hands a chunk over when its last sample was heard.
+                if paced and (early := due - time.perf_counter()) > 0:
+                    time.sleep(early)
+                call.send(chunk)
+            call.send(json.dumps({"type": "end"}))
+        except ConnectionClosed:
+            pass  # whoever reads knows more
+        return Talk(began, len(sound) / BYTES / RATE, reading.result())
+
+
+def _read(call: ClientConnection, deadline: float) -> list[Event]:
+    events: list[Event] = []
+    while not events or events[-1].kind != "done":
+        try:
+            message = call.recv(timeout=max(0.0, deadline - time.perf_counter()))
+        except TimeoutError:
+            raise TalkError(f"no `done`, only {[event.kind for event in events]}") from None
+        except ConnectionClosed as error:
+            raise TalkError(f"it hung up: {error}") from error
+        events.append(Event(time.perf_counter(), json.loads(message)))
+    return events
