@@ -15,7 +15,7 @@ from hearth.sources.programs import Installed, install, is_installed
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """One verified file, and what it shall be called.
+    """One verified file, and what it shall be called, with the folder that it shall lie in, if any.
 
     What is `ours` is moved in rather than copied, for hundreds of megabytes shall not lie here
     twice; what is not stays where it is.
@@ -59,6 +59,7 @@ def install_files(files: Sequence[Plain], programs_folder: Path, name: str) -> I
                 raise SourceError(
                     f"{name}: {file.path} is not {file.sha256}: remove the file and fetch it anew"
                 )
+            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
             if not (file.ours and _linked(file.path, folder / file.name)):
                 shutil.copyfile(file.path, folder / file.name)
 

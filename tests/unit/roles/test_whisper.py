@@ -30,7 +30,7 @@ def program(name: str) -> str:
 
 
 def folder(name: str) -> str:
-    return f"{name}=/opt/hearth/{program(name)}/current"
+    return f"/opt/hearth/{program(name)}/current/{name}"
 
 
 def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -> None:

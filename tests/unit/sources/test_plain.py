@@ -46,6 +46,15 @@ def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path
     assert (tmp_path / "source.bin").exists(), "somebody else's file stays"
 
 
+def test_a_folder_around_it_is_made_and_anybody_may_read_it(tmp_path: Path) -> None:
+    digest = made(tmp_path / "source.bin")
+    called = f"tiny/{NAME}"
+    install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, called)
+    place = tmp_path / "programs" / "model" / "current" / "tiny"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o755
+    assert sha256_of(place / NAME) == digest
+
+
 def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
     digest = made(tmp_path / "downloads" / "a")
     number = (tmp_path / "downloads" / "a").stat().st_ino
