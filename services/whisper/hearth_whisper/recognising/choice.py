@@ -16,8 +16,7 @@ from hearth_serving.remembered import Measured, Memory
 from hearth_serving.threads import by_threads
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.loading import COMPUTE, check
-from hearth_whisper.recognising.memory import free_bytes, needed_bytes
-from hearth_whisper.recognising.model import give_back
+from hearth_whisper.recognising.memory import free_bytes, give_back, needed_bytes
 
 log = logging.getLogger(__name__)
 

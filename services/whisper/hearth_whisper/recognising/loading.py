@@ -12,6 +12,7 @@ import faster_whisper
 
 from hearth_serving.errors import EngineError, ServiceError
 from hearth_serving.reasons import first_line
+from hearth_whisper.recognising.memory import weights_apart
 
 log = logging.getLogger(__name__)
 
@@ -28,14 +29,15 @@ def load(folder: Path, device: str, threads: int, workers: int = 1) -> faster_wh
     """Return the model of a folder, with no look at the network; raises ServiceError."""
     check(folder)
     try:
-        loaded = faster_whisper.WhisperModel(
-            str(folder),
-            device=device,
-            compute_type=COMPUTE[device],
-            cpu_threads=threads,
-            num_workers=workers,
-            local_files_only=True,
-        )
+        with weights_apart():
+            loaded = faster_whisper.WhisperModel(
+                str(folder),
+                device=device,
+                compute_type=COMPUTE[device],
+                cpu_threads=threads,
+                num_workers=workers,
+                local_files_only=True,
+            )
     # What a torn or foreign file makes the libraries raise is not said anywhere.
     except Exception as error:
         raise EngineError(_unloadable(folder, device, error), status=503) from error

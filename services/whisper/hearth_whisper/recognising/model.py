@@ -1,8 +1,6 @@
 """The model in memory while somebody needs it, and for a while after."""
 
 import asyncio
-import ctypes
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -11,6 +9,7 @@ from typing import Any
 
 from hearth_serving.errors import ServiceError
 from hearth_whisper.recognising import Recogniser
+from hearth_whisper.recognising.memory import give_back
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +151,3 @@ def _heard(task: asyncio.Task[Loaded]) -> None:
     """Take note of a failure, even if everybody who waited has left."""
     if not task.cancelled():
         task.exception()
-
-
-def give_back() -> None:
-    """Return freed memory to the system; the allocator keeps it otherwise."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # a system whose libc has no such call
-        ctypes.CDLL(None).malloc_trim(0)

@@ -19,6 +19,7 @@ from hearth_whisper.recognising import (
     Stopped,
 )
 from hearth_whisper.recognising.files import FileText, Job, run
+from hearth_whisper.recognising.memory import few_heaps
 from hearth_whisper.recognising.model import STOPPING, Loaded, Make, Model
 from hearth_whisper.recognising.partials import Partials
 from hearth_whisper.recognising.turns import FINAL, Clock, Turns
@@ -48,6 +49,7 @@ class Work:
         self, make: Make, bounds: Bounds | None = None, clock: Clock = time.perf_counter
     ) -> None:
         """Take what loads the model."""
+        few_heaps()
         self._bounds, self._clock = bounds or Bounds(), clock
         self._model = Model(make, self._bounds.unload_s)
         self._turns, self._room = Turns(), threading.Lock()
