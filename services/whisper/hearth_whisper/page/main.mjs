@@ -50,7 +50,7 @@ function speak() {
   begin("");
   const mine = new Talk(listen, server, controls.askedLive, {
     hears: (microphone) => ours(mine, () => hears(microphone)),
-    started: () => ours(mine, () => said.say("Listening: you are talking.")),
+    started: (event) => ours(mine, () => starts(event)),
     ended: () => ours(mine, () => said.say("Listening.")),
     partial: (event) => ours(mine, () => guess(event)),
     final: (event) => ours(mine, () => write(event)),
@@ -75,14 +75,20 @@ function hears(microphone) {
   said.become("listening", "Listening.");
 }
 
+function starts(event) {
+  said.say("Listening: you are talking.");
+  sheet.begin(event);
+  paper.guess(sheet.guesses);
+}
+
 function guess(event) {
   sheet.guess(event);
-  paper.guess(sheet.partial);
+  paper.guess(sheet.guesses);
 }
 
 function write(event) {
   const line = sheet.write(event);
-  paper.guess(sheet.partial);
+  paper.guess(sheet.guesses);
   if (!line) return;
   paper.add(line);
   const felt = sheet.lines.map(({ felt_ms }) => felt_ms);
@@ -92,7 +98,7 @@ function write(event) {
 
 function skip(event) {
   sheet.write({ ...event, text: "" });
-  paper.guess(sheet.partial);
+  paper.guess(sheet.guesses);
   said.say(event.message);
 }
 
@@ -110,7 +116,7 @@ function finish() {
   sheet.goOn(talk.seconds);
   talk = null;
   meter.stop();
-  paper.guess(null);
+  paper.guess([]);
 }
 
 async function send(file) {

@@ -25,14 +25,11 @@ export class Paper {
     this.#hint();
   }
 
-  /** Show what is being said, `{stable, rest}`; null for nothing. */
-  guess(partial) {
+  /** Show what is being said: guesses, each `{stable, rest}`. */
+  guess(guesses) {
     this.#moving(() => {
-      const rest = document.createElement("span");
-      rest.className = "rest";
-      rest.textContent = partial?.rest ?? "";
-      this.#partial.replaceChildren(partial?.stable ?? "", rest);
-      this.#partial.classList.toggle("live", partial !== null);
+      this.#partial.replaceChildren(...guesses.map(guessOf));
+      this.#partial.classList.toggle("live", guesses.length > 0);
     });
     this.#hint();
   }
@@ -41,11 +38,12 @@ export class Paper {
   clear() {
     this.#lines.replaceChildren();
     this.#rows = 0;
-    this.guess(null);
+    this.guess([]);
   }
 
   #hint() {
-    this.#box.classList.toggle("empty", this.#rows === 0 && !this.#partial.textContent);
+    const isLive = this.#partial.classList.contains("live");
+    this.#box.classList.toggle("empty", this.#rows === 0 && !isLive);
   }
 
   #moving(act) {
@@ -54,6 +52,12 @@ export class Paper {
     act();
     if (isNear) box.scrollTop = box.scrollHeight;
   }
+}
+
+function guessOf({ stable, rest }) {
+  const one = part("span", "guess", stable);
+  one.append(part("span", "rest", rest));
+  return one;
 }
 
 function rowOf({ text, start_s, felt_ms }) {

@@ -5,11 +5,11 @@ export class Sheet {
   #lines = [];
   #base_s = 0;
   #written = -1;
-  #partial = null;
+  #guesses = new Map();
 
-  /** What is being said: `{stable, rest}`, or null. */
-  get partial() {
-    return this.#partial;
+  /** What is being said, and what was said and is not written yet: each `{stable, rest}`. */
+  get guesses() {
+    return [...this.#guesses.values()];
   }
 
   get lines() {
@@ -25,7 +25,7 @@ export class Sheet {
   goOn(seconds) {
     this.#base_s += seconds;
     this.#written = -1;
-    this.#partial = null;
+    this.#guesses.clear();
   }
 
   /** Forget all. */
@@ -35,19 +35,25 @@ export class Sheet {
     this.goOn(0);
   }
 
+  /** Somebody began to speak: a line will come. */
+  begin({ utterance }) {
+    this.guess({ utterance, text: "", stable: "" });
+  }
+
   /** Show a guess at what is being said, whose first `stable` characters will not change. */
   guess({ utterance, text, stable }) {
     // A guess that is late is of a line that stands here already.
     if (utterance <= this.#written) return;
     const kept = text.startsWith(stable ?? "") ? (stable ?? "") : "";
-    this.#partial = { stable: kept.trimStart(), rest: restOf(text, kept) };
+    this.#guesses.set(utterance, { stable: kept.trimStart(), rest: restOf(text, kept) });
   }
 
   /** Write a line down, once; return it, or null for one that says nothing or stands here. */
   write({ utterance, ...said }) {
     if (utterance <= this.#written) return null;
     this.#written = utterance;
-    this.#partial = null;
+    // What is being said by now stays.
+    for (const one of this.#guesses.keys()) if (one <= utterance) this.#guesses.delete(one);
     return this.add(said);
   }
 

@@ -4,7 +4,7 @@ import { Clock } from "./clock.mjs";
 import { ServerError, sentence } from "./refusal.mjs";
 
 /**
- * Listens and has written down; `tell` hears hears(microphone), started(), partial(event),
+ * Listens and has written down; `tell` hears hears(microphone), started(event), partial(event),
  * final(event) with `felt_ms`, failed(event) with its `message`, ended().
  */
 export class Talk {
@@ -95,7 +95,7 @@ export class Talk {
   }
 
   #take(event) {
-    if (event.type === "speech_started") this.#tell.started();
+    if (event.type === "speech_started") this.#tell.started(event);
     else if (event.type === "speech_ended") this.#tell.ended();
     else if (event.type === "partial") this.#tell.partial(event);
     else if (event.type === "final") this.#tell.final({ ...event, ...this.#feltOf(event) });

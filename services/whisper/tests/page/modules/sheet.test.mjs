@@ -11,13 +11,13 @@ const final = (utterance, text, start_s = utterance, end_s = utterance + 0.5) =>
 test("a line is written once, and takes the place of the guess at it", () => {
   const sheet = new Sheet();
   sheet.guess({ utterance: 0, text: " The kettle is", stable: " The" });
-  assert.deepEqual(sheet.partial, { stable: "The", rest: " kettle is" });
+  assert.deepEqual(sheet.guesses, [{ stable: "The", rest: " kettle is" }]);
   const line = sheet.write(final(0, " The kettle is on."));
   assert.deepEqual(line, { text: "The kettle is on.", start_s: 0, end_s: 0.5, felt_ms: 600 });
-  assert.equal(sheet.partial, null);
+  assert.deepEqual(sheet.guesses, []);
   assert.equal(sheet.write(final(0, "Again.")), null);
   sheet.guess({ utterance: 0, text: "late", stable: "" });
-  assert.equal(sheet.partial, null);
+  assert.deepEqual(sheet.guesses, []);
   assert.equal(sheet.text, "The kettle is on.");
 });
 
@@ -25,16 +25,29 @@ test("what says nothing is no line, and ends the guess", () => {
   const sheet = new Sheet();
   sheet.guess({ utterance: 0, text: "hm", stable: "" });
   assert.equal(sheet.write(final(0, "  ")), null);
-  assert.equal(sheet.partial, null);
+  assert.deepEqual(sheet.guesses, []);
   assert.deepEqual(sheet.lines, []);
+});
+
+test("what is being said stays while an earlier line is written", () => {
+  const sheet = new Sheet();
+  sheet.begin({ utterance: 0 });
+  sheet.guess({ utterance: 0, text: "One", stable: "" });
+  sheet.begin({ utterance: 1 });
+  assert.deepEqual(sheet.guesses, [{ stable: "", rest: "One" }, { stable: "", rest: "" }]);
+  sheet.guess({ utterance: 1, text: "Two", stable: "" });
+  sheet.write(final(0, "One."));
+  assert.deepEqual(sheet.guesses, [{ stable: "", rest: "Two" }]);
+  sheet.write(final(1, "Two."));
+  assert.deepEqual(sheet.guesses, []);
 });
 
 test("a stable beginning that is none is not shown as one", () => {
   const sheet = new Sheet();
   sheet.guess({ utterance: 0, text: "The bottle", stable: "The kettle" });
-  assert.deepEqual(sheet.partial, { stable: "", rest: "The bottle" });
+  assert.deepEqual(sheet.guesses, [{ stable: "", rest: "The bottle" }]);
   sheet.guess({ utterance: 0, text: "The bottle" });
-  assert.deepEqual(sheet.partial, { stable: "", rest: "The bottle" });
+  assert.deepEqual(sheet.guesses, [{ stable: "", rest: "The bottle" }]);
 });
 
 test("another talk goes on after the first, though it counts from nought", () => {
