@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
-from typing import Any
 
 import av
 import pytest
@@ -14,7 +12,7 @@ from hearth import lab
 from tests.lab import visitor
 from tests.lab.heard import LOUD, due, plays, quiet, share, streams
 from tests.lab.house import NAME, House, ask
-from tests.lab.visitor import ROOT_THERE, Scene
+from tests.lab.visitor import ROOT_THERE, Visit
 
 pytestmark = pytest.mark.lab
 
@@ -42,22 +40,6 @@ print(json.dumps(seen))
 STOP_WATCHING = "/run/stop-watching"
 
 
-@dataclass(slots=True)
-class Visit:
-    """All that one browser found, and what the server did meanwhile."""
-
-    browser: str
-    scenes: dict[str, Scene]
-    active: list[tuple[float, int]] = field(default_factory=list)
-
-    def __getitem__(self, name: str) -> Any:
-        """Return what a scene found; a test whose scene broke off fails with its reason."""
-        scene = self.scenes.get(name)
-        assert scene, f"{self.browser} never came to the scene {name!r}"
-        assert scene.error is None, f"{self.browser}, {name}: {scene.error}"
-        return scene.found
-
-
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
     """One browser's whole visit: a browser that is missing or does not start fails all of it."""
@@ -68,13 +50,12 @@ def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
     watcher.start()
     try:
         with house.spending(f"a visit with {browser}", 1.3):
-            scenes = visitor.visit(guest, browser, PAGE, password)
+            visit = visitor.visit(guest, browser, "speaking", PAGE, password)
     finally:
         house.shell(f"touch {STOP_WATCHING}")
         watcher.join(60)
-    for name, scene in scenes.items():
-        print(f"{scene.seconds:8.1f} s  {browser}: {name}", flush=True)
-    return Visit(browser, scenes, found)
+    visit.active = found
+    return visit
 
 
 def watch(found: list[tuple[float, int]]) -> None:
@@ -191,7 +172,7 @@ def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
     (answer,) = found["answers"]
     # So the server cuts it as it was heard, and it sounds the same.
     assert answer["asked"]["stream"] is False
-    file = visitor.ARTEFACTS / visit.browser / "downloads" / found["name"]
+    file = visit.folder / "downloads" / found["name"]
     assert file.suffix == ".mp3"
     with av.open(file) as sound:
         frames = list(sound.decode(audio=0))
@@ -230,7 +211,7 @@ def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
     assert day["ground"] > 0.8 > 0.3 > day["text"]
     assert night["ground"] < 0.2 < 0.7 < night["text"]
     for name in day["names"] + night["names"]:
-        picture = visitor.ARTEFACTS / visit.browser / name
+        picture = visit.folder / name
         assert picture.stat().st_size > 10_000
 
 

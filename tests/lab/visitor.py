@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,23 @@ class Scene:
     seconds: float
     found: Any = None
     error: str | None = None
+
+
+@dataclass(slots=True)
+class Visit:
+    """All that one browser found, and what the server did meanwhile."""
+
+    browser: str
+    scenes: dict[str, Scene]
+    folder: Path
+    active: list[tuple[float, int]] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return what a scene found; a test whose scene broke off fails with its reason."""
+        scene = self.scenes.get(name)
+        assert scene, f"{self.browser} never came to the scene {name!r}"
+        assert scene.error is None, f"{self.browser}, {name}: {scene.error}"
+        return scene.found
 
 
 def invite(house: House) -> str:
@@ -96,10 +113,11 @@ def modules() -> Path:
     return folder
 
 
-def visit(guest: str, browser: str, page: str, password: str) -> dict[str, Scene]:
-    """Have one browser play its scenes on the guest; return them by name, pictures brought out."""
-    folder = f"{_FOLDER_THERE}/{browser}"
-    job: dict[str, Any] = {"browser": browser, "page": page, "password": password, "folder": folder}
+def visit(guest: str, browser: str, play: str, page: str, password: str, **more: Any) -> Visit:
+    """Have one browser play its scenes on the guest; return what it found, pictures brought out."""
+    folder = f"{_FOLDER_THERE}/{play}/{browser}"
+    known = {"browser": browser, "play": play, "page": page, "folder": folder}
+    job: dict[str, Any] = {**known, "password": password, **more}
     if only := os.environ.get("HEARTH_SCENES"):
         job["only"] = only.split(",")
     settings = ["HOME=/home/visitor", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
@@ -108,11 +126,14 @@ def visit(guest: str, browser: str, page: str, password: str) -> dict[str, Scene
     done = lab.run(guest, argv, stdin=json.dumps(job), timeout=VISIT_S)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, f"{browser}: {done.stderr[-3000:]}{done.stdout[-1000:]}"
-    target = ARTEFACTS / browser
+    target = ARTEFACTS / play / browser
     shutil.rmtree(target, ignore_errors=True)
     lab.copy_out(guest, folder, target)
     (target / "found.json").write_text(json.dumps(lines, indent=1) + "\n")
-    return {
+    scenes = {
         line["scene"]: Scene(line["seconds"], line.get("found"), line.get("error"))
         for line in lines
     }
+    for name, scene in scenes.items():
+        print(f"{scene.seconds:8.1f} s  {browser}: {name}", flush=True)
+    return Visit(browser, scenes, target)
