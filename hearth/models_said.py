@@ -48,7 +48,7 @@ def _on_disk(model: Model, read: ReadFile) -> Mapping[str, Any]:
     """Return the entry of a model that the machine hands in: it is here as a whole or not."""
     try:
         listed = json.loads(read(None, _LIST.format(program=model.program)))
-        size = sum(int(entry[2]) for entry in listed.values())
+        size = sum(int(entry[2]) for entry in listed.values() if entry[0] == "file")
     except Exception:  # whatever stands in the way of reading it, `hearth up` mends
         return {"state": WAITING, "reason": "the next `hearth up` fetches it"}
     return {"state": READY, "percent": 100, "completed_bytes": size, "total_bytes": size}

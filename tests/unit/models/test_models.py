@@ -16,6 +16,7 @@ from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
 from hearth.models import AliasState, Overview, key_of, model_states
 from hearth.models_view import table, time_text
+from hearth.sources import manifest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -187,14 +188,19 @@ def listening(*names: str, runtime: str = "incus", **more: Any) -> House:
     return house(*made, runtime=runtime, transcribe=list(names))
 
 
-def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run() -> None:
-    listed = {"model.bin": ["file", 420, 5000, 1], "config.json": ["file", 420, 24, 1]}
+def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "model.bin").write_bytes(b"w" * 5000)
+    (tmp_path / "b" / "config.json").write_bytes(b"w" * 24)
+    manifest.write(tmp_path)
 
     def read(instance: str | None, path: str) -> str:
         assert instance is None, "the machine has it, whether or not the instance runs"
         if path != "/var/lib/hearth/programs/whisper_b/current/.hearth-manifest.json":
             raise OSError(f"cannot read {path}")
-        return json.dumps(listed)
+        return (tmp_path / manifest.NAME).read_text()
 
     overview = model_states(listening("a", "b"), read, nobody, NOW)
     assert [(m.state, m.total_bytes) for m in overview.models.values()] == [
