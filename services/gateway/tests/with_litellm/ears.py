@@ -59,7 +59,8 @@ class Ears:
         if fault == "mute":
             await self._wait(request, fields["model"].removesuffix("-there"))
         if fields.get("stream") == "true":
-            return StreamingResponse(self._events(fault), media_type="text/event-stream")
+            words = self._events(fields["model"].removesuffix("-there"))
+            return StreamingResponse(words, media_type="text/event-stream")
         if fields.get("response_format") == "srt":
             return PlainTextResponse(SUBTITLES)
         return JSONResponse({"text": "one two"})
@@ -84,11 +85,15 @@ class Ears:
                 return
             await asyncio.sleep(0.02)
 
-    async def _events(self, fault: str) -> AsyncIterator[str]:
+    async def _events(self, model: str) -> AsyncIterator[str]:
         yield _event({"type": "transcript.text.delta", "delta": "one "})
-        if fault == "cut":
+        if model.startswith("cut"):
             raise ConnectionResetError  # uvicorn ends the connection in the middle
-        await asyncio.to_thread(self.go_on.wait, FOREVER_S)
+        try:
+            await asyncio.to_thread(self.go_on.wait, FOREVER_S)
+        except asyncio.CancelledError:
+            self.left.append(model)
+            raise
         yield _event({"type": "transcript.text.delta", "delta": "two"})
         yield _event({"type": "transcript.text.done", "text": "one two"})
 

@@ -119,6 +119,21 @@ def test_a_caller_who_leaves_frees_the_server(
     assert (line["status"], line["end"]) == ("499", "left")
 
 
+def test_a_caller_who_leaves_in_the_middle_of_the_text_frees_it_too(
+    owner: httpx.Client, gateway: Gateway, ears: Ears
+) -> None:
+    ears.left.clear()
+    ears.go_on.clear()
+    seen = len(gateway.lines())
+    files = {"file": ("said.wav", SOUND, "audio/wav")}
+    data = {"model": "hear", "stream": "true"}
+    with owner.stream("POST", PATHS[0], data=data, files=files) as answer:
+        next(answer.iter_lines())
+    assert ears.was_left("ear")
+    line = gateway.line_after(seen)
+    assert (line["status"], line["end"]) == ("200", "left")
+
+
 def test_a_stream_that_breaks_off_ends_in_an_error(
     owner: httpx.Client, gateway: Gateway, ears: Ears
 ) -> None:
