@@ -33,6 +33,7 @@ def in_idle_threads(make: Callable[[], T], name: str = NAME) -> T:
         except BaseException as error:
             failed.append(error)
         _idle(own, name)
+        _call(own, "done")  # the system may keep it for a moment after it has ended
 
     thread = threading.Thread(target=run, name=name)
     thread.start()

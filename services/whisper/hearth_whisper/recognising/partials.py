@@ -31,6 +31,11 @@ class Partials:
         self._seconds = recent()
         self._made = self._refused = self._given_up = 0
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its thread is busy, given up or not."""
+        return self._running
+
     async def make(self, do: Make) -> Recognised | None:
         """Return what `do` makes; None at once if it is not the time, or when a final comes."""
         if self._running or self._closed or self._clock() < self._not_before:

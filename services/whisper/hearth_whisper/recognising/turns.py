@@ -26,6 +26,12 @@ class Turns:
         self._taken = False
         self._held_back = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for the place."""
+        with self._changed:
+            return len(self._waiting)
+
     @contextmanager
     def turn(self, urgency: int, stop: Stop) -> Iterator[None]:
         """Wait for the place and hold it; raises Stopped when `stop` was set by then."""

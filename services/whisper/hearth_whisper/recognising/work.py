@@ -93,6 +93,16 @@ class Work:
         """Why it cannot serve, in one line; None while it loads and when it is ready."""
         return self._model.failure
 
+    @property
+    def turns_waiting(self) -> int:
+        """How many steps wait for the model."""
+        return self._turns.waiting
+
+    @property
+    def partials_running(self) -> bool:
+        """Whether a partial is in its thread, given up or not."""
+        return self._partials.is_running
+
     async def file(self, sound: Sound, options: Options) -> FileText:
         """Begin a file; blocks of sound are pulled in a thread of ours, so they may block.
 
@@ -131,8 +141,10 @@ class Work:
                 return await self._in(
                     self._finals, lambda: self._final(loaded, samples, options, stop)
                 )
-        except BaseException:
+        except BaseException as error:
             stop.set()
+            if isinstance(error, Stopped) and self._closed:
+                raise stopping() from None
             raise
         finally:
             self._stops.discard(stop)

@@ -1,0 +1,118 @@
+"""Loaded once for all, freed when nobody needs it, loaded again when somebody does."""
+
+import asyncio
+import threading
+
+import pytest
+
+from hearth_serving.errors import ServiceError
+from hearth_whisper.recognising import Options, Stop
+from hearth_whisper.recognising.model import Loaded
+from hearth_whisper.recognising.work import Bounds, Work
+
+from ..scripted import ScriptedRecogniser
+from .test_work import EN, sound, until
+
+
+class Maker:
+    """Makes scripted models, when its gate is open; fails so often before."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.made, self._failures = 0, failures
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self) -> Loaded:
+        self.gate.wait()
+        self.made += 1
+        if self.made <= self._failures:
+            raise ServiceError("the model is torn; fetch it again", status=503)
+        return Loaded(ScriptedRecogniser(), None, "it is scripted")
+
+
+async def test_all_who_wait_for_it_wait_for_one_loading() -> None:
+    make = Maker()
+    make.gate.clear()
+    work = Work(make)
+    await work.start()
+    asked = [asyncio.create_task(work.final(sound(1), EN, Stop())) for _ in range(3)]
+    file = asyncio.create_task(work.file(sound(1), EN))
+    await asyncio.sleep(0)
+    assert not work.ready
+    assert work.failure is None
+    make.gate.set()
+    assert [one.text for one in await asyncio.gather(*asked)] == ["one two"] * 3
+    await file
+    assert make.made == 1
+    assert work.ready
+    await work.close()
+
+
+async def test_it_is_freed_when_idle_and_loaded_on_demand() -> None:
+    make = Maker()
+    work = Work(make, Bounds(unload_s=0.01))
+    await work.start()
+    await until(lambda: work.describe()["loads"] == 1)
+    await until(lambda: not work.describe()["loaded"])
+    assert work.ready
+    assert work.describe()["model"] == "scripted"
+    assert (await work.final(sound(1), EN, Stop())).text == "one two"
+    assert make.made == 2
+    await work.close()
+
+
+async def test_it_is_not_freed_while_it_is_used() -> None:
+    make = Maker()
+    work = Work(make, Bounds(unload_s=0.0))
+    text = await work.file((sound(1) for _ in range(3)), Options("en", vad=False))
+    assert [s async for s in text]
+    assert make.made == 1
+    await work.close()
+
+
+async def test_a_model_that_does_not_load_is_said_and_tried_again() -> None:
+    work = Work(Maker(failures=1))
+    with pytest.raises(ServiceError, match="torn") as said:
+        await work.file(sound(1), EN)
+    assert said.value.status == 503
+    assert work.failure == "the model is torn; fetch it again"
+    assert not work.ready
+    assert (await work.final(sound(1), EN, Stop())).text == "one two"
+    assert work.failure is None
+    await work.close()
+
+
+async def test_who_leaves_while_it_loads_does_not_take_it_from_the_others() -> None:
+    make = Maker()
+    make.gate.clear()
+    work = Work(make)
+    leaving = asyncio.create_task(work.final(sound(1), EN, Stop()))
+    staying = asyncio.create_task(work.final(sound(1), EN, Stop()))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.sleep(0)
+    make.gate.set()
+    assert (await staying).text == "one two"
+    await work.close()
+
+
+async def test_a_partial_loads_it_and_waits_not() -> None:
+    make = Maker()
+    work = Work(make)
+    assert await work.partial(sound(1), EN) is None
+    await until(lambda: work.ready)
+    assert make.made == 1
+    await work.close()
+
+
+async def test_closing_while_it_loads_refuses_who_waits() -> None:
+    make = Maker()
+    make.gate.clear()
+    work = Work(make)
+    waiting = asyncio.create_task(work.final(sound(1), EN, Stop()))
+    await asyncio.sleep(0.01)
+    closing = asyncio.create_task(work.close())
+    with pytest.raises(ServiceError, match="stopping"):
+        await waiting
+    make.gate.set()
+    await closing
