@@ -24,7 +24,6 @@ def info_of(described: Mapping[str, Any]) -> Info:
         ServiceError: no model was chosen yet. Who asks would keep an answer without one.
     """
     name = str(described.get("model") or "")
-    languages = described.get("languages") or (["en"] if name.endswith(".en") else list(NAMES))
     if not name:
         message = "the model is being loaded; ask again"
         raise ServiceError(message, status=503, code="loading", retry_after_s=_AGAIN_S)
@@ -34,7 +33,7 @@ def info_of(described: Mapping[str, Any]) -> Info:
         installed=True,
         description=None,
         version=None,
-        languages=[str(language) for language in languages],
+        languages=list(NAMES) if described.get("multilingual") else ["en"],
     )
     program = AsrProgram(
         name="hearth-whisper",

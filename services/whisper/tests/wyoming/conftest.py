@@ -33,7 +33,7 @@ class ScriptedWork:
     language: str = "en"
     error: Exception | None = None
     described: dict[str, Any] = field(
-        default_factory=lambda: {"model": "small", "languages": ["en", "de"]}
+        default_factory=lambda: {"model": "small", "multilingual": True}
     )
     finals: list[tuple[Samples, Options]] = field(default_factory=list)
     cancelled: int = 0

@@ -28,10 +28,21 @@ async def test_describe_names_the_model_and_its_languages(house: House, call: Ca
     assert program.installed
     assert program.supports_transcript_streaming
     (model,) = program.models
-    assert (model.name, model.languages, model.installed) == ("small", ["en", "de"], True)
+    assert (model.name, model.installed) == ("small", True)
+    assert {"en", "de", "yue"} <= set(model.languages)
     # Home Assistant makes an entity of each thing that is offered.
     assert not [*info.tts, *info.wake, *info.handle, *info.intent, *info.mic, *info.snd]
     assert info.satellite is None
+
+
+async def test_a_model_for_english_offers_no_other_language(
+    open_house: Opened, call: Called
+) -> None:
+    described = {"model": "small.en", "multilingual": False}
+    async with open_house(ScriptedWork(described=described)) as house, call(house) as caller:
+        await caller.tell(Describe())
+        info = Info.from_event(await caller.hear())
+    assert info.asr[0].models[0].languages == ["en"]
 
 
 async def test_before_a_model_was_loaded_nothing_is_promised(

@@ -236,7 +236,7 @@ async def test_sixty_four_at_once_end_and_leave_nothing(open_house: Opened, call
 
 
 async def test_who_never_reads_is_taken_for_gone(open_house: Opened) -> None:
-    work = ScriptedWork(described={"model": "x", "languages": ["en" * 20_000]})
+    work = ScriptedWork(described={"model": "x" * 40_000})
     async with open_house(work, write_s=0.1) as house, dialled(house) as (reader, writer):
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         # More answers than the sockets between us hold.
