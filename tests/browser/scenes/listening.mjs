@@ -44,6 +44,8 @@ export async function lineNow(browser, job) {
   const asked = await page.evaluate(() => performance.now());
   await page.click("#talk");
   await lines(page, 1);
+  // Long enough to see that somebody still speaks.
+  await pause(500);
   const found = await told(page);
   await page.click("#stop");
   await states(page, ["done", "failed"]);
