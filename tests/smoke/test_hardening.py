@@ -45,7 +45,8 @@ def test_program_is_not_root(owner: Service | Part) -> None:
 
 
 def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None:
-    known = {(inside.address, port) for port in (inside.port, inside.metrics_port) if port}
+    ports = (inside.port, inside.metrics_port, *inside.publish_tcp)
+    known = {(inside.address, port) for port in ports if port}
     known |= {("0.0.0.0", port) for _, port in known} | {("*", port) for _, port in known}
     found = set()
     for line in look.host(inside.instance).check_output("ss -Hlntu").splitlines():
