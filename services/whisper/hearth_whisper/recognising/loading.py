@@ -82,10 +82,13 @@ def device_of(asked: str) -> str:
 
 def _check_words(folder: Path, loaded: faster_whisper.WhisperModel) -> None:
     """Raise ServiceError where the tokenizer is another model's: its text would be rubbish."""
+    number = loaded.hf_tokenizer.token_to_id
     needed = ["<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"]
+    alien = any(number(token) is None for token in needed)
     if loaded.model.is_multilingual:
-        needed += ["<|transcribe|>", "<|en|>"]
-    if any(loaded.hf_tokenizer.token_to_id(token) is None for token in needed):
+        languages = json.loads((folder / "config.json").read_bytes())["lang_ids"]
+        alien = alien or number("<|en|>") not in languages
+    if alien:
         raise ServiceError(f"{folder / 'tokenizer.json'} is not this model's", status=503)
 
 
