@@ -22,9 +22,8 @@ class Stable:
         """Take a guess; return the text to show, and how much of its beginning is stable."""
         units = _UNIT.findall(guess)
         shown = self._kept + units[len(self._kept) :]
-        agreed = _agreed(shown, self._last)
-        if agreed > len(self._kept):
-            self._kept = shown[:agreed]
+        # Both begin with what is kept, so it never shrinks.
+        self._kept = shown[: _agreed(shown, self._last)]
         self._last = shown
         return "".join(shown).strip(), "".join(self._kept).strip()
 

@@ -5,7 +5,11 @@ from typing import Any
 
 import pytest
 
+from ..web.conftest import open_house
+from .line import dial
 from .scripted import ScriptedWork, Talk, Talks
+
+__all__ = ["dial", "open_house", "talk"]
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Stop
@@ -20,12 +18,11 @@ from hearth_whisper.web import stream as stream_module
 
 from ..web import conftest as web
 from ..web.conftest import House, Opened
+from .line import Dialled, Line
 from .scripted import ScriptedWork, silence
 from .speech import speak
 
 SPOKEN = "Turn off the lamps."
-# The house of the files' tests, with work that can talk as well.
-open_house = web.open_house
 
 
 @dataclass
@@ -41,59 +38,6 @@ class TalkingWork(web.ScriptedWork):
 
     async def partial(self, samples: Samples, options: Options) -> Recognised | None:
         return await self.live.partial(samples, options)
-
-
-class Line:
-    """One end of a stream."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    async def tell(self, **message: Any) -> None:
-        await self.socket.send(json.dumps(message))
-
-    async def talk(self, sound: Samples, sizes: tuple[int, ...] = (640,)) -> None:
-        """Send Int16 in pieces of these bytes, one after the other."""
-        data = (np.clip(sound, -1, 1) * 32767).astype("<i2").tobytes()
-        at = index = 0
-        while at < len(data):
-            size = sizes[index % len(sizes)]
-            await self.socket.send(data[at : at + size])
-            at, index = at + size, index + 1
-
-    async def hear(self) -> dict[str, Any]:
-        message = await asyncio.wait_for(self.socket.recv(), 10)
-        assert isinstance(message, str)
-        event: dict[str, Any] = json.loads(message)
-        return event
-
-    async def until(self, kind: str) -> list[dict[str, Any]]:
-        """Return what came up to and with an event of this kind."""
-        told: list[dict[str, Any]] = []
-        while not told or told[-1]["type"] != kind:
-            told.append(await self.hear())
-        return told
-
-    async def closed(self) -> int:
-        """Return the code with which the server ends the stream."""
-        with pytest.raises(ConnectionClosed) as closed:
-            await self.until("never")
-        assert closed.value.rcvd is not None
-        return closed.value.rcvd.code
-
-
-Dialled = Callable[..., AbstractAsyncContextManager[Line]]
-
-
-@pytest.fixture
-def dial() -> Dialled:
-    @asynccontextmanager
-    async def dialled(house: House, **more: Any) -> AsyncIterator[Line]:
-        address = f"ws://127.0.0.1:{house.port}/v1/audio/transcriptions/stream"
-        async with connect(address, proxy=None, close_timeout=1, **more) as opened:
-            yield Line(opened)
-
-    return dialled
 
 
 @pytest.fixture
