@@ -14,8 +14,8 @@ class Plan:
     """How much is asked; every number bounds the load. `runs` are those of 3 s."""
 
     quick: bool = False
-    runs: int = 12
-    block: int = 3
+    runs: int = 10
+    block: int = 5
     """So many utterances are said before as many plain calls of them are made, in turns."""
     kinds: tuple[int, ...] = (1, 10, 30)
     """The lengths beside 3 s; of each as many rounds as it is slow."""
@@ -34,17 +34,12 @@ class Plan:
 
     def rounds(self, kind_s: int) -> int:
         """Return how often an utterance of about so many seconds is said."""
-        return max(1, self.runs // {1: 2, 3: 1, 10: 3}.get(kind_s, 4))
-
-    @property
-    def some(self) -> int:
-        """How often what is only compared with the rest is done."""
-        return max(1, self.runs // 3)
+        return max(1, self.runs // {1: 2, 3: 1, 10: 3}.get(kind_s, 5))
 
     @property
     def few(self) -> int:
-        """How often what takes long is done."""
-        return max(1, self.runs // 4)
+        """How often what takes long, or is only compared with the rest, is done."""
+        return max(1, self.runs // 3)
 
 
 def quick() -> Plan:

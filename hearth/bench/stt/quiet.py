@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
+
+import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.stats import spread
@@ -13,14 +17,17 @@ from hearth.bench.stt.pace import room
 from hearth.bench.stt.report.figures import Vad
 from hearth.bench.stt.target import Target
 
-_WITHIN_S = 120.0
+_WITHIN_S, _ASK_S = 120.0, 5.0
+# As Prometheus' libraries name it, with or without the program's own name before it.
+_PROCESSOR = re.compile(r"^\w*process_cpu_seconds_total ([0-9.e+]+)$", re.MULTILINE)
 
 
 async def quiet(target: Target, seconds: int, runs: int) -> Vad:
     """Send a quiet room as fast as the server takes it; return what a second of it took."""
     if target.stopped or not target.socket:
-        return Vad(None, None, target.stopped or "there is no live socket")
+        return Vad(None, None, None, target.stopped or "there is no live socket")
     taken, why = [], ""
+    before = await _processor_s(target)
     try:
         for _ in range(runs):
             async with line(target.server, Manner(), _WITHIN_S) as opened:
@@ -35,8 +42,23 @@ async def quiet(target: Target, seconds: int, runs: int) -> Vad:
         target.socket, why = False, "there is no live socket"
     except BenchError as error:
         taken, why = [], str(error)
+    after = await _processor_s(target)
+    processor = None
+    if taken and before is not None and after is not None:
+        processor = (after - before) * 1000 / (seconds * runs)
     await target.weigh()
-    return Vad(spread(taken), said(target.status), why)
+    return Vad(spread(taken), processor, said(target.status), why)
+
+
+async def _processor_s(target: Target) -> float | None:
+    """Return the processor's time that the server took until now, where it says that."""
+    try:
+        async with asyncio.timeout(_ASK_S):
+            page = await target.client.get("/metrics")
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return None
+    found = _PROCESSOR.search(page.text) if page.is_success else None
+    return float(found[1]) if found else None
 
 
 async def _hear(opened: Line, seconds: int) -> None:

@@ -77,7 +77,7 @@ class Session:
                 await self._say(LIVE, utterance)
             self.calls.three_s += await self._call([one.pcm for one in some])
         for case, manner in self._manners():
-            for _ in range(self.plan.some):
+            for _ in range(self.plan.few):
                 await self._say(case, next(said), manner)
         for kind_s in self.plan.kinds:
             others = itertools.cycle(utterances(kind_s))

@@ -55,10 +55,12 @@ class Vad:
     """What hearing that nobody speaks costs: milliseconds for a second of a quiet room.
 
     `outside` is wall-clock time of the socket with all that belongs to it, the room sent as fast
-    as the server takes it; `said` is the server's own word, where it has one.
+    as the server takes it; `processor` what the whole server computed meanwhile, which what else
+    runs on the machine hardly changes; `said` is the server's own word of the detector alone.
     """
 
     outside: Spread | None
+    processor: float | None
     said: float | None
     why: str
 

@@ -125,8 +125,11 @@ def _more(server: ServerReport) -> list[str]:
             f"/health meanwhile {health.median_ms:.1f} ms, p99 {health.p99_ms:.1f} ms, "
             f"worst {health.worst_ms:.1f} ms (n={health.n}, {health.failed} without an answer)"
         )
-    if server.vad and server.vad.said is not None:
-        lines.append(f"Voice detection alone, as it says: {server.vad.said:.2f} ms a second")
+    if server.vad and server.vad.outside:
+        said = server.vad.said
+        alone = f"; the detector alone, as it says, {said:.2f} ms" if said else ""
+        took = server.vad.outside.median
+        lines.append(f"A second of a quiet room took {took:.1f} ms of the clock{alone}")
     if words := server.words:
         rate = f"{words.rate:.1%}" if words.rate is not None else f"not measured ({words.why})"
         lines.append(f"Word error rate: {rate}, {words.words} words in {words.texts} recordings")

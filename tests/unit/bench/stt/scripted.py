@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -34,6 +34,7 @@ class Scripted:
     open: int = 0
     most_open: int = 0
     memory_bytes: int = IDLE_BYTES
+    processor_s: float = 0.0
     texts: list[str] = field(default_factory=list)
     """What is written of the next files; afterwards always the same."""
 
@@ -132,6 +133,13 @@ def app(stage: Stage) -> Starlette:
         more = {"chosen_because": "it is the only one", "draft": "tiny.en", "active": 0}
         return JSONResponse(said | more | {"memory_bytes": stage.script.memory_bytes})
 
+    async def metrics(request: Request) -> Response:
+        # Half a second of work whenever somebody looks.
+        stage.script.processor_s += 0.5
+        name = "s_process_cpu_seconds_total"
+        text = f"# HELP {name} T\n{name} {stage.script.processor_s}\n"
+        return PlainTextResponse(text if request.path_params["habit"] == "steady" else "")
+
     base = "/{habit}/v1/audio/transcriptions"
     return Starlette(
         routes=[
@@ -139,6 +147,7 @@ def app(stage: Stage) -> Starlette:
             WebSocketRoute(f"{base}/stream", talk),
             Route("/{habit}/health", health),
             Route("/{habit}/status", status),
+            Route("/{habit}/metrics", metrics),
         ]
     )
 

@@ -175,11 +175,13 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
     assert vad is not None
     assert vad.outside is not None
     assert (vad.outside.n, vad.why) == (2, "")
+    # Half a second of work for twice two seconds of sound.
+    assert vad.processor == pytest.approx(125)
     # Whoever hears ghosts has not been asked what silence costs.
     report = await bench_stt([server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None
-    assert (vad.outside, vad.why) == (None, "it heard speech in a quiet room")
+    assert (vad.outside, vad.processor, vad.why) == (None, None, "it heard speech in a quiet room")
 
 
 async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
