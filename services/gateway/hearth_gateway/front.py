@@ -168,7 +168,7 @@ class Front:
             except Refused as refused:
                 if turn.answer.status or refused.final:
                     raise
-                self._rests.failed(member, refused.status)
+                self._rests.failed(member, refused.status, isinstance(turn.body, Upload))
                 turn.story.tried.append(f"{member}:{refused.status}")
                 if last:
                     raise

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 SLOW_STATUS = frozenset({408, 429, 504})
+NOT_THERE = 404
 
 
 class Rests:
@@ -16,12 +17,13 @@ class Rests:
         self._rest_s, self._clock = rest_s, clock
         self._until: dict[str, float] = {}
 
-    def failed(self, member: str, status: int) -> None:
+    def failed(self, member: str, status: int, sent_much: bool = False) -> None:
         """Let `member` rest from now on, if asking it again at once would cost more than a moment.
 
-        A refused connection or a 500 comes back at once, and may have been this one request's.
+        A refused connection or a 500 comes back at once, and may have been this one request's. Of
+        a server that has not chosen this model nobody knows it before all was sent (`sent_much`).
         """
-        if status in SLOW_STATUS:
+        if status in SLOW_STATUS or (sent_much and status == NOT_THERE):
             self._until[member] = self._clock() + self._rest_s
 
     def answered(self, member: str) -> None:

@@ -35,6 +35,14 @@ def test_a_member_that_fails_at_once_is_asked_again(status: int) -> None:
     assert rests.order(MEMBERS) == MEMBERS
 
 
+def test_who_has_not_the_model_is_asked_later_where_asking_costs_a_whole_recording() -> None:
+    rests = Rests()
+    rests.failed("a", 500, sent_much=True)
+    assert rests.order(MEMBERS) == MEMBERS
+    rests.failed("a", 404, sent_much=True)
+    assert rests.order(MEMBERS) == ["b", "c", "a"]
+
+
 def test_an_answer_ends_the_rest_and_nobody_is_left_out() -> None:
     rests = Rests(30, Clock())
     for member in MEMBERS:

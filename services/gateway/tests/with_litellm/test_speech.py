@@ -83,6 +83,15 @@ def test_the_next_member_is_asked(
     assert gateway.line_after(seen)["tried"].startswith(f"{first}:")
 
 
+def test_a_recording_is_not_sent_again_and_again_to_who_has_not_that_model(
+    owner: httpx.Client, ears: Ears
+) -> None:
+    send(owner, "by-404-ear")
+    before = len(ears.asked("404-ear"))
+    assert send(owner, "by-404-ear").headers["x-hearth-model"] == "ear"
+    assert len(ears.asked("404-ear")) == before
+
+
 def test_a_bad_recording_is_bad_for_every_member(owner: httpx.Client, ears: Ears) -> None:
     before = len(ears.asked("ear"))
     answer = send(owner, "by-400-ear")
