@@ -23,13 +23,14 @@ def gateway_of(house: House) -> Service:
 
 
 def local_model(house: House, name: str) -> Model:
-    """Return a model of this house by its name, or the first local one of an alias."""
+    """Return a model of this house that answers in words, or the first local one of an alias."""
     members = house.aliases[name].members if name in house.aliases else (name,)
     for member in members:
         model = house.models.get(member)
-        if model is not None and model.local and model.usable:
+        if model is not None and model.local and model.usable and model.kind != "transcribe":
             return model
-    raise WaysError(f"{name} is no model that this house runs itself: see `hearth models`")
+    why = "is no model that this house runs itself and that answers in words"
+    raise WaysError(f"{name} {why}: see `hearth models`")
 
 
 def both(
