@@ -6,7 +6,8 @@ const KEPT_S = 60;
 const AFTER_S = 0.3;
 const BEFORE_S = 0.5;
 const SILENT_DB = -90;
-const RECENT_PARTS = 1000;
+// Three seconds: where a busy machine lost some sound, the rest comes later for ever after.
+const RECENT_PARTS = 100;
 
 /** What the microphone heard lately: how loud each 10 ms were, and when each of them happened. */
 export class Clock {

@@ -59,3 +59,8 @@ test("a moment is when the least late part says that it was", () => {
   assert.equal(Math.round(clock.when(0)), 1000);
   assert.equal(Math.round(clock.when(1.5)), 2500);
 });
+
+test("where some sound was lost, what comes after it is soon known to be later", () => {
+  const clock = clockOf(Array(220).fill(tone(0.1, 100)), (index) => (index < 110 ? 0 : 300));
+  assert.equal(Math.round(clock.when(20)), 21300);
+});
