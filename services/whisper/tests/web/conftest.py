@@ -89,6 +89,7 @@ class ScriptedWork:
     multilingual: bool = True
     model: str | None = "tiny.en"
     asked: list[Options] = field(default_factory=list)
+    sounds: list[Sound] = field(default_factory=list)
     heard: list[Any] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     active: int = 0
@@ -107,6 +108,7 @@ class ScriptedWork:
         if self.error and self.fails_after is None:
             raise self.error
         self.asked.append(options)
+        self.sounds.append(sound)
         return ScriptedText(self, iter(sound), options)
 
     async def start(self) -> None:
