@@ -125,10 +125,12 @@ def open_house() -> Opened:
     """Listen for satellites with these limits."""
 
     @asynccontextmanager
-    async def opened(work: ScriptedWork | None = None, **limits: Any) -> AsyncIterator[House]:
+    async def opened(
+        work: ScriptedWork | None = None, ear: Callable[[], Any] | None = None, **limits: Any
+    ) -> AsyncIterator[House]:
         work, ended = work or ScriptedWork(), list[str]()
         satellites = await start(
-            work, "127.0.0.1", 0, SatelliteLimits(**limits), ear=_ear, ended=ended.append
+            work, "127.0.0.1", 0, SatelliteLimits(**limits), ear=ear or _ear, ended=ended.append
         )
         try:
             yield House(satellites, work, ended)

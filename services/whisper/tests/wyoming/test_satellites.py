@@ -142,6 +142,23 @@ async def test_a_new_start_forgets_what_was_said(house: House, call: Called) -> 
         await caller.say(tone(0.5))
         await caller.until("transcript")
     assert [len(samples) for samples, _ in house.work.finals] == [SAMPLE_RATE // 2]
+    assert house.ended == ["left", "done"]
+
+
+async def test_what_was_asked_holds_for_one_recording(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.tell(Transcribe(language="de"), _second(), AudioStop())
+        await caller.until("transcript-stop")
+        await caller.tell(_second(), AudioStop())
+        await caller.until("transcript-stop")
+    assert [options.language for _, options in house.work.finals] == ["de", None]
+
+
+async def test_an_utterance_without_words_is_no_piece(open_house: Opened, call: Called) -> None:
+    async with open_house(ScriptedWork(texts=[""])) as house, call(house) as caller:
+        await caller.say(tone(1))
+        heard = await caller.until("transcript-stop")
+    assert [event.type for event in heard] == ["transcript-start", "transcript", "transcript-stop"]
 
 
 async def test_more_than_a_window_comes_piece_by_piece(open_house: Opened, call: Called) -> None:
@@ -211,6 +228,17 @@ async def test_what_breaks_here_is_told_to_nobody(
     assert isinstance(broken, ServiceError) or "RuntimeError" in caplog.text
 
 
+async def test_a_detector_that_is_not_there_is_told_to_nobody(
+    open_house: Opened, call: Called
+) -> None:
+    async def ear() -> None:
+        raise ServiceError("/opt/secret is not there", status=500)
+
+    async with open_house(ear=ear) as house, call(house) as caller:
+        await caller.tell(_second())
+        assert "secret" not in (await caller.refused()).text
+
+
 async def test_what_breaks_early_ends_an_endless_recording(
     open_house: Opened, call: Called
 ) -> None:
@@ -239,10 +267,11 @@ async def test_no_text_is_in_the_log(
 ) -> None:
     caplog.set_level("DEBUG")
     async with call(house) as caller:
-        await caller.say(tone(0.5))
+        await caller.say(tone(1.5))
         await caller.until("transcript-stop")
-    assert "satellite done audio=0.5s" in caplog.text
+    assert "satellite done audio=1.5s" in caplog.text
     assert "Yes" not in caplog.text
+    assert "unforeseen" not in caplog.text
 
 
 async def test_a_taken_port_is_one_line(house: House) -> None:

@@ -1,6 +1,7 @@
 """Rubbish, silence, floods and those who leave cost a bounded time and memory, and nobody else."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -214,6 +215,25 @@ async def test_one_more_than_are_served_hears_why(open_house: Opened, call: Call
         async with call(house) as caller:
             await caller.tell(Describe())
             assert (await caller.hear()).type == "info"
+
+
+async def test_who_comes_when_even_the_refused_are_many_is_dropped(open_house: Opened) -> None:
+    async with open_house(clients=1) as house, dialled(house), dialled(house) as (second, _):
+        await house.until(lambda: house.satellites.connected == 1)
+        # It is told why, and hangs on.
+        assert await asyncio.wait_for(async_read_event(second), WITHIN_S) is not None
+        async with dialled(house) as (third, _):
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(third.read(), WITHIN_S) == b""
+
+
+async def test_who_sends_on_hears_why_he_is_hung_up_on(house: House) -> None:
+    async with dialled(house) as (reader, writer):
+        writer.write(b"{]\n" + bytes(200_000))
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.write(bytes(200_000))
+        assert (await error_from(reader)).code == "invalid_event"
 
 
 async def test_sixty_four_at_once_end_and_leave_nothing(open_house: Opened, call: Called) -> None:
