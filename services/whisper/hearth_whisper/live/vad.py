@@ -1,5 +1,6 @@
 """Silero's voice activity detector, frame by frame; its weights are in faster-whisper's wheel."""
 
+import functools
 import importlib.util
 import time
 from pathlib import Path
@@ -79,6 +80,12 @@ class Ear:
             Frame(probability, tuple(loud))
             for probability, loud in zip(found.ravel().tolist(), levels, strict=True)
         ]
+
+
+@functools.cache
+def shared() -> Silero:
+    """Return the one detector of this process, loaded at the first call; raises ServiceError."""
+    return Silero()
 
 
 def weights() -> Path:

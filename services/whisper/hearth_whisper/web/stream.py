@@ -17,7 +17,7 @@ from hearth_whisper.live.inbox import Inbox
 from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Order, Start, read_order
 from hearth_whisper.live.rate import Pcm
-from hearth_whisper.live.vad import Ear, Silero
+from hearth_whisper.live.vad import Ear, shared
 from hearth_whisper.recognising.work import Work
 from hearth_whisper.web.desk import Desk
 
@@ -49,7 +49,8 @@ async def stream(socket: WebSocket) -> None:
         if desk.live >= desk.limits.live:
             message = f"{desk.live} talkers are listened to already; try again"
             raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
-        silero = await _silero(socket)
+        # Importing its runtime takes longer than others should wait for their answers.
+        silero = await asyncio.to_thread(shared)
     except ServiceError as error:
         desk.metrics.ended("busy" if error.status == 429 else "refused")
         await socket.send_denial_response(answer(error))
@@ -68,16 +69,6 @@ async def stream(socket: WebSocket) -> None:
     finally:
         desk.live -= 1
         desk.metrics.ended(outcome)
-
-
-async def _silero(socket: WebSocket) -> Silero:
-    """Return the detector, which all streams share; the first one loads it."""
-    state = socket.app.state
-    if not hasattr(state, "silero"):
-        # Importing its runtime takes longer than others should wait for their answers.
-        state.silero = await asyncio.to_thread(Silero)
-    loaded: Silero = state.silero
-    return loaded
 
 
 class _Conversation:
