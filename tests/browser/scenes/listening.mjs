@@ -145,8 +145,18 @@ const until = (page, test, ...given) =>
 const states = (page, wanted) =>
   until(page, (some) => some.includes(document.querySelector("main").dataset.state), wanted);
 
-const lines = (page, count) =>
-  until(page, (least) => document.querySelectorAll("#finals li").length >= least, count);
+/** Wait for so many lines; throws what the page says if it fails before. */
+async function lines(page, count) {
+  const isFailed = () => document.querySelector("main").dataset.state === "failed";
+  await until(
+    page,
+    (least) =>
+      document.querySelectorAll("#finals li").length >= least ||
+      document.querySelector("main").dataset.state === "failed",
+    count,
+  );
+  if (await page.evaluate(isFailed)) throw new Error((await told(page)).said.status);
+}
 
 const started = (page) =>
   until(page, () => globalThis.__hearing.report().events.some(({ type }) => type === "speech_started"));

@@ -6,8 +6,8 @@ const KEPT_S = 60;
 const AFTER_S = 0.3;
 const BEFORE_S = 0.5;
 const SILENT_DB = -90;
-// Three seconds: where a busy machine lost some sound, the rest comes later for ever after.
-const RECENT_PARTS = 100;
+// A part that comes within this may say when the sound before it was.
+const SOON_S = 1;
 
 /** What the microphone heard lately: how loud each 10 ms were, and when each of them happened. */
 export class Clock {
@@ -17,7 +17,7 @@ export class Clock {
   #forgotten = 0;
   #peak = 0;
   #taken = 0;
-  #late = [];
+  #parts = [];
 
   constructor(rate) {
     this.#rate = rate;
@@ -44,14 +44,18 @@ export class Clock {
       this.#blocks.splice(0, spare);
       this.#forgotten += spare;
     }
-    this.#late.push(at - 1000 * this.seconds);
-    if (this.#late.length > RECENT_PARTS) this.#late.shift();
+    this.#parts.push({ end_s: this.seconds, late: at - 1000 * this.seconds });
+    while (this.#parts[0].end_s < this.seconds - KEPT_S) this.#parts.shift();
   }
 
   /** Return when a moment of the sound happened. */
   when(seconds) {
-    // A busy page takes parts late and never early: the earliest is the truest.
-    return this.#late.reduce((least, one) => Math.min(least, one), Infinity) + 1000 * seconds;
+    const isSoon = ({ end_s }) => end_s >= seconds && end_s < seconds + SOON_S;
+    const soon = this.#parts.filter(isSoon);
+    const near = soon.length ? soon : this.#parts.slice(-1);
+    // A busy page takes parts late and never early: the earliest is the truest. Only what comes after
+    // the moment is asked: a busy browser loses sound, and then what came before counts too little.
+    return Math.min(...near.map(({ late }) => late)) + 1000 * seconds;
   }
 
   /**
