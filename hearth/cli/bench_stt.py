@@ -43,9 +43,9 @@ def bench_stt(
     end_of_speech_ms: Annotated[
         int, typer.Option("--end-of-speech-ms", min=200, max=5000, help="The silence that ends.")
     ] = 500,
-    quick: Annotated[bool, typer.Option("--quick", help="Two minutes, not a dozen.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Some two minutes, not ten.")] = False,
     runs: Annotated[
-        int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 12, or 3 if quick.")
+        int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
     ] = None,
     only: Annotated[
         list[str] | None,
