@@ -11,7 +11,7 @@ from wyoming.error import Error
 from hearth_serving.door import too_many_connections
 from hearth_serving.limits import Limits
 from hearth_serving.running import listen
-from hearth_whisper.live.vad import Ear, Hears, Silero
+from hearth_whisper.live.vad import Ear, Hears, shared
 from hearth_whisper.wyoming.limits import SatelliteLimits
 from hearth_whisper.wyoming.satellite import Listens, Satellite
 from hearth_whisper.wyoming.wire import Wire
@@ -80,18 +80,9 @@ class Satellites:
             await wire.close()
 
 
-class _Ears:
-    """Ears that share one loaded detector; the first recording loads it."""
-
-    def __init__(self) -> None:
-        self._loading: asyncio.Task[Silero] | None = None
-
-    async def one(self) -> Hears:
-        if self._loading is None or (self._loading.done() and self._loading.exception()):
-            # Importing its runtime takes longer than others should wait for their answers.
-            self._loading = asyncio.create_task(asyncio.to_thread(Silero))
-        # Who leaves meanwhile must not stop what others wait for.
-        return Ear(await asyncio.shield(self._loading))
+async def _silero() -> Hears:
+    # Importing its runtime takes longer than others should wait for their answers.
+    return Ear(await asyncio.to_thread(shared))
 
 
 async def start(
@@ -99,7 +90,7 @@ async def start(
     host: str,
     port: int,
     limits: SatelliteLimits | None = None,
-    ear: Callable[[], Awaitable[Hears]] | None = None,
+    ear: Callable[[], Awaitable[Hears]] = _silero,
     ended: Callable[[str], None] = lambda _: None,
 ) -> Satellites:
     """Listen for satellites until `close()`; `port` 0 is any that is free.
@@ -112,7 +103,7 @@ async def start(
     """
     listener = listen(host, port, Limits())
     listener.setblocking(False)
-    satellites = Satellites(work, limits or SatelliteLimits(), ear or _Ears().one, ended)
+    satellites = Satellites(work, limits or SatelliteLimits(), ear, ended)
     await satellites.open(listener)
     where = f"[{host}]" if ":" in host else host
     log.info("listens for satellites on %s:%d", where, satellites.port)
