@@ -17,7 +17,7 @@ from hearth_whisper.live.tape import Tape
 from hearth_whisper.live.turns import FRAME, PRE_ROLL, Cue, Ended, Paused, Resumed, Started, Turns
 from hearth_whisper.live.utterance import Utterance
 from hearth_whisper.live.vad import Hears
-from hearth_whisper.recognising import SAMPLE_RATE, Samples
+from hearth_whisper.recognising import SAMPLE_RATE, Samples, Stopped
 
 # So many utterances may wait for their texts; then no more sound is taken until one has its.
 _WAITING = 2
@@ -163,9 +163,13 @@ class Listener:
         except ServiceError as error:
             utterance.over = True
             await self._tell(utterance.failed(error))
-        except Exception as error:
+        except Stopped:
             utterance.over = True
-            await self._tell(utterance.failed(unforeseen(error)))
+            stopping = ServiceError("the server is stopping", status=503, code="stopping")
+            await self._tell(utterance.failed(stopping))
+        except Exception as caught:
+            utterance.over = True
+            await self._tell(utterance.failed(unforeseen(caught)))
         else:
             utterance.over = True
             latency_s = max(0.0, self._clock() - utterance.arrived)

@@ -2,9 +2,18 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
 
+from hearth_serving.answers import shown
 from hearth_serving.errors import ServiceError
+from hearth_whisper.languages import code_of
 from hearth_whisper.live.rate import HIGHEST_RATE, LOWEST_RATE
 from hearth_whisper.recognising import SAMPLE_RATE, Options
 
@@ -18,7 +27,7 @@ class Start(BaseModel):
 
     type: Literal["start"] = "start"
     sample_rate: Annotated[int, Field(ge=LOWEST_RATE, le=HIGHEST_RATE)] = SAMPLE_RATE
-    language: Annotated[str, Field(max_length=16)] | None = None
+    language: str | None = None
     prompt: Annotated[str, Field(max_length=4000)] = ""
     end_of_speech_ms: Annotated[int, Field(ge=100, le=5000)] = 500
     """So much silence ends an utterance."""
@@ -26,10 +35,19 @@ class Start(BaseModel):
     words: bool = False
     """Tell each word's times in the final, which makes it a little later."""
 
+    @field_validator("language")
+    @classmethod
+    def _known(cls, language: str | None) -> str | None:
+        if not language:
+            return None
+        if code := code_of(language):
+            return code
+        raise ValueError(f"{shown(language)} is no language here; write a code like en or de")
+
     def options(self, *, quick: bool = False) -> Options:
         """Return what the recogniser is asked for."""
         return Options(
-            language=self.language or None,
+            language=self.language,
             prompt=self.prompt,
             words=self.words and not quick,
             vad=False,
@@ -59,5 +77,6 @@ def read_order(message: str) -> Start | Order:
         if len(first["loc"]) < 2:
             raise ServiceError(SHAPES, code="invalid_message") from None
         name = str(first["loc"][1])
-        message = f"start.{name[:40]}: {first['msg']}"
+        said = first["msg"].removeprefix("Value error, ")
+        message = f"start: {shown(name)}: {said}"
         raise ServiceError(message, param=name[:40], code="invalid_message") from None

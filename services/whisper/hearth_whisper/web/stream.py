@@ -29,7 +29,7 @@ _POLICY, _IDLE, _BROKEN = 1008, 1001, 1011
 _GAP_S = 2.0
 
 
-class _Stalled(ConnectionError):
+class _Gone(ConnectionError):
     """Nobody reads what we say."""
 
 
@@ -61,7 +61,7 @@ async def stream(socket: WebSocket) -> None:
     try:
         await socket.accept()
         outcome = await _Conversation(socket, desk, work, Ear(silero)).run()
-    except (WebSocketDisconnect, _Stalled):
+    except (WebSocketDisconnect, _Gone):
         pass
     except Exception as error:
         unforeseen(error)
@@ -93,7 +93,7 @@ class _Conversation:
         except _Closing as closing:
             await self._close(closing.code, closing.reason)
             return "left" if closing.code == _IDLE else "refused"
-        except (WebSocketDisconnect, _Stalled):
+        except (WebSocketDisconnect, _Gone):
             raise
         except Exception as error:
             unforeseen(error)
@@ -227,9 +227,9 @@ class _Conversation:
         try:
             async with asyncio.timeout(self._desk.limits.write_s):
                 await self._socket.send_json(event)
-        except TimeoutError:
-            # Whoever waits for this event may be but a guess; the stream ends with it all the same.
-            stalled = _Stalled("nobody reads")
+        except (TimeoutError, WebSocketDisconnect, RuntimeError):
+            # Whoever tells this may be but a guess; the stream ends with it all the same.
+            gone = _Gone("nobody reads")
             if not self._over.done():
-                self._over.set_exception(stalled)
-            raise stalled from None
+                self._over.set_exception(gone)
+            raise gone from None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hearth_serving.errors import ServiceError
-from hearth_whisper.recognising import SAMPLE_RATE
+from hearth_whisper.recognising import SAMPLE_RATE, Stopped
 
 from .scripted import ScriptedWork, Talks, said, silence, speech
 
@@ -340,3 +340,25 @@ async def test_the_ear_is_asked_for_several_frames_at_once(talk: Talks) -> None:
     one.ear.calls = 0
     await one.hear(silence(8 * 0.512), chunk_s=4.096)
     assert one.ear.calls == 8
+
+
+async def test_an_hour_leaves_nothing_behind(talk: Talks) -> None:
+    one = talk(ScriptedWork(["x"] * 1200), partials=False)
+    minute = np.concatenate([np.concatenate([speech(1), silence(2)])] * 20)
+    for _ in range(60):
+        await one.listener.hear(minute)
+    await one.end()
+    assert len(one.of("final")) == 1200
+    assert one.listener._tape._sound.size < 60 * SAMPLE_RATE
+    assert not one.listener._takes
+    assert not one.listener.is_busy
+
+
+async def test_the_servers_stop_is_told(talk: Talks) -> None:
+    work = ScriptedWork()
+    one = talk(work, partials=False)
+    await one.hear(speech(1))
+    await one.hear(silence(0.7))
+    work.finals[0].answer.set_exception(Stopped())
+    await one.settle()
+    assert one.told[-1]["error"]["code"] == "stopping"

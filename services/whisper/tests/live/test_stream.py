@@ -23,6 +23,7 @@ from .scripted import ScriptedWork, silence
 from .speech import speak
 
 SPOKEN = "Turn off the lamps."
+LONG = "The kitchen light is off, and the door to the garden is closed."
 
 
 @dataclass
@@ -91,7 +92,7 @@ async def test_partials_come_while_somebody_speaks(house: House, dial: Dialled) 
     assert isinstance(house.work, TalkingWork)
     house.work.live.guesses = ["the kitchen", "the kitchen light", *[None] * 50]
     async with dial(house) as line:
-        await line.talk(speak("The kitchen light is off, and the door to the garden is closed."))
+        await line.talk(speak(LONG))
         await line.tell(type="end")
         told = await line.until("done")
     partials = [event for event in told if event["type"] == "partial"]
@@ -158,6 +159,7 @@ async def test_who_sends_no_more_has_ended(
         ('{"type": "start", "sample_rate": 96000}', "invalid_message"),
         ('{"type": "start", "sample_rate": "fast"}', "invalid_message"),
         ('{"type": "start", "end_of_speech_ms": 1}', "invalid_message"),
+        ('{"type": "start", "language": "klingon"}', "invalid_message"),
         ('{"type": "start", "rate": 16000}', "invalid_message"),
         ("[" * 60_000, "invalid_json"),
     ],
@@ -207,11 +209,17 @@ async def test_a_message_too_long_ends_the_stream(open_house: Opened, dial: Dial
 async def test_who_says_nothing_is_let_go(open_house: Opened, dial: Dialled) -> None:
     async with open_house(TalkingWork(), idle_s=0.3) as house, dial(house) as line:
         await line.hear()
+
+        async def send_nothing() -> None:
+            with contextlib.suppress(ConnectionClosed):
+                while True:
+                    await line.socket.send(b"")
+                    await asyncio.sleep(0.05)
+
         # Messages of nothing keep no place.
-        for _ in range(3):
-            await line.socket.send(b"")
-            await asyncio.sleep(0.05)
+        sending = asyncio.create_task(send_nothing())
         assert await line.closed() == 1001
+        await sending
         await house.until(lambda: house.desk.live == 0)
 
 
@@ -303,6 +311,18 @@ async def test_who_does_not_read_is_let_go(
                 await line.talk(speak("Yes."), (65_536,))
                 await line.tell(type="flush")
         await house.until(lambda: house.desk.live == 0, within_s=10)
+
+
+async def test_who_does_not_read_the_partials_is_let_go(
+    open_house: Opened, dial: Dialled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
+    work = TalkingWork(live=ScriptedWork(guesses=["x" * 8_000_000] * 3))
+    async with open_house(work, write_s=0.3) as house, dial(house, max_queue=1) as line:
+        with contextlib.suppress(ConnectionClosed):
+            await line.talk(np.concatenate([speak(LONG)] * 3), (8000,), pace=10)
+        await house.until(lambda: house.desk.live == 0, within_s=10)
+        assert not work.live.finals
 
 
 async def test_a_text_that_fails_is_an_error_and_the_stream_stays(
