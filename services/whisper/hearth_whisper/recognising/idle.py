@@ -35,7 +35,7 @@ def in_idle_threads(make: Callable[[], T], name: str = NAME) -> T:
         _idle(own, name)
         _call(own, "done")  # the system may keep it for a moment after it has ended
 
-    thread = threading.Thread(target=run, name=name)
+    thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
     thread.join()
     if failed:

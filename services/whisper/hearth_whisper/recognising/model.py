@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth_serving.errors import ServiceError
+from hearth_serving.running import in_daemon
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.memory import give_back
 
@@ -98,7 +99,7 @@ class Model:
         try:
             if self._freeing:  # two of them at once might not fit
                 await asyncio.gather(*self._freeing)
-            loaded = await asyncio.to_thread(self._make)
+            loaded = await in_daemon(self._make)
         except ServiceError as error:
             self.failure = str(error)
             raise

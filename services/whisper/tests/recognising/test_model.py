@@ -116,3 +116,14 @@ async def test_closing_while_it_loads_refuses_who_waits() -> None:
         await waiting
     make.gate.set()
     await closing
+
+
+async def test_the_program_can_end_while_it_loads() -> None:
+    make = Maker()
+    make.gate.clear()
+    work = Work(make)
+    await work.start()
+    await until(lambda: any(one.name == "load" for one in threading.enumerate()))
+    assert all(one.daemon for one in threading.enumerate() if one.name == "load")
+    await work.close()
+    make.gate.set()
