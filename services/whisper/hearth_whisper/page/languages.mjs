@@ -5,13 +5,11 @@ const CODES =
   "hi hr ht hu hy id is it ja jw ka kk km kn ko la lb ln lo lt lv mg mi mk ml mn mr ms mt my ne nl " +
   "nn no oc pa pl ps pt ro ru sa sd si sk sl sn so sq sr su sv sw ta te tg th tk tl tr tt uk ur uz " +
   "vi yi yo zh yue";
-// Whisper's own name for Javanese is none of the standard's.
-const STANDARD = { jw: "jv" };
 
 /** Return `{code, name}` of every language that a model writes, by name. */
 export function languagesOf(model) {
   const codes = /\.en$/.test(model) ? ["en"] : CODES.split(" ");
   const names = new Intl.DisplayNames(["en"], { type: "language" });
-  const known = codes.map((code) => ({ code, name: names.of(STANDARD[code] ?? code) }));
+  const known = codes.map((code) => ({ code, name: names.of(code) }));
   return known.sort((one, two) => one.name.localeCompare(two.name, "en"));
 }
