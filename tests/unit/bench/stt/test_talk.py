@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hearth.bench import BenchError
@@ -37,6 +39,16 @@ async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> Non
     assert scripted.starts[0]["sample_rate"] == RATE
     assert scripted.starts[0]["end_of_speech_ms"] == 60
     assert scripted.starts[0]["partials"] is True
+
+
+async def test_speech_ends_after_the_room_before_it_and_all_of_its_sound(
+    scripted: Scripted,
+) -> None:
+    async with line(server(scripted, "steady"), BRIEF, 10) as opened:
+        before = time.perf_counter()
+        ended = await opened.say(WORD)
+        await opened.end()
+    assert ended >= before + BRIEF.lead_s + WORD.seconds
 
 
 async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> None:
