@@ -46,7 +46,7 @@ def port(listener: Service) -> int:
 
 
 @pytest.fixture
-def caller(listener: Service, port: int) -> Iterator[Satellite]:
+def station(listener: Service, port: int) -> Iterator[Satellite]:
     """A satellite on the machine itself, whose root reaches every instance."""
     with satellite(listener.address or "", port, WITHIN_S) as opened:
         yield opened
@@ -210,19 +210,19 @@ def settled(service: Service) -> None:
         time.sleep(0.05)
 
 
-def test_a_satellite_learns_what_there_is(caller: Satellite, listener: Service) -> None:
-    (program,) = caller.describe()["asr"]
+def test_a_satellite_learns_what_there_is(station: Satellite, listener: Service) -> None:
+    (program,) = station.describe()["asr"]
     (model,) = program["models"]
     assert model["name"] == status_of(listener)["model"]
     assert model["installed"]
     assert "en" in model["languages"]
 
 
-def test_a_satellite_is_written_down(caller: Satellite, listener: Service, notes: Notes) -> None:
+def test_a_satellite_is_written_down(station: Satellite, listener: Service, notes: Notes) -> None:
     spoken = utterances(3)[0]
     # As satellites do: until they notice that nobody speaks any more.
     began = time.perf_counter()
-    heard = caller.transcribe(room(LEAD_S) + spoken.pcm + room(0.7))
+    heard = station.transcribe(room(LEAD_S) + spoken.pcm + room(0.7))
     notes.figure(
         f"text of {listener.name} for a satellite",
         "ms",
@@ -231,7 +231,7 @@ def test_a_satellite_is_written_down(caller: Satellite, listener: Service, notes
     )
     assert [event.type for event in heard][-2:] == ["transcript", "transcript-stop"]
     assert heard[-2].data["text"].strip(), "the text is empty"
-    assert caller.transcribe(room(QUIET_S))[-2].data["text"] == ""
+    assert station.transcribe(room(QUIET_S))[-2].data["text"] == ""
 
 
 def test_nobody_else_on_the_machine_reaches_the_satellites_port(
