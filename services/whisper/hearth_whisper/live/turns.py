@@ -22,6 +22,8 @@ PRE_ROLL = SAMPLE_RATE // 4
 LONGEST = 28 * SAMPLE_RATE
 """An utterance beyond this is cut: Whisper hears 30 s at once."""
 _CUT_WITHIN = 10 * SAMPLE_RATE
+_LONG = 15 * SAMPLE_RATE
+"""An utterance beyond this is cut where somebody pauses: its text is made by then, and not lost."""
 # One frame may be a click; two in a row are somebody.
 _SURE = 2
 # The VAD goes on hearing what has just ended. Where the room is as silent again as before, loudness
@@ -132,10 +134,12 @@ class Turns:
             if not self._run and frame.levels:
                 level = sum(frame.levels) / len(frame.levels)
                 self._room += _ROOM_PACE * (level - self._room)
-            return self._begin(frame.levels) if self._run >= _SURE else []
+            return [self._begin(frame.levels)] if self._run >= _SURE else []
         self._note(said, frame.levels)
         cues: list[Cue] = []
         if self._run and (said.paused is None or self._run >= _SURE):
+            if said.paused is not None and self._position - said.begin >= _LONG:
+                return self._split(said, said.paused, frame.levels)
             said.voiced = self._position
             if said.paused is not None:
                 said.paused = None
@@ -154,7 +158,7 @@ class Turns:
         self._floor = upto
         return cues
 
-    def _begin(self, levels: Sequence[float]) -> list[Cue]:
+    def _begin(self, levels: Sequence[float], *, cut: bool = False) -> Cue:
         at = self._position - self._run * FRAME
         begin = max(self._floor, at - PRE_ROLL, 0)
         since = self._position - FRAME
@@ -162,7 +166,7 @@ class Turns:
         said = _Utterance(self._count, at, begin, self._position, self._position, since=since)
         self._said = said
         self._note(said, levels)
-        return [Started(said.number, at, begin)]
+        return Started(said.number, at, begin, cut)
 
     def _note(self, said: _Utterance, levels: Sequence[float]) -> None:
         begin = self._position - FRAME
@@ -188,10 +192,15 @@ class Turns:
             cues += self._over(said, said.paused)
         return cues
 
-    def _over(self, said: _Utterance, upto: int) -> list[Cue]:
+    def _over(self, said: _Utterance, upto: int, *, cut: bool = False) -> list[Cue]:
         end = min(said.end, upto)
         self._said, self._floor = None, end
-        return [Ended(said.number, end, upto)]
+        return [Ended(said.number, end, upto, cut)]
+
+    def _split(self, said: _Utterance, upto: int, levels: Sequence[float]) -> list[Cue]:
+        ended = self._over(said, upto, cut=True)
+        self._floor = upto
+        return [*ended, self._begin(levels, cut=True)]
 
     def _cut(self, said: _Utterance) -> list[Cue]:
         if said.paused is not None:

@@ -239,6 +239,19 @@ async def test_an_endless_talker_gets_finals_one_after_the_other(talk: Talks) ->
     assert max(asked.samples.size for asked in work.finals) < 28.1 * SAMPLE_RATE
 
 
+async def test_a_long_talkers_pause_is_not_for_nothing(talk: Talks) -> None:
+    work = ScriptedWork(["first half", "second half"])
+    one = talk(work, partials=False)
+    await one.hear(speech(16), chunk_s=0.1)
+    await one.hear(silence(0.3))
+    await one.hear(speech(1))
+    await one.end()
+    assert [final["text"] for final in one.of("final")] == ["first half", "second half"]
+    assert one.of("speech_ended")[0]["cut"] is True
+    assert one.of("speech_started")[1]["cut"] is True
+    assert [asked.stop.is_set() for asked in work.finals if asked.stop] == [False, False]
+
+
 async def test_who_is_faster_than_the_texts_waits_for_them(talk: Talks) -> None:
     work = ScriptedWork()
     one = talk(work, partials=False)

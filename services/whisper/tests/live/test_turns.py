@@ -144,6 +144,19 @@ def test_an_endless_talker_is_cut_where_it_is_quietest() -> None:
     assert quiet_since < ended.at < quiet_since + 10 * FRAME
 
 
+def test_a_long_talker_is_cut_where_he_pauses_and_what_was_begun_there_is_used() -> None:
+    turns, long = Turns(), frames(16, YES)
+    paused = (len(long) + 6) * FRAME
+    cues = run(turns, long + [NO] * 10 + [YES] * 2)
+    again = len(long) + 10
+    assert cues == [
+        Started(1, 0, 0),
+        Paused(1, len(long) * FRAME, paused),
+        Ended(1, len(long) * FRAME, paused, cut=True),
+        Started(2, again * FRAME, paused, cut=True),
+    ]
+
+
 def test_no_utterance_is_longer_than_whisper_hears() -> None:
     turns, begin, most = Turns(), 0, 0
     for cue in run(turns, frames(300, Frame(0.9, (0.3,) * 4))):
