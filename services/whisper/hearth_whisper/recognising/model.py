@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import EngineError, ServiceError
+from hearth_serving.reasons import first_line
 from hearth_serving.running import in_daemon
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.memory import give_back
@@ -103,6 +104,9 @@ class Model:
         except ServiceError as error:
             self.failure = str(error)
             raise
+        except Exception as error:  # as where memory runs out
+            self.failure = f"the model cannot be loaded: {first_line(error)}"
+            raise EngineError(self.failure, status=503) from error
         finally:
             self._loading = None
         self.loaded, self.failure, self.about = loaded, None, about(loaded)

@@ -82,6 +82,17 @@ async def test_a_model_that_does_not_load_is_said_and_tried_again() -> None:
     await work.close()
 
 
+async def test_what_nobody_foresaw_is_said_as_well() -> None:
+    def make() -> Loaded:
+        raise MemoryError("std::bad_alloc")
+
+    work = Work(make)
+    await work.start()
+    await until(lambda: work.failure is not None)
+    assert work.failure == "the model cannot be loaded: std::bad_alloc"
+    await work.close()
+
+
 async def test_who_leaves_while_it_loads_does_not_take_it_from_the_others() -> None:
     make = Maker()
     make.gate.clear()

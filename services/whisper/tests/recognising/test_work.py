@@ -32,7 +32,8 @@ async def working(
     work = Work(lambda: Loaded(model, draft, "it is scripted"), bounds, clock)
     await work.start()
     try:
-        yield work
+        async with asyncio.timeout(30):  # what waits for ever is a failure, not a hang
+            yield work
     finally:
         for one in (model, draft):
             if one:
