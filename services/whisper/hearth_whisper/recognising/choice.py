@@ -143,14 +143,23 @@ def _fitting(asked: Asked, device: str, free: int) -> tuple[list[Path], list[str
                 log.warning("%s", error)
             left_out.append(str(error))
             continue
-        copies = 2 if asked.partials and asked.draft is None else 1
-        needed = needed_bytes(folder, copies) if device == "cpu" else 0
+        needed = _needed(folder, asked) if device == "cpu" else 0
         if needed > free and len(asked.models) > 1:
             wants, has = needed / 2**20, free / 2**20
             left_out.append(f"{folder.name} needs {wants:.0f} MiB of the {has:.0f} that are free")
         else:
             fitting.append(folder)
     return fitting, left_out
+
+
+def _needed(folder: Path, asked: Asked) -> int:
+    """Return what a model takes with its draft, in bytes."""
+    if not asked.partials:
+        return needed_bytes(folder, 1)
+    if asked.draft is None:
+        return needed_bytes(folder, 2)
+    whole = (asked.draft / "model.bin").is_file()
+    return needed_bytes(folder, 1) + (needed_bytes(asked.draft, 1) if whole else 0)
 
 
 def _best(

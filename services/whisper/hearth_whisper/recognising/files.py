@@ -61,6 +61,7 @@ class FileText:
         """Yield the segments as they come."""
         while (told := await self._told.get()) is not None:
             if isinstance(told, Exception):
+                self._told.put_nowait(told)  # whoever asks once more hears it again
                 raise told
             if isinstance(told, Segment):
                 yield told

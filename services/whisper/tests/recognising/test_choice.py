@@ -1,5 +1,6 @@
 """The first model that is fast enough here and fits is taken, and it is said why."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,14 @@ def test_what_does_not_fit_is_left_out_and_said(tmp_path: Path) -> None:
     loaded = bench.maker(Asked(models, partials=False, device="cpu"), free=500 << 20)()
     assert loaded.recogniser.name == "tiny"
     assert "large needs 720 MiB of the 500 that are free" in loaded.because
+
+
+def test_the_draft_needs_memory_too(tmp_path: Path) -> None:
+    bench = Bench(large=0.1, tiny=0.1)
+    models = folder(tmp_path, "large", 100), folder(tmp_path, "tiny")
+    draft = folder(tmp_path, "draft", 100)
+    for asked, taken in ((Asked(models, draft), "tiny"), (Asked(models, partials=False), "large")):
+        assert bench.maker(replace(asked, device="cpu"), free=600 << 20)().recogniser.name == taken
 
 
 def test_one_model_is_taken_even_if_memory_looks_small(tmp_path: Path) -> None:

@@ -223,8 +223,10 @@ async def test_closing_ends_everybody_in_one_line() -> None:
     await asyncio.sleep(0.01)
     model.gate.set()
     await closing
-    with pytest.raises(ServiceError, match="stopped"):
-        [segment async for segment in await file]
+    text = await file
+    for _ in range(2):
+        with pytest.raises(ServiceError, match="stopped"):
+            [segment async for segment in text]
     with pytest.raises(ServiceError, match="stopping"):
         await final
     with pytest.raises(ServiceError, match="stopping") as refused:
