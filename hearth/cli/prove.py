@@ -79,7 +79,9 @@ def view(receipt: Receipt) -> RenderableType:
     parts: list[RenderableType] = [figures, ""]
     if open_ends.row_count:
         parts += [open_ends]
-    return Group(*parts, *_journals(receipt), end, f"receipt: {RECEIPT_FOLDER}/index.html")
+    remarks = [Text(line, style="yellow") for line in receipt.remarks]
+    where = f"receipt: {RECEIPT_FOLDER}/index.html"
+    return Group(*parts, *_journals(receipt), *remarks, end, where)
 
 
 def _journals(receipt: Receipt) -> list[Text]:

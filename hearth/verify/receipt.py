@@ -49,6 +49,8 @@ class Receipt:
     figures: Sequence[Figure]
     verdicts: Sequence[Verdict]
     remarks: Sequence[str] = field(default_factory=list)
+    """What the tests would have a person know or do, though nothing failed."""
+    first_sights: Sequence[str] = field(default_factory=list)
 
     @property
     def counts(self) -> dict[str, int]:

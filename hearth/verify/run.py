@@ -58,7 +58,8 @@ def run(
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         figures=[Figure(**figure) for figure in notes.get("figures", [])],
         verdicts=verdicts,
-        remarks=[*first_sights(project.inventory, house), *notes.get("remarks", [])],
+        remarks=notes.get("remarks", []),
+        first_sights=first_sights(project.inventory, house),
     )
 
 

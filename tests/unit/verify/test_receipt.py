@@ -57,6 +57,14 @@ def test_a_terminal_shows_each_journal_once_also_of_promises_about_nobody() -> N
         assert said.count(line) == 1, said
 
 
+def test_a_terminal_shows_what_a_person_should_do_but_no_digests() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view(replace(RECEIPT, remarks=["take tiny.en"], first_sights=["x: 00ff"])))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "take tiny.en" in said
+    assert "00ff" not in said
+
+
 def test_what_is_written_can_be_read_by_programs(tmp_path: Path) -> None:
     write(RECEIPT, tmp_path / "receipt")
     said = json.loads((tmp_path / "receipt/receipt.json").read_text())
