@@ -133,6 +133,8 @@ def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
         ws_max_size=limits.message_bytes,
         # Sound does not shrink, and what a stranger compressed may grow without end.
         ws_per_message_deflate=False,
+        # A client's pong stands in line behind what it sent, while that is being worked on.
+        ws_ping_timeout=120,
         # Longer than proxies keep an idle connection: they, who may ask again, close first.
         timeout_keep_alive=130,
         timeout_graceful_shutdown=limits.stop_s,
