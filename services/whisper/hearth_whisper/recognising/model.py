@@ -120,7 +120,7 @@ class Model:
             self._idle = loop.call_later(self._unload_s, self._unload)
 
     def _unload(self) -> None:
-        if self._users or self.loaded is None:
+        if self.loaded is None:
             return
         log.info(
             "%s is unloaded: nobody spoke for %g s", self.loaded.recogniser.name, self._unload_s

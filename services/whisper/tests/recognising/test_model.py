@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from hearth_serving.errors import ServiceError
-from hearth_whisper.recognising import Options, Stop
+from hearth_whisper.recognising import Stop
 from hearth_whisper.recognising.model import Loaded
 from hearth_whisper.recognising.work import Bounds, Work
 
@@ -62,11 +62,18 @@ async def test_it_is_freed_when_idle_and_loaded_on_demand() -> None:
 
 
 async def test_it_is_not_freed_while_it_is_used() -> None:
-    make = Maker()
-    work = Work(make, Bounds(unload_s=0.0))
-    text = await work.file((sound(1) for _ in range(3)), Options("en", vad=False))
-    assert [s async for s in text]
-    assert make.made == 1
+    model = ScriptedRecogniser()
+    work = Work(lambda: Loaded(model, None, "it is scripted"), Bounds(unload_s=0.02))
+    await work.final(sound(1), EN, Stop())
+    model.gate.clear()
+    final = asyncio.create_task(work.final(sound(1), EN, Stop()))
+    await until(lambda: len(model.steps) == 3)
+    await asyncio.sleep(0.1)
+    assert work.describe()["loaded"]
+    model.gate.set()
+    await final
+    assert work.describe()["loads"] == 1
+    await until(lambda: not work.describe()["loaded"])
     await work.close()
 
 
