@@ -17,7 +17,7 @@ from hearth.bench.tts.call import Server
 class Heard:
     """One utterance through the socket; the times are seconds, `error` is empty when it came.
 
-    `final_s` runs from the end of speech to the last final text, `ended_s` to the server's word
+    `final_s` runs from the end of speech to its final text, `ended_s` to the server's word
     that the speech ended; `started_s` and `first_partial_s` from the first sound of the speech.
     """
 
@@ -45,7 +45,7 @@ async def talk(server: Server, utterance: Utterance, manner: Manner) -> Heard:
             await opened.end()
     except BenchError as error:
         return Heard(utterance.seconds, str(error))
-    return heard(utterance, opened, ended)
+    return heard(utterance, opened, *ended)
 
 
 async def talk_at_once(server: Server, spoken: Sequence[Utterance], manner: Manner) -> list[Heard]:
@@ -65,39 +65,38 @@ async def talk_at_once(server: Server, spoken: Sequence[Utterance], manner: Mann
             )
     except BenchError as error:
         return [Heard(one.seconds, str(error)) for one in spoken]
-    return [heard(*one) for one in zip(spoken, lines, ended, strict=True)]
+    return [heard(a, b, *c) for a, b, c in zip(spoken, lines, ended, strict=True)]
 
 
-async def _through(opened: Line, utterance: Utterance) -> float:
+async def _through(opened: Line, utterance: Utterance) -> tuple[float, float]:
     ended = await opened.say(utterance)
     await opened.end()
     return ended
 
 
-def heard(utterance: Utterance, opened: Line, ended: float) -> Heard:
-    """Return what came of an utterance whose speech ended at that moment."""
+def heard(utterance: Utterance, opened: Line, ended: float, end_s: float) -> Heard:
+    """Return what came of an utterance whose speech ended at that moment, at `end_s` of it all."""
+    last = opened.final(end_s)
     finals = [event for event in opened.events if event.kind == "final"]
     partials = [e for e in opened.events if e.kind == "partial" and e.said.get("text")]
     started = ended - utterance.seconds
     error = opened.error
-    if not error and not finals:
+    if not error and last is None:
         error = f"no final text within {opened.manner.wait_s:g} s after the last word"
     return Heard(
         utterance.seconds,
         error,
-        final_s=_last(finals, ended),
-        ended_s=_last([e for e in opened.events if e.kind == "speech_ended"], ended),
+        final_s=last.at_s - ended if last else None,
+        ended_s=_first([e for e in opened.events if e.kind == "speech_ended"], ended, last),
         started_s=_first([e for e in opened.events if e.kind == "speech_started"], started),
         first_partial_s=_first(partials, started),
         partials=len(partials),
         finals=len(finals),
-        text=" ".join(str(e.said.get("text", "")).strip() for e in finals),
+        text=" ".join(str(e.said.get("text", "")).strip() for e in finals).strip(),
     )
 
 
-def _first(events: Sequence[Event], since: float) -> float | None:
-    return events[0].at_s - since if events else None
-
-
-def _last(events: Sequence[Event], since: float) -> float | None:
-    return events[-1].at_s - since if events else None
+def _first(events: Sequence[Event], since: float, of: Event | None = None) -> float | None:
+    """Return when the first of the events came; of those of one utterance, where it is given."""
+    found = (e for e in events if of is None or e.utterance == of.utterance)
+    return next((e.at_s - since for e in found), None)

@@ -109,11 +109,11 @@ class Line:
         if not self.done.is_set():
             await self.send(json.dumps({"type": kind}))
 
-    async def say(self, utterance: Utterance) -> float:
+    async def say(self, utterance: Utterance) -> tuple[float, float]:
         """Speak in real time and wait for the final text; return when the speech ended.
 
-        The clock is that of `time.perf_counter`. The room is heard until the server is done with
-        what was said: a microphone does not stop either.
+        That is on the clock of `time.perf_counter`, and in seconds of the sound. The room is
+        heard until the server is done with what was said: a microphone does not stop either.
         """
         lead = room(self.manner.lead_s)
         end_s = len(lead) / BYTES / RATE + utterance.seconds
@@ -121,22 +121,25 @@ class Line:
         sound = lead + utterance.pcm
         async for at, chunk in paced(sound, started):
             if self.done.is_set():
-                return started + end_s
+                return started + end_s, end_s
             await self.send(chunk)
             if self.manner.flush and at == len(sound):
                 await self.order("flush")
             if self.complete(end_s) or at > len(sound) + self.manner.wait_s * RATE * BYTES:
                 break
-        return started + end_s
+        return started + end_s, end_s
 
     def complete(self, end_s: float) -> bool:
         """Say whether the text of what ended at `end_s` of the sound is there."""
-        ended = [
-            event.utterance
-            for event in self.events
-            if event.kind == "speech_ended" and _number(event.said, "at_s") >= end_s - _EARLY_S
-        ]
-        return any(e.kind == "final" and e.utterance in ended for e in self.events)
+        return self.final(end_s) is not None
+
+    def final(self, end_s: float) -> Event | None:
+        """Return the text of what ended at `end_s` of the sound, not of what came after it."""
+        for event in self.events:
+            if event.kind == "speech_ended" and _number(event.said, "at_s") >= end_s - _EARLY_S:
+                texts = (e for e in self.events if e.kind == "final")
+                return next((e for e in texts if e.utterance == event.utterance), None)
+        return None
 
     async def end(self) -> None:
         """Say that nothing more comes, and wait until the server is done."""

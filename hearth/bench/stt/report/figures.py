@@ -30,10 +30,10 @@ class Case:
 class Figures:
     """All answers of one kind; the spreads are of those that succeeded, n says how many.
 
-    Of the socket: `final_ms` from the end of speech (the last sample above -40 dBFS) to the last
-    final text, `ended_ms` to the word that the speech ended; `started_ms` and `first_partial_ms`
-    from the first sound of the speech. Of a file: `whole_ms` from the request to the whole text,
-    and `rtf`, seconds of work for a second of sound.
+    Of the socket: `final_ms` from the end of speech (the last sample above -40 dBFS) to its final
+    text, `ended_ms` to the word that the speech ended; `started_ms` and `first_partial_ms` from
+    the first sound of the speech; `partials` and `finals` are how many texts came. Of a file:
+    `whole_ms` from the request to the whole text, and `rtf`, seconds of work for a second of it.
     """
 
     case: Case
@@ -45,6 +45,7 @@ class Figures:
     started_ms: Spread | None
     first_partial_ms: Spread | None
     partials: Spread | None
+    finals: Spread | None
     whole_ms: Spread | None
     rtf: Spread | None
     errors: tuple[str, ...]
@@ -198,6 +199,7 @@ class Taken:
             started_ms=_ms([s.started_s for s in heard]),
             first_partial_ms=_ms([s.first_partial_s for s in heard]),
             partials=spread([float(s.partials) for s in heard]),
+            finals=spread([float(s.finals) for s in heard]),
             whole_ms=_ms([s.whole_s for s in written]),
             rtf=spread([s.rtf for s in written]),
             errors=tuple(dict.fromkeys(s.error for s in samples if s.error)),

@@ -16,7 +16,7 @@ COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")
 LIVE_COLUMNS = (
     *("spoken", "n", "end of speech → final ms", "p95", "end noticed ms"),
-    *("start noticed ms", "first partial ms", "partials"),
+    *("start noticed ms", "first partial ms", "partials", "finals"),
 )
 FILE_COLUMNS = ("file", "n", "whole ms", "p95", "RTF")
 
@@ -63,7 +63,7 @@ def live_rows(server: ServerReport) -> list[tuple[str, ...]]:
         (
             *(case_text(f.case), _calls(f), _middle(f.final_ms), _p95(f.final_ms)),
             *(_middle(f.ended_ms), _middle(f.started_ms)),
-            *(_middle(f.first_partial_ms), _middle(f.partials)),
+            *(_middle(f.first_partial_ms), _middle(f.partials), _middle(f.finals, 1)),
         )
         for f in server.figures
         if f.case.what != "file"

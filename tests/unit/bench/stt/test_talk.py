@@ -46,8 +46,9 @@ async def test_speech_ends_after_the_room_before_it_and_all_of_its_sound(
 ) -> None:
     async with line(server(scripted, "steady"), BRIEF, 10) as opened:
         before = time.perf_counter()
-        ended = await opened.say(WORD)
+        ended, end_s = await opened.say(WORD)
         await opened.end()
+    assert end_s == pytest.approx(BRIEF.lead_s + WORD.seconds)
     assert ended >= before + BRIEF.lead_s + WORD.seconds
 
 
@@ -129,9 +130,13 @@ def test_every_time_is_counted_from_its_own_beginning() -> None:
     told(opened, 10.5, type="final", text=" put ", utterance=1)
     told(opened, 10.9, type="speech_ended", at_s=1.0, utterance=2)
     told(opened, 11.2, type="final", text="it on", utterance=2)
+    # What was heard after the last word is no answer to it.
+    told(opened, 11.3, type="speech_started", at_s=1.1, utterance=3)
+    told(opened, 11.9, type="speech_ended", at_s=1.2, utterance=3)
+    told(opened, 12.9, type="final", text="", utterance=3)
     spoken = Utterance("two", 1, "", bytes(RATE * BYTES // 2))
-    felt = heard(spoken, opened, 10.5)
-    assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 2, "put it on")
+    felt = heard(spoken, opened, 10.5, 1.0)
+    assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 3, "put it on")
     assert felt.final_s == pytest.approx(0.7)
     assert felt.ended_s == pytest.approx(0.4)
     assert felt.started_s == pytest.approx(0.1)
