@@ -66,3 +66,5 @@ def test_large_files_are_passed_on_and_all_else_is_held() -> None:
         one for one in within(site) if "10.140.30.16:8000" in json.dumps(one.get("upstreams"))
     ]
     assert [bool(proxy.get("buffer_requests")) for proxy in proxies] == [False, True]
+    (refused,) = (one for one in passed_on if one.get("status_code") == 413)
+    assert json.loads(refused["body"])["error"]["code"] == "too_large"
