@@ -3,7 +3,7 @@
 // So much sound may wait to be sent: on a line that is slower than speech it only grows.
 const MOST_WAITING_S = 10;
 
-/** One WebSocket; `heard` takes each event, `closed` is told once whether it ever was open. */
+/** One WebSocket; `heard` takes each event, `closed` whether it ever was open, and why it is not. */
 export class Line {
   #socket;
   #early = [];
@@ -23,7 +23,7 @@ export class Line {
       for (const one of this.#early.splice(0)) this.#socket.send(one);
     };
     this.#socket.onmessage = ({ data }) => typeof data === "string" && this.#take(data);
-    this.#socket.onclose = () => closed(opened);
+    this.#socket.onclose = ({ reason }) => closed(opened, reason);
   }
 
   /** Send samples; return false when the line is so slow that it makes no sense any more. */

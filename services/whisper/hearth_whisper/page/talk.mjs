@@ -54,7 +54,7 @@ export class Talk {
       this.#line = this.#server.line(
         asked,
         (event) => this.#take(event),
-        (opened) => this.#closed(opened),
+        (opened, reason) => this.#closed(opened, reason),
       );
       await this.#done;
     } finally {
@@ -121,10 +121,9 @@ export class Talk {
     this.end();
   }
 
-  #closed(opened) {
-    this.#failure ??= opened
-      ? new ServerError("The connection to the server broke.")
-      : this.#server.why();
+  #closed(opened, reason) {
+    const why = reason ? sentence(reason) : "The connection to the server broke.";
+    this.#failure ??= opened ? new ServerError(why) : this.#server.why();
     this.#over();
   }
 

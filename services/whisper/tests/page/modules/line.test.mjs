@@ -35,7 +35,7 @@ function begin() {
   const heard = [];
   const closed = [];
   const asked = { sample_rate: 16000, partials: true };
-  const line = new Line("ws://x", asked, (one) => heard.push(one), (opened) => closed.push(opened));
+  const line = new Line("ws://x", asked, (one) => heard.push(one), (...why) => closed.push(why));
   return { line, heard, closed, socket: Socket.last };
 }
 
@@ -71,11 +71,12 @@ test("events are heard, and what is none is an error", () => {
 
 test("whoever listens is told whether the line ever was open", () => {
   const refused = begin();
-  refused.socket.onclose();
+  refused.socket.onclose({ reason: "" });
   const broken = begin();
   broken.socket.opens();
-  broken.socket.onclose();
-  assert.deepEqual([refused.closed, broken.closed], [[false], [true]]);
+  broken.socket.onclose({ reason: "nothing came" });
+  assert.deepEqual(refused.closed, [[false, ""]]);
+  assert.deepEqual(broken.closed, [[true, "nothing came"]]);
   const left = begin();
   left.line.close();
   assert.equal(left.socket.onclose, null);

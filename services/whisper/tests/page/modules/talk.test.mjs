@@ -102,7 +102,7 @@ test("the server's own words are told, not that the line broke after them", asyn
   const { over } = talkOf(stage);
   await soon();
   stage.say({ type: "error", error: { message: "the model is gone" } });
-  stage.closed(true);
+  stage.closed(true, "");
   await assert.rejects(over, { message: "The model is gone." });
   assert.ok(stage.did.includes("microphone closed"));
 });
@@ -123,12 +123,17 @@ test("a line that breaks, or never opens, is told, and why", async () => {
   const broken = staged();
   const { over } = talkOf(broken);
   await soon();
-  broken.closed(true);
+  broken.closed(true, "");
   await assert.rejects(over, { message: "The connection to the server broke." });
+  const told = staged();
+  const { over: ended } = talkOf(told);
+  await soon();
+  told.closed(true, "nothing came for 60 s");
+  await assert.rejects(ended, { message: "Nothing came for 60 s." });
   const refused = staged({ why: new ServerError("Your login has ended.", "login") });
   const { over: never } = talkOf(refused);
   await soon();
-  refused.closed(false);
+  refused.closed(false, "");
   await assert.rejects(never, { needs: "login" });
 });
 
