@@ -116,8 +116,6 @@ def _told(job: Job, model: Recogniser, steps: InTurn) -> Iterator[Segment | _Lan
     """Yield the language once, and the segments of all pieces at their place in the whole."""
     options, known, tail = job.options, False, job.options.prompt
     for piece in pieces(job.sound, job.piece_s):
-        if job.stop.is_set():
-            raise Stopped
         job.text.audio_s = piece.start_s + piece.samples.size / SAMPLE_RATE
         found = model.recognise(piece.samples, replace(options, prompt=tail), steps)
         if not known and found.language_probability > 0:
