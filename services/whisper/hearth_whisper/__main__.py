@@ -14,7 +14,8 @@ examples:
   hearth-whisper --model faster-whisper-small
   hearth-whisper --model faster-whisper-medium --model faster-whisper-base \\
       --draft faster-whisper-tiny
-  HEARTH_WHISPER_KEY=... hearth-whisper --model DIR --host 0.0.0.0 --wyoming-port 10300
+  HEARTH_WHISPER_KEY=... hearth-whisper --model DIR --host 0.0.0.0
+  hearth-whisper --model DIR --wyoming-port 10300 --unload 600
 
 then:
   curl localhost:8000/v1/audio/transcriptions -F file=@speech.wav

@@ -3,6 +3,7 @@
 A stranger's file is read here: it may lie about its length, name other files, or never end.
 """
 
+import threading
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -35,12 +36,13 @@ _Pcm = npt.NDArray[np.int16]
 
 
 class Recording:
-    """The sound of one open file, once: `for block in sound`, from one thread at a time."""
+    """The sound of one open file, once: `for block in recording`, in one thread."""
 
     def __init__(self, container: InputContainer, stream: AudioStream, most_s: float) -> None:
         """Read `stream`, but no more than `most_s` of it."""
         self._container, self._stream, self._most_s = container, stream, most_s
-        self._stopped = False
+        self._lock = threading.Lock()
+        self._begun = self._stopped = False
         self.seconds = 0.0
         """What was read until now."""
 
@@ -49,19 +51,26 @@ class Recording:
 
         Raises ServiceError when it is too long, or when nothing of what is there can be read.
         """
-        for block in _blocks(_resampled(self._frames())):
-            self.seconds += block.size / SAMPLE_RATE
-            if self.seconds > self._most_s:
-                raise _too_long(self._most_s)
-            yield block.astype(np.float32) / np.float32(32768)
-
-    def stop(self) -> None:
-        """End it before its next packet, from any thread, because nobody waits for it any more."""
-        self._stopped = True
+        with self._lock:
+            if self._stopped or self._begun:
+                return
+            self._begun = True
+        try:
+            for block in _blocks(_resampled(self._frames())):
+                self.seconds += block.size / SAMPLE_RATE
+                if self.seconds > self._most_s:
+                    raise _too_long(self._most_s)
+                yield block.astype(np.float32) / np.float32(32768)
+        finally:
+            # Left to the collector, each would keep some kilobytes for ever.
+            self._container.close()
 
     def close(self) -> None:
-        """Let the file go; only where it is not being read."""
-        self._container.close()
+        """End it before its next packet, from any thread; a second time does nothing."""
+        with self._lock:
+            self._stopped = True
+            if not self._begun:
+                self._container.close()
 
     def _frames(self) -> Iterator[AudioFrame]:
         packets = self._container.demux(self._stream)
@@ -91,6 +100,14 @@ def open_sound(source: IO[bytes], most_s: float) -> Recording:
         container = av.open(source, "r", metadata_errors="ignore", options=_OPTIONS)
     except (FFmpegError, UnicodeError, MemoryError) as error:
         raise _unreadable() from error
+    try:
+        return Recording(container, _stream_of(container, most_s), most_s)
+    except ServiceError:
+        container.close()
+        raise
+
+
+def _stream_of(container: InputContainer, most_s: float) -> AudioStream:
     stream = container.streams.best("audio")
     if not isinstance(stream, AudioStream):
         raise ServiceError("there is no sound in this file", param="file", code="no_audio")
@@ -98,7 +115,7 @@ def open_sound(source: IO[bytes], most_s: float) -> Recording:
     # long. It may lie: what is read is counted as well.
     if container.duration is not None and container.duration / av.time_base > most_s + 60:
         raise _too_long(most_s)
-    return Recording(container, stream, most_s)
+    return stream
 
 
 def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Pcm]:

@@ -142,7 +142,7 @@ class _Answer(Response):
             async with aclosing(await self._desk.work.file(recording, options)) as text:
                 yield text
         finally:
-            recording.stop()
+            recording.close()
             self._figures.audio_s = recording.seconds
 
     async def _whole(self, text: FileText, send: Send) -> None:

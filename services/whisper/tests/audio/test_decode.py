@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hearth_serving.errors import ServiceError
+from hearth_serving.process import memory_bytes
 from hearth_whisper.audio.decode import open_sound
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
@@ -191,9 +192,35 @@ def test_it_stops_when_nobody_waits() -> None:
     recording = open_sound(io.BytesIO(wav(bytes(16_000 * 2 * 600))), HOUR_S)
     blocks = iter(recording)
     next(blocks)
-    recording.stop()
+    recording.close()
     rest = list(blocks)
     assert len(rest) <= 1
+    assert not list(recording)
+
+
+def test_one_that_nobody_has_read_is_let_go_as_well() -> None:
+    source = io.BytesIO(wav(TONE.tobytes()))
+    recording = open_sound(source, HOUR_S)
+    recording.close()
+    recording.close()
+    assert not list(recording)
+    assert recording.seconds == 0
+
+
+def test_files_that_were_read_or_refused_keep_nothing() -> None:
+    video = encoded("mov", "aac", tone(1.0, 48_000), 48_000)
+
+    def grown(count: int) -> int:
+        before = memory_bytes()
+        for _ in range(count):
+            hear(video)
+            open_sound(io.BytesIO(video), HOUR_S).close()
+            refused(png())
+        return memory_bytes() - before
+
+    grown(200)
+    # Left to the collector, these would be several megabytes.
+    assert grown(600) < 1_000_000
 
 
 def test_header_says_more_than_there_is() -> None:
