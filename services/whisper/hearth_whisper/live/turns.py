@@ -109,7 +109,7 @@ class Turns:
         """Take how long a silence ends an utterance."""
         self._end_after = end_of_speech_ms * SAMPLE_RATE // 1000
         self._pause_after = min(PAUSE_MS * SAMPLE_RATE // 1000, self._end_after)
-        self._position = self._run = self._count = self._floor = 0
+        self._position = self._run = self._count = self._floor = self._deaf_until = 0
         self._said: _Utterance | None = None
         self._room = 0.0
         """How loud it is while nobody speaks."""
@@ -128,7 +128,8 @@ class Turns:
         """Take the next frame; return what follows from it."""
         self._position += FRAME
         threshold = OFF if self._run else ON
-        self._run = self._run + 1 if frame.probability >= threshold else 0
+        is_speech = frame.probability >= threshold and self._position > self._deaf_until
+        self._run = self._run + 1 if is_speech else 0
         said = self._said
         if said is None:
             if not self._run and frame.levels:
@@ -154,8 +155,9 @@ class Turns:
         if said is None:
             return []
         cues = self._over(said, said.paused or upto)
-        # What was asked for now is not to be heard a second time.
-        self._floor = upto
+        # What was asked for now is not to be heard a second time, nor its echo in the VAD. Who
+        # really speaks on is still heard from there: the pre-roll is longer.
+        self._floor, self._deaf_until = upto, upto + _LAG + FRAME
         return cues
 
     def _begin(self, levels: Sequence[float], *, cut: bool = False) -> Cue:

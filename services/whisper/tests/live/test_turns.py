@@ -119,8 +119,18 @@ def test_a_flush_ends_it_at_once_and_has_all_that_came() -> None:
     run(turns, [YES] * 30)
     assert turns.flush(30 * FRAME + 100) == [Ended(1, 30 * FRAME, 30 * FRAME + 100)]
     assert turns.flush(30 * FRAME + 100) == []
-    # What came by then is not heard again.
-    assert run(turns, [YES, YES]) == [Started(2, 30 * FRAME, 30 * FRAME + 100)]
+
+
+def test_the_end_of_what_was_flushed_is_nobody_and_who_speaks_on_is_heard_whole() -> None:
+    flushed = 30 * FRAME + 100
+    for after, cues in (
+        ([YES] * 3 + [NO] * 40, []),
+        ([YES] * 6, [Started(2, 34 * FRAME, flushed)]),
+    ):
+        turns = Turns()
+        run(turns, [YES] * 30)
+        turns.flush(flushed)
+        assert run(turns, after) == cues
 
 
 def test_a_flush_in_a_pause_has_what_was_begun_in_it() -> None:
