@@ -88,6 +88,11 @@ def shared() -> Silero:
     return Silero()
 
 
+def figures() -> dict[str, float]:
+    """Return what that detector took until now; nothing where none is loaded."""
+    return shared().describe() if shared.cache_info().currsize else {}
+
+
 def weights() -> Path:
     """Return the detector's file; raises ServiceError where faster-whisper brings none."""
     # Only found, not imported: the recogniser's libraries are large.

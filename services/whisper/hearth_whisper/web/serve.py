@@ -10,6 +10,7 @@ from hearth_serving.application import Fail
 from hearth_serving.errors import ServiceError
 from hearth_serving.running import run
 from hearth_whisper.audio.scratch import Scratch
+from hearth_whisper.live import vad
 from hearth_whisper.recognising.choice import Asked
 from hearth_whisper.recognising.maker import Maker
 from hearth_whisper.recognising.work import Bounds, Work
@@ -44,6 +45,8 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
             host, port = options.wyoming_host, options.wyoming_port
             satellites.append(await start(work, host, port, ended=desk.metrics.ended))
         await work.start()
+        # The first talker waits for no library, and a missing detector is known at once.
+        await asyncio.to_thread(vad.shared)
         await until_ready(work)
         was_ready = True
 

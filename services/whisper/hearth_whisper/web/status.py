@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 from hearth_serving.answers import answer
 from hearth_serving.errors import ServiceError
 from hearth_serving.process import memory_bytes
+from hearth_whisper.live import vad
 from hearth_whisper.web.asked import OPENAI_MODEL, check_model
 from hearth_whisper.web.desk import Desk
 
@@ -52,6 +53,7 @@ def describe(desk: Desk) -> dict[str, Any]:
         **desk.work.describe(),
         "ready": desk.work.ready,
         "failure": desk.work.failure,
+        "vad": vad.figures(),
         "live": desk.live,
         "live_slots": desk.limits.live,
         "upload_bytes": desk.scratch.used_bytes,

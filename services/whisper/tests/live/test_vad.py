@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hearth_whisper.live.turns import FRAME, Cue, Ended, Resumed, Started, Turns
-from hearth_whisper.live.vad import Ear, Silero
+from hearth_whisper.live.vad import Ear, Silero, figures, shared
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 from .scripted import silence
@@ -108,3 +108,11 @@ def test_streams_do_not_hear_each_other(silero: Silero) -> None:
     assert [f.probability for f in between] == pytest.approx(
         [f.probability for f in alone], abs=1e-4
     )
+
+
+def test_the_process_has_one_detector_and_tells_what_it_took() -> None:
+    shared.cache_clear()
+    assert figures() == {}
+    assert shared() is shared()
+    Ear(shared()).hear(silence(1.024))
+    assert figures()["ms_per_s"] > 0

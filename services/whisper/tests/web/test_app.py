@@ -78,6 +78,7 @@ async def test_status_says_what_there_is(house: House) -> None:
     assert told["requests"]["done"] == 1
     assert told["file_s"]["n"] == 1
     assert told["final_latency_ms"]["n"] == 0
+    assert "vad" in told
 
 
 async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
