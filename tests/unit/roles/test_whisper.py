@@ -11,7 +11,8 @@ import pytest
 from tests.role_data import reference_house, run_units
 from tests.unit.roles.test_kokoro import after, started
 
-NAMES = ("small", "tiny.en", "base.en")
+NAMES = ("small", "tiny.en", "tiny", "base.en")
+WANTED = ("small", "base.en")
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The reference house; two models are wanted, and a third could be the draft."""
     found = reference_house(tmp_path_factory.mktemp("inventory"))
     found["services"]["whisper"]["weights"] = [
-        {"name": name, "program": program(name), "files": {}, "wanted": name != "tiny.en"}
+        {"name": name, "program": program(name), "files": {}, "wanted": name in WANTED}
         for name in NAMES
     ]
     return found
@@ -38,7 +39,7 @@ def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -
     words = started(unit)
     assert words[:4] == ["/usr/bin/python3", "-P", "-m", "hearth_whisper"]
     assert after(words, "--model") == [folder("small"), folder("base.en")]
-    assert after(words, "--draft") == [folder("tiny.en")]
+    assert after(words, "--draft") == [folder("tiny")]
     assert after(words, "--device") == ["cpu"]
     assert after(words, "--port") == ["8000"]
     assert "--unload" not in words
@@ -47,6 +48,13 @@ def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -
     assert "PrivateDevices=yes" in unit
     # /tmp is memory; an upload of hours is none of its business.
     assert "Environment=TMPDIR=/var/lib/whisper" in unit
+
+
+def test_the_draft_hears_english_alone_where_nothing_else_is_heard(house: dict[str, Any]) -> None:
+    english = copy.deepcopy(house)
+    for weights in english["services"]["whisper"]["weights"]:
+        weights["wanted"] = weights["name"] == "base.en"
+    assert after(started(run_units(english, "none")["whisper"]), "--draft") == [folder("tiny.en")]
 
 
 def test_satellites_meet_it_at_its_own_address(house: dict[str, Any]) -> None:
