@@ -102,6 +102,32 @@ async def main():
 asyncio.run(main())
 """
 
+# Ten seconds of speech, as fast as it is spoken.
+TALK = """
+import asyncio, json
+from websockets.asyncio.client import connect
+from hearth.bench.stt.spoken import BYTES, RATE, utterances
+
+SPEECH = utterances(10)[0].pcm + bytes(RATE * BYTES)
+STEP = RATE * BYTES // 10
+
+async def main():
+    kinds = []
+    async with connect("ws://10.140.30.16:8000/v1/audio/transcriptions/stream") as line:
+        async def speak():
+            for at in range(0, len(SPEECH), STEP):
+                await line.send(SPEECH[at : at + STEP])
+                await asyncio.sleep(0.1)
+            await line.send('{"type": "end"}')
+        speaking = asyncio.create_task(speak())
+        async for said in line:
+            kinds.append(json.loads(said)["type"])
+        await speaking
+    print(json.dumps(kinds))
+
+asyncio.run(main())
+"""
+
 
 def asked(house: House) -> dict[str, Any]:
     """Return what the server says of itself."""
@@ -125,6 +151,16 @@ def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) 
     # What was measured is not measured again after the next start.
     remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
     assert "tiny" in remembered
+
+
+def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: House) -> None:
+    with house.spending("somebody speaks", 0.4):
+        script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{TALK}EOF"
+        kinds = json.loads(house.shell(script, timeout=60))
+        # No language was named: a draft that hears English alone would be silent.
+        assert "partial" in kinds[: kinds.index("speech_ended")], kinds
+        assert kinds[-1] == "done"
+        assert kinds.count("final") >= 1
 
 
 @pytest.fixture
