@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     rules_models.providers,
     rules_models.models,
     rules_models.folders,
+    rules_models.handed_in,
     rules_models.aliases,
     rules_models.routes,
     rules_models.consumers,

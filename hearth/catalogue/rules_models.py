@@ -99,6 +99,23 @@ def folders(catalogue: Catalogue) -> Iterator[Problem]:
         first.setdefault(folder, ("models", name))
 
 
+def handed_in(catalogue: Catalogue) -> Iterator[Problem]:
+    """A service whose models the machine hands in gets one: a member of an alias."""
+    members = {member for record in catalogue.aliases.values() for member in record.members}
+    # A misspelt member is said by itself; it may be the one that is missed here.
+    if members - set(catalogue.known("models")):
+        return
+    for name, record in catalogue.services.items():
+        providers = {key for key, found in catalogue.providers.items() if found.service == name}
+        own = {key: found for key, found in catalogue.models.items() if found.provider in providers}
+        files = [key for key, found in own.items() if found.files]
+        runs = record.present and record.enabled and record.runtime != "external"
+        if runs and files and not members & own.keys():
+            text = f"{name} has no model; make one a member of an alias, "
+            text += f"e.g. transcribe: {{members: [{files[0]}]}}, or write enabled: false"
+            yield catalogue.problem(("services", name), text)
+
+
 def _sources(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:
     called: dict[str, str] = {}
     for index, source in enumerate(record.files):
