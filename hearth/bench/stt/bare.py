@@ -20,6 +20,8 @@ WITHIN_S = 240.0
 BY_HOUSE = "Each is a call of faster_whisper with its own defaults, and the server's threads."
 BY_COMMAND = "Each is a call by the command given by --bare."
 _ASK_S = 20
+# Where a server's Python finds its packages, and CTranslate2 the libraries of a card.
+_KEPT = ("PYTHONPATH=", "LD_LIBRARY_PATH=")
 _SOURCE = Path(__file__).with_name("plain.py")
 
 Bare = Callable[[Sequence[bytes]], Awaitable[list[float]]]
@@ -75,8 +77,10 @@ def in_house(service: Service, status: Mapping[str, Any], within_s: float = WITH
     return run
 
 
-def plain(argv: Sequence[str], path: str, status: Mapping[str, Any]) -> list[str]:
+def plain(argv: Sequence[str], environment: Sequence[str], status: Mapping[str, Any]) -> list[str]:
     """Return the command that calls as a server with that command line and /status would.
+
+    `environment` has what it needs of the server's, as NAME=value.
 
     Raises:
         BenchError: the server does not say its model.
@@ -88,23 +92,22 @@ def plain(argv: Sequence[str], path: str, status: Mapping[str, Any]) -> list[str
     if not wanted:
         raise BenchError("its command names no model: give a command by --bare")
     return [
-        *("/usr/bin/env", f"PYTHONPATH={path}", argv[0], "-c", _SOURCE.read_text("utf-8")),
+        *("/usr/bin/env", *environment, argv[0], "-c", _SOURCE.read_text("utf-8")),
         *("--model", wanted[0], "--threads", str(status.get("threads") or 0)),
         *("--device", str(status.get("device") or "cpu")),
         *("--compute-type", str(status.get("compute_type") or "int8")),
     ]
 
 
-def _process(service: Service) -> tuple[list[str], str]:
-    """Return a server's command line and its PYTHONPATH, as its own process says."""
+def _process(service: Service) -> tuple[list[str], list[str]]:
+    """Return a server's command line and what is kept of its environment, as its process says."""
     ask = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
     number = engine.execute(service.instance, ask, timeout=_ASK_S).stdout.strip()
     if not number.isdigit() or number == "0":
         raise BenchError(f"{service.unit} does not run")
     argv = engine.read_file(service.instance, f"/proc/{number}/cmdline").split("\0")
     environment = engine.read_file(service.instance, f"/proc/{number}/environ").split("\0")
-    path = next((e.partition("=")[2] for e in environment if e.startswith("PYTHONPATH=")), "")
-    return argv[:-1], path
+    return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
 
 
 def read(sounds: int, said: str) -> list[float]:

@@ -54,15 +54,15 @@ STATUS = {"model": "tiny", "threads": 2, "device": "cpu", "compute_type": "int8"
 
 
 def test_a_servers_own_python_model_and_threads_are_taken() -> None:
-    argv = plain(SERVED, "/lib", STATUS)
+    argv = plain(SERVED, ["PYTHONPATH=/lib"], STATUS)
     assert argv[:4] == ["/usr/bin/env", "PYTHONPATH=/lib", "/venv/bin/python", "-c"]
     assert "WhisperModel" in argv[4]
     assert argv[5:] == [
         *("--model", "/m/tiny", "--threads", "2", "--device", "cpu", "--compute-type", "int8")
     ]
-    assert "/m/small" in plain(SERVED, "", {})
+    assert "/m/small" in plain(SERVED, [], {})
     with pytest.raises(BenchError, match="names no model"):
-        plain(["/venv/bin/python"], "", STATUS)
+        plain(["/venv/bin/python"], [], STATUS)
 
 
 async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,13 +74,18 @@ async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append((argv, stdin))
         return SimpleNamespace(stdout='{"seconds": [2.5]}\n', returncode=0, stderr="")
 
-    files = {"/proc/42/cmdline": "\0".join(SERVED) + "\0", "/proc/42/environ": "PYTHONPATH=/lib\0"}
+    # On a card the plain call finds its libraries nowhere else.
+    own = ["HOME=/var/lib/whisper", "PYTHONPATH=/lib", "LD_LIBRARY_PATH=/lib/nvidia/cublas/lib"]
+    files = {
+        "/proc/42/cmdline": "\0".join(SERVED) + "\0",
+        "/proc/42/environ": "\0".join(own) + "\0",
+    }
     monkeypatch.setattr(engine, "execute", execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: files[path])
     service: Any = SimpleNamespace(instance="whisper", unit="hearth-whisper.service")
     assert await in_house(service, STATUS)([b"ab"]) == [2.5]
     ((argv, stdin),) = calls
-    assert argv[1] == "PYTHONPATH=/lib"
+    assert argv[:4] == ["/usr/bin/env", *own[1:], "/venv/bin/python"]
     assert json.loads(stdin) == {"pcm": base64.b64encode(b"ab").decode()}
 
 
