@@ -6,6 +6,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
 from hearth.bench.stt.call import transcribe
@@ -22,53 +23,73 @@ _QUARTERS = 4
 _CHUNK = RATE * BYTES
 
 
-async def loop(target: Target, seconds: int, progress: Callable[[str], None]) -> Loop:
-    """Speak for so many seconds of sound, as fast as the server listens, and weigh it."""
-    started, heard_s = time.perf_counter(), 0.0
-    samples: list[tuple[float, int]] = []
-    errors: list[str] = []
+@dataclass(slots=True)
+class Loud:
+    """What was said and weighed so far, of so many seconds of sound that were asked for."""
+
+    asked_s: int
+    heard_s: float = 0.0
+    samples: list[tuple[float, int]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Say whether all was said, or too much failed."""
+        return self.heard_s >= self.asked_s or len(self.errors) > FAILURES
+
+
+async def loop(target: Target, seconds: int, progress: Callable[[str], None]) -> None:
+    """Speak for so many seconds of sound, as fast as the server listens, and weigh it.
+
+    What was measured is the target's `loop`, also when this is ended early.
+    """
+    started, so_far = time.perf_counter(), Loud(seconds)
     file = joined(_FILE_S)
-    for number in itertools.count():
-        if heard_s >= seconds or target.stopped or len(errors) > FAILURES:
-            break
-        progress(f"memory, {heard_s / 60:.0f} of {seconds / 60:.0f} minutes")
-        spoken = [utterances(kind)[number % 2] for kind in _SOCKET]
-        try:
-            if number % 2 and target.socket:
-                await _by_socket(target, spoken)
-                heard_s += sum(one.seconds for one in spoken)
-            else:
-                written = await transcribe(target.client, target.server, file)
-                if written.error:
-                    raise BenchError(written.error)
-                heard_s += written.audio_s
-            size = await target.weigh()
-        except (NoSocketError, BenchError) as error:
-            errors.append(str(error))
-            continue
-        if size is not None:
-            samples.append((round(heard_s, 1), size))
-    took_s = round(time.perf_counter() - started, 1)
-    return report(heard_s, took_s, samples, errors)
+    try:
+        for number in itertools.count():
+            if so_far.over or target.stopped:
+                break
+            progress(f"memory, {so_far.heard_s / 60:.0f} of {seconds / 60:.0f} minutes")
+            try:
+                so_far.heard_s += await _turn(target, number, file)
+                size = await target.weigh()
+            except (NoSocketError, BenchError) as error:
+                so_far.errors.append(str(error))
+                continue
+            if size is not None:
+                so_far.samples.append((round(so_far.heard_s, 1), size))
+    finally:
+        target.loop = report(so_far, round(time.perf_counter() - started, 1))
 
 
-def report(
-    heard_s: float, took_s: float, samples: Sequence[tuple[float, int]], errors: Sequence[str]
-) -> Loop:
+async def _turn(target: Target, number: int, file: bytes) -> float:
+    """Speak once, by file or by socket, and return the seconds of it."""
+    if number % 2 and target.socket:
+        spoken = [utterances(kind)[number // 2 % 2] for kind in _SOCKET]
+        await _by_socket(target, spoken)
+        return sum(one.seconds for one in spoken)
+    written = await transcribe(target.client, target.server, file)
+    if written.error:
+        raise BenchError(written.error)
+    return written.audio_s
+
+
+def report(so_far: Loud, took_s: float) -> Loop:
     """Return what the memory did: the first quarter finds what it needs, the rest must not."""
-    sizes = [size for _, size in samples]
+    sizes = [size for _, size in so_far.samples]
     quarter, growth = len(sizes) // _QUARTERS, None
     if quarter:
         before, after = sizes[quarter : 2 * quarter], sizes[-quarter:]
         growth = round(statistics.median(after) - statistics.median(before))
     return Loop(
-        audio_s=round(heard_s, 1),
+        asked_s=so_far.asked_s,
+        audio_s=round(so_far.heard_s, 1),
         seconds=took_s,
         growth_bytes=growth,
         most_bytes=max(sizes, default=None),
-        samples=tuple(samples),
-        failed=len(errors),
-        errors=tuple(dict.fromkeys(errors)),
+        samples=tuple(so_far.samples),
+        failed=len(so_far.errors),
+        errors=tuple(dict.fromkeys(so_far.errors)),
     )
 
 

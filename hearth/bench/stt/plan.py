@@ -28,9 +28,15 @@ class Plan:
     """How long a room is quiet before somebody speaks, at least."""
     end_of_speech_ms: int = 500
     total_s: float = 3600.0
+    """All parts together; `memory` has as long beside it as its sound is."""
     spoken: Path | None = None
     """A folder of recordings, each with its words beside it in a file that ends in .txt."""
     parts: tuple[str, ...] = field(default=USUAL)
+
+    @property
+    def within_s(self) -> float:
+        """After so many seconds the run ends with what it has."""
+        return self.total_s + (self.loop_s if "memory" in self.parts else 0)
 
     def rounds(self, kind_s: int) -> int:
         """Return how often an utterance of about so many seconds is said."""

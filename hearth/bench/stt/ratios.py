@@ -16,6 +16,7 @@ QUIET_MS = 200.0
 # Below this a 99th percentile says nothing.
 _ENOUGH_HEALTH = 20
 _MIB = 2**20
+_GROWTH_MIB = 10.0
 
 
 @dataclass(slots=True)
@@ -99,10 +100,14 @@ def _rtf(of: Measured) -> Ratio:
 
 
 def _loop(of: Measured, loop: Loop) -> Ratio:
-    what = f"growth over {loop.audio_s / 60:.0f} minutes of speech"
+    what, n = f"growth over {loop.asked_s / 60:.3g} minutes of speech", len(loop.samples)
     value = None if loop.growth_bytes is None else max(0.0, loop.growth_bytes / _MIB)
-    why = "the server does not say its memory"
-    return _row(of, what, "MiB", 10.0, value, len(loop.samples), why)
+    why = f"only {n} weighings" if n else "the server does not say its memory"
+    if not loop.whole:
+        why = f"only {loop.audio_s / 60:.3g} of {loop.asked_s / 60:.3g} minutes"
+        # What has grown too much by then has; what has not may still do it.
+        value = value if value is not None and value > _GROWTH_MIB else None
+    return _row(of, what, "MiB", _GROWTH_MIB, value, n, why)
 
 
 def _row(

@@ -45,13 +45,13 @@ class Session:
         """Measure everything; after the plan's total time, or Ctrl-C, it ends with what it has."""
         works = (self._live, self._files, self._crowds, self._quiet, self._words, self._loop)
         try:
-            async with asyncio.timeout(self.plan.total_s):
+            async with asyncio.timeout(self.plan.within_s):
                 await self._warm_up()
                 for part, work in zip(PARTS, works, strict=True):
                     if part in self.plan.parts:
                         await work()
         except TimeoutError:
-            self.stopped = f"ended after {self.plan.total_s:g} s with what was measured until then"
+            self.stopped = f"ended after {self.plan.within_s:g} s with what was measured until then"
         except asyncio.CancelledError:
             self.stopped = "interrupted: this is what was measured until then"
             task = asyncio.current_task()
@@ -153,7 +153,7 @@ class Session:
     async def _loop(self) -> None:
         ours = self.targets[0]
         async with ours.watched():
-            ours.loop = await loop(ours, self.plan.loop_s, self.progress)
+            await loop(ours, self.plan.loop_s, self.progress)
 
     async def _call(self, sounds: Sequence[bytes]) -> list[float]:
         """Return the seconds of plain calls; after one failure none is tried again."""

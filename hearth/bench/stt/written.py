@@ -29,7 +29,7 @@ async def wrongly(target: Target, folder: Path | None) -> Words:
     for one in spoken:
         written = await transcribe(target.client, target.server, one.pcm)
         if written.error:
-            return Words(None, 0, 0, written.error)
+            return Words(None, 0, 0, written.error, failed=True)
         pairs.append((one.text, written.text))
         # Two of them tell: the rest would say the same, and take as long as real words.
         if len(pairs) == _ENOUGH and (error_rate(pairs) or 0) > HARDLY:

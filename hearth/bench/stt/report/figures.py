@@ -68,21 +68,27 @@ class Vad:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How much was written wrongly: `rate` is None where that was not measured, and why."""
+    """How much was written wrongly: `rate` is None where that was not measured, and why.
+
+    `failed` says that the server did not answer, not that its words could not be counted.
+    """
 
     rate: float | None
     texts: int
     words: int
     why: str
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """Speech without an end: what the server said of its memory, as (seconds of sound, bytes).
 
-    `growth_bytes` is the median of the last quarter minus that of the second.
+    `audio_s` of the `asked_s` seconds were said; `growth_bytes` is the median of the last quarter
+    minus that of the second.
     """
 
+    asked_s: int
     audio_s: float
     seconds: float
     growth_bytes: int | None
@@ -90,6 +96,11 @@ class Loop:
     samples: tuple[tuple[float, int], ...]
     failed: int
     errors: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Say whether all was said that was asked for."""
+        return self.audio_s >= self.asked_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,13 @@ class ServerReport:
     loop: Loop | None
     health: Health | None
     stopped: str
+
+    @property
+    def failed(self) -> bool:
+        """Say whether anything was not answered, or ended early."""
+        short = self.loop is not None and bool(self.loop.failed or not self.loop.whole)
+        mute = self.words is not None and self.words.failed
+        return bool(self.stopped) or short or mute or any(one.failed for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +175,7 @@ class Report:
         """Say whether every call was answered and the first server reached what was measured."""
         first = self.servers[0]
         missed = any(r.verdict == "not reached" for r in self.ratios if r.server == first.name)
-        failed = first.stopped or any(figures.failed for figures in first.figures)
-        return not (self.stopped or missed or failed)
+        return not (self.stopped or missed or first.failed)
 
     def as_json(self) -> dict[str, Any]:
         """Give the report as plain JSON data."""

@@ -143,6 +143,7 @@ def errors_of(server: ServerReport) -> list[str]:
     """Return what failed, each kind once."""
     errors = [error for figures in server.figures for error in figures.errors]
     errors += server.loop.errors if server.loop else ()
+    errors += [server.words.why] if server.words and server.words.failed else []
     return [line for line in dict.fromkeys([server.stopped, *errors]) if line]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from hearth.bench.stt.bench import NO_BARE, bench_stt
 from hearth.bench.stt.call import wav
 from hearth.bench.stt.plan import Plan, quick
 from hearth.bench.stt.report.chart import draw, panels
-from hearth.bench.stt.report.figures import FORM, Case, Figures, Report
+from hearth.bench.stt.report.figures import FORM, Case, Figures, Report, Words
 from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.schema import PUBLISHED, schema, text
 from hearth.bench.stt.report.view import stt_view
@@ -144,7 +145,9 @@ async def test_what_a_file_is_answered_with_is_said(scripted: Scripted) -> None:
     for habit, said in (("refusing", "HTTP 404"), ("lying", "without a text")):
         report = await bench_stt([server(scripted, habit)], plan)
         assert said in figures(report, Case("file", 30)).errors[0]
-        assert said in str(report.servers[0].words)
+        words = report.servers[0].words
+        assert words is not None
+        assert (said in words.why, words.failed) == (True, True)
 
 
 async def test_words_are_counted_only_where_they_are_words(
@@ -202,6 +205,47 @@ async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> 
     report = await bench_stt([server(scripted)], replace(PLAN, total_s=0.6, runs=100))
     assert "ended after 0.6 s" in report.stopped
     assert not report.fine
+
+
+async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scripted) -> None:
+    told: list[str] = []
+
+    def interrupt(what: str) -> None:
+        told.append(what)
+        task = asyncio.current_task()
+        if len([line for line in told if "memory" in line]) == 3 and task is not None:
+            task.cancel()
+
+    plan = replace(PLAN, parts=("memory",), loop_s=10**6)
+    report = await bench_stt([server(scripted)], plan, progress=interrupt)
+    loop = report.servers[0].loop
+    assert loop is not None
+    assert len(loop.samples) == 2
+    assert loop.audio_s == loop.samples[-1][0]
+    assert (loop.asked_s, loop.failed) == (10**6, 0)
+    assert "interrupted" in report.stopped
+    assert ratio(report, "growth").verdict == "not measured"
+
+
+def test_an_hour_of_speech_has_its_own_hour() -> None:
+    assert quick().within_s == quick().total_s
+    assert replace(quick(), parts=PARTS).within_s == quick().total_s + 3600
+
+
+async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -> None:
+    report = await bench_stt([server(scripted, "refusing")], replace(PLAN, parts=("memory",)))
+    (ours,) = report.servers
+    assert ours.loop is not None
+    assert not ours.loop.whole
+    assert "HTTP 404" in ours.loop.errors[0]
+    assert (ours.failed, report.fine) == (True, False)
+    # What is not answered now and then fails too, though all was said.
+    good = replace(ours, loop=replace(ours.loop, asked_s=0), figures=(), stopped="")
+    assert good.failed
+    assert good.loop is not None
+    assert not replace(good, loop=replace(good.loop, failed=0)).failed
+    assert replace(good, loop=None, words=Words(None, 0, 0, "HTTP 500", failed=True)).failed
+    assert not replace(good, loop=None, words=Words(None, 2, 9, "hardly a word is right")).failed
 
 
 async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hearth.bench.stats import Spread
 from hearth.bench.stt.call import Written
 from hearth.bench.stt.heard import Heard
-from hearth.bench.stt.loop import report
+from hearth.bench.stt.loop import Loud, report
 from hearth.bench.stt.ratios import FILE, LIVE, Calls, Measured, ratios
 from hearth.bench.stt.report.figures import Taken, Vad
 from hearth.bench.tts.report.figures import Ratio
@@ -43,8 +43,9 @@ def vad(ms: float) -> Vad:
     return Vad(Spread(3, 9.0, 9.0), ms, None, "")
 
 
-def grown(*mib: int) -> Any:
-    return report(3600, 60, [(60.0 * n, size * MIB) for n, size in enumerate(mib)], [])
+def grown(*mib: int, heard_s: float = 3600) -> Any:
+    samples = [(60.0 * n, size * MIB) for n, size in enumerate(mib)]
+    return report(Loud(3600, heard_s, samples), 60)
 
 
 @pytest.mark.parametrize(
@@ -76,12 +77,25 @@ def grown(*mib: int) -> Any:
         ("growth", measured(loop=grown(300, 390, 400, 400, 405, 409, 412, 412)), 12, "not reached"),
         ("growth", measured(loop=grown(300, 290, 280, 270)), 0, "reached"),
         ("growth", measured(loop=grown()), None, "not measured"),
+        ("growth", measured(loop=grown(1, 1, 1)), None, "not measured"),
+        # What was cut short is no proof, but what has grown by then has grown.
+        ("growth", measured(loop=grown(1, 1, 1, 1, heard_s=180)), None, "not measured"),
+        ("growth", measured(loop=grown(1, 1, 1, 20, heard_s=180)), 19, "not reached"),
     ],
 )
 def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
     row = find(of, what)
     assert (row.verdict, row.value) == (verdict, pytest.approx(value) if value else value)
     assert bool(row.why) == (row.value is None or "answer" in row.why)
+
+
+def test_a_growth_that_was_not_measured_says_why() -> None:
+    def why(loop: Any) -> str:
+        return find(measured(loop=loop), "growth over 60 minutes").why
+
+    assert why(grown()) == "the server does not say its memory"
+    assert why(grown(1, 1, 1)) == "only 3 weighings"
+    assert why(grown(1, 1, 1, 1, heard_s=204)) == "only 3.4 of 60 minutes"
 
 
 def test_what_failed_counts_for_nothing() -> None:
