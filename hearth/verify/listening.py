@@ -27,16 +27,20 @@ def lapses(events: Sequence[Said], heard_s: float) -> list[str]:
     """Return what a live stream promised and did not keep, one line each.
 
     It begins with `ready` and ends with `done`; each utterance begins once, has its partials, of
-    which nothing stable is taken back, and then exactly one final; finals come in order; every
-    time lies inside the `heard_s` seconds of sound.
+    which nothing stable is taken back, ends once, and then has exactly one final; finals come in
+    order, also by their times; every time lies inside the `heard_s` seconds of sound.
     """
     kinds = [str(event.get("type")) for event in events]
     found = [f"an error: {event.get('error')}" for event in events if event.get("type") == "error"]
     if not kinds or kinds[0] != "ready" or kinds[-1] != "done":
         found.append(f"it runs from {kinds[:1]} to {kinds[-1:]}, not from ready to done")
-    finals = [event["utterance"] for event in events if event.get("type") == "final"]
-    if finals != sorted(set(finals)):
-        found.append(f"the finals come as {finals}, not once each and in order")
+    finals = [event for event in events if event.get("type") == "final"]
+    numbers = [event["utterance"] for event in finals]
+    if numbers != sorted(set(numbers)):
+        found.append(f"the finals come as {numbers}, not once each and in order")
+    starts = [start for event in finals if isinstance(start := event.get("start_s"), int | float)]
+    if starts != sorted(starts):
+        found.append(f"the finals begin at {starts} s, not one after the other")
     about = [event for event in events if event.get("type") in _ABOUT_ONE]
     for number in dict.fromkeys(event.get("utterance") for event in about):
         of_it = [event for event in about if event.get("utterance") == number]
@@ -48,6 +52,10 @@ def _lapses_of_one(events: Sequence[Said]) -> Iterator[str]:
     kinds = [event["type"] for event in events]
     if kinds[0] != "speech_started" or kinds.count("speech_started") != 1:
         yield f"it does not begin once: {kinds}"
+    if kinds.count("speech_ended") != 1:
+        yield f"it does not end once: {kinds}"
+    elif "final" in kinds[: kinds.index("speech_ended")]:
+        yield "its final comes before its end"
     if kinds.count("final") != 1:
         yield f"{kinds.count('final')} finals"
     elif "partial" in kinds[kinds.index("final") :]:

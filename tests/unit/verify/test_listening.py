@@ -59,6 +59,13 @@ def broken(number: int, **changes: Any) -> Events:
         ([*stream()[:3], *stream()[4:7], stream()[3], *stream()[7:]], "a partial after its final"),
         (broken(6, utterance=3), "utterance 1: 0 finals"),
         ([*stream()[:6], stream()[8], stream()[6], stream()[9]], "the finals come as [2, 1]"),
+        ([*stream()[:4], *stream()[5:]], "utterance 1: it does not end once"),
+        ([*stream()[:5], *stream()[4:]], "utterance 1: it does not end once"),
+        (
+            [*stream()[:4], stream()[6], stream()[4], stream()[5], *stream()[7:]],
+            "utterance 1: its final comes before its end",
+        ),
+        (broken(8, start_s=0.4), "the finals begin at [0.5, 0.4] s"),
         (broken(3, text="won too", stable="won"), ""),
         (broken(3, stable="two"), "its stable part is no beginning"),
         (broken(4, at_s=10.5), "speech_ended: 10.5 to 10.5 s of 10.00 s"),
