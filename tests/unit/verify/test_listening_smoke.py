@@ -82,6 +82,8 @@ class Scripted:
         if is_loud(pcm) or self.of_silence:
             times = {"start_s": 0.1, "end_s": 99.0 if self.live_flaw == "late" else 0.5}
             tell("speech_started", utterance=1, at_s=0.1)
+            if self.live_flaw != "endless":
+                tell("speech_ended", utterance=1, at_s=0.5)
             for _ in range(2 if self.live_flaw == "twice" else 1):
                 tell("final", utterance=1, text=self.text, words=[], **times)
         tell("done")
@@ -255,6 +257,10 @@ def test_a_good_server_passes(passes: Passes) -> None:
     passes("test_the_gateway_has_speech_written_down", good, transcriber=ALIAS, gateway="llm.lan")
 
 
+def test_a_house_that_is_used_meanwhile_passes(passes: Passes) -> None:
+    passes("test_who_leaves_frees_the_work", Scripted(active=1, live=2))
+
+
 def test_a_fast_machine_is_not_remarked_upon(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +298,7 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
         ("test_a_talker_is_heard_while_speaking", {"text": ""}, "all finals are empty"),
         ("test_a_talker_is_heard_while_speaking", {"live_flaw": "late"}, "0.1 to 99 s of"),
         ("test_a_talker_is_heard_while_speaking", {"live_flaw": "twice"}, "2 finals"),
+        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "endless"}, "not end once"),
         ("test_silence_is_no_text", {"of_silence": "Thank you."}, "it wrote 10 characters"),
         ("test_what_is_no_sound_is_refused_in_openais_shape", {"takes_pictures": True}, "HTTP 200"),
         ("test_who_leaves_frees_the_work", {"keeps_working": True}, "1 are served 0.5 s after"),
