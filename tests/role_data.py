@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import filter_loader, init_plugin_loader, lookup_loader
-from ansible.template import Templar
+from ansible.template import Templar, trust_as_template
 
 import hearth.project
 from hearth.catalogue import derive, load
@@ -74,16 +74,36 @@ def reference_house(folder: Path) -> dict[str, Any]:
     return derive(load(folder)).as_vars()
 
 
-def run_units(house: Mapping[str, Any], accelerator: str) -> dict[str, str]:
-    """Unit name to unit text, for each program that a role hands to service_converge."""
+def run_units(
+    house: Mapping[str, Any], accelerator: str, given: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Unit name to unit text, for each program that a role hands to service_converge.
+
+    `given` is what somebody wrote into `host_vars`.
+    """
     units: dict[str, str] = {}
     for role in role_names():
         owners = [item for item in house["services"].values() if item["role"] == role]
         for owner in owners or [None]:
             variables = _variables(role, house, owner, accelerator)
             for asked in _converged(role):
-                units |= _units_of({**variables, **asked})
+                units |= _units_of({**variables, **(given or {}), **asked})
     return units
+
+
+def rendered_file(role: str, template: str, house: Mapping[str, Any]) -> str:
+    """Return what a template of a role of the machine becomes."""
+    text = trust_as_template((ROLES / role / "templates" / template).read_text(encoding="utf-8"))
+    made = Templar(loader=_plugins(), variables=_variables(role, house, None, "none"))
+    return str(made.template(text))
+
+
+def rendered(
+    role: str, name: str, house: Mapping[str, Any], service: str, given: Mapping[str, Any]
+) -> Any:
+    """Return what a variable of a role is for a service of the house."""
+    variables = {**_variables(role, house, house["services"][service], "none"), **given}
+    return Templar(loader=_plugins(), variables=variables).template(variables[name])
 
 
 def _variables(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.role_data import reference_house, run_units
+from tests.role_data import ROLES, read, reference_house, rendered, run_units
 from tests.unit.roles.test_kokoro import after, started
 
 NAMES = ("small", "tiny.en", "tiny", "base.en")
@@ -55,6 +55,37 @@ def test_the_draft_hears_english_alone_where_nothing_else_is_heard(house: dict[s
     for weights in english["services"]["whisper"]["weights"]:
         weights["wanted"] = weights["name"] == "base.en"
     assert after(started(run_units(english, "none")["whisper"]), "--draft") == [folder("tiny.en")]
+
+
+@pytest.mark.parametrize(("given", "drafts"), [("", []), ("base.en", ["base.en"])])
+def test_another_draft_or_none(house: dict[str, Any], given: str, drafts: list[str]) -> None:
+    words = started(run_units(house, "none", {"whisper_draft": given})["whisper"])
+    assert after(words, "--draft") == [folder(name) for name in drafts]
+
+
+@pytest.mark.parametrize(
+    ("given", "known"), [("auto", True), ("", True), ("base.en", True), ("tinny", False)]
+)
+def test_a_draft_that_is_no_model_is_refused(
+    house: dict[str, Any], given: str, known: bool
+) -> None:
+    def value(name: str) -> Any:
+        return rendered("whisper", name, house, "whisper", {"whisper_draft": given})
+
+    assert value("__whisper_draft_known") is known
+    said = 'whisper_draft names no model of whisper: tinny; it is auto, "" or one of '
+    assert known or value("__whisper_draft_unknown") == said + "base.en, small, tiny, tiny.en"
+
+
+def test_the_draft_is_looked_at_before_anything_is_fetched() -> None:
+    first = read(ROLES / "whisper/tasks/install.yml")[0]["ansible.builtin.assert"]
+    assert first["that"] == "{{ __whisper_draft_known }}"
+    assert first["fail_msg"] == "{{ __whisper_draft_unknown }}"
+
+
+def test_a_model_that_rests(house: dict[str, Any]) -> None:
+    words = started(run_units(house, "none", {"whisper_unload_s": 900})["whisper"])
+    assert after(words, "--unload") == ["900"]
 
 
 def test_satellites_meet_it_at_its_own_address(house: dict[str, Any]) -> None:
