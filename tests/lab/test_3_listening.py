@@ -41,7 +41,8 @@ import asyncio, json, ssl, subprocess, time
 import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
-from hearth.bench.stt.spoken import BYTES, RATE, sound_of, utterances
+from hearth.bench.stt.call import wav
+from hearth.bench.stt.spoken import BYTES, RATE, utterances
 from hearth.project import ROOT_CERTIFICATE, VERIFIER, current
 
 HEAD = {"Authorization": "Bearer " + current().vault.get(VERIFIER)}
@@ -51,13 +52,6 @@ WORDS = utterances(3)[0].pcm
 STEP = RATE * BYTES // 10
 killed = asyncio.Event()
 at_s = 0.0
-
-def wave(pcm):
-    size = len(pcm)
-    head = b"RIFF" + (36 + size).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
-    form = (1).to_bytes(2, "little") * 2 + RATE.to_bytes(4, "little")
-    form += (RATE * BYTES).to_bytes(4, "little") + b"\\x02\\x00\\x10\\x00"
-    return head + form + b"data" + size.to_bytes(4, "little") + pcm
 
 async def talk():
     global at_s
@@ -85,7 +79,7 @@ async def talk():
             await asyncio.gather(speaking, return_exceptions=True)
 
 async def send():
-    file = {"file": ("long.wav", wave(WORDS * 400))}
+    file = {"file": ("long.wav", wav(WORDS * 400))}
     async with httpx.AsyncClient(verify=TRUST, headers=HEAD, timeout=60) as client:
         try:
             answer = await client.post(f"https://{SITE}", files=file, data={"model": "whisper-1"})
