@@ -33,10 +33,25 @@ def free_bytes(root: Path = Path("/")) -> int:
     for place in (folder, *folder.parents):
         limit, used = _read(place / "memory.max"), _read(place / "memory.current")
         if limit.isdigit() and used.isdigit():
-            least = min(least, max(0, int(limit) - int(used)))
+            taken = int(used) - _cached(_read(place / "memory.stat"))
+            least = min(least, max(0, int(limit) - taken))
         if place == base:
             break
     return least
+
+
+def _cached(stat: str) -> int:
+    """Return what of a group's memory files hold that the system drops when it needs room.
+
+    It counts as used: the weights that were just fetched, and hashed, would leave none for them.
+    """
+    rows = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
+
+    def size(name: str) -> int:
+        return int(rows[name]) if rows.get(name, "").isdigit() else 0
+
+    # What is mapped is in use, as a program's own code is.
+    return max(0, size("inactive_file") + size("active_file") - size("file_mapped"))
 
 
 def few_heaps() -> None:

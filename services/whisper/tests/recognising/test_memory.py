@@ -36,6 +36,17 @@ def test_the_narrowest_limit_counts(
     assert free_bytes(tmp_path) == expected
 
 
+def test_what_files_hold_and_nobody_uses_is_free(tmp_path: Path) -> None:
+    write(tmp_path, "proc/meminfo", f"MemAvailable:  {9000 << 10} kB\n")
+    write(tmp_path, "proc/self/cgroup", "0::/a\n")
+    write(tmp_path, "sys/fs/cgroup/a/memory.max", f"{600 * MIB}\n")
+    write(tmp_path, "sys/fs/cgroup/a/memory.current", f"{550 * MIB}\n")
+    sizes = {"anon": 100, "inactive_file": 300, "active_file": 150, "file_mapped": 50}
+    stat = "".join(f"{name} {size * MIB}\n" for name, size in sizes.items())
+    write(tmp_path, "sys/fs/cgroup/a/memory.stat", stat)
+    assert free_bytes(tmp_path) == 450 * MIB
+
+
 def test_a_second_copy_needs_more(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"0" * MIB)
     assert needed_bytes(tmp_path, 2) > needed_bytes(tmp_path, 1) > MIB
