@@ -1,4 +1,4 @@
-"""A server's page, for people: one document, and the files that it is made of."""
+"""A server's page, for people: one document, its own files, and those that all pages share."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -9,6 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+
+SHARED = Path(__file__).parent / "page"
+"""What the pages of all servers are made of; they are served beside a page's own files."""
 
 _DOCUMENT = "index.html"
 _PREFIX = "/page/"
@@ -45,12 +48,28 @@ def page_routes(folder: Path, values: Mapping[str, object], later: Collection[st
 
     `values` are filled into the document. Modules are loaded with it, all but those of `later`.
     """
-    files = {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if _is_file(file)}
+    files = page_files(folder)
     version = _version(files)
     return [
         Route("/", _document(files, version, values, later)),
         Route(_PREFIX + "{version}/{name}", _file(files, version)),
     ]
+
+
+def page_files(folder: Path) -> dict[str, bytes]:
+    """Return what the page in `folder` is made of, by name: its own files and the shared ones.
+
+    Raises ValueError where both have one of a name: who reads either would not see the other.
+    """
+    own, shared = _read(folder), _read(SHARED)
+    if twice := sorted(set(own) & set(shared)):
+        names = ", ".join(twice)
+        raise ValueError(f"{folder}: {names} is shared by all pages; give it another name")
+    return dict(sorted({**own, **shared}.items()))
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if _is_file(file)}
 
 
 def _is_file(path: Path) -> bool:

@@ -1,7 +1,7 @@
 // Plays a speech when all of it is here, by an audio element: for browsers without a worklet, and
 // for addresses without HTTPS, where browsers hide theirs.
 
-import { wavOf } from "./events.mjs";
+import { wavOf } from "./sound.mjs";
 
 const LOOK_MS = 50;
 

@@ -1,6 +1,6 @@
 // One speech, from the press to its last sample.
 
-import { bytesOf } from "./events.mjs";
+import { bytesOf } from "./sound.mjs";
 import { RATE } from "./stage.mjs";
 
 /**

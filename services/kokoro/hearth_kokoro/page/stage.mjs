@@ -1,7 +1,7 @@
 // Where sound comes out: an audio worklet that plays it as it comes, or an element for the whole.
 
 import { BlobSink } from "./blob_sink.mjs";
-import { wavOf } from "./events.mjs";
+import { wavOf } from "./sound.mjs";
 import { WorkletSink } from "./worklet_sink.mjs";
 
 export const RATE = 24000;

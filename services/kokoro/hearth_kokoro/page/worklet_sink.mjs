@@ -1,6 +1,6 @@
 // Plays sound as it comes, by the audio worklet.
 
-import { samplesOf } from "./events.mjs";
+import { samplesOf } from "./sound.mjs";
 
 // So much is fetched ahead of what is heard: the server makes no more of what may be stopped.
 const AHEAD_S = 30;

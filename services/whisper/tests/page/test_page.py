@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 
 import hearth_whisper
-from hearth_serving.page import page_routes
+from hearth_serving.page import page_files, page_routes
 
 FOLDER = Path(hearth_whisper.__file__).parent / "page"
 VALUES = {"key_wanted": "no", "upload_bytes": 1234}
@@ -76,12 +76,10 @@ async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
     assert not [name for name in made.attributes if name == "style" or name.startswith("on")]
     assert made.files
     assert all(file.startswith("/page/") for file in made.files)
-    for file in FOLDER.iterdir():
-        if file.suffix not in (".mjs", ".css", ".html", ".svg"):
-            continue
+    for name, content in page_files(FOLDER).items():
         # The namespace of SVG is a name, and nothing is fetched from there.
-        text = file.read_text().replace("http://www.w3.org/2000/svg", "")
-        assert not re.search(r"https?://\w|@import|url\(", text), file.name
+        text = content.decode().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://\w|@import|url\(", text), name
 
 
 async def test_its_policy_lets_it_reach_its_own_server_and_no_other(
@@ -102,7 +100,7 @@ async def test_every_file_is_there_and_the_worklet_comes_later(
     for file in made.files:
         assert (await client.get(file)).status_code == 200, file
     named = {file.rpartition("/")[2] for file in made.files}
-    assert {file.name for file in FOLDER.glob("*.mjs")} - named == LATER
+    assert {name for name in page_files(FOLDER) if name.endswith(".mjs")} - named == LATER
     version = made.files[0].rpartition("/")[0]
     for name in LATER:
         assert (await client.get(f"{version}/{name}")).status_code == 200, name
@@ -110,7 +108,8 @@ async def test_every_file_is_there_and_the_worklet_comes_later(
 
 
 def test_every_module_imports_what_is_there() -> None:
-    scripts = {file.name: file.read_text() for file in FOLDER.glob("*.mjs")}
+    files = {name: content.decode() for name, content in page_files(FOLDER).items()}
+    scripts = {name: text for name, text in files.items() if name.endswith(".mjs")}
     wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
     assert wanted
     assert wanted <= set(scripts)

@@ -2,25 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { nameOf } from "../../../hearth_kokoro/page/file.mjs";
-import { EventReader, bytesOf, samplesOf, wavOf } from "../../../hearth_kokoro/page/events.mjs";
 import { readLink, writeLink } from "../../../hearth_kokoro/page/link.mjs";
-import { heightOf } from "../../../hearth_kokoro/page/meter.mjs";
 import { placeOf } from "../../../hearth_kokoro/page/paper.mjs";
 import { withWait } from "../../../hearth_kokoro/page/server.mjs";
+import { bytesOf, samplesOf, wavOf } from "../../../hearth_kokoro/page/sound.mjs";
 import * as voices from "../../../hearth_kokoro/page/voices.mjs";
-
-test("events are the same in whatever parts they arrive", () => {
-  const text = ': hello\n\ndata: {"a": 1}\n\nevent: x\r\ndata: {"b":\r\ndata: 2}\r\n\r\ndata: {"c"';
-  for (const size of [1, 2, 3, 7, 1000]) {
-    const reader = new EventReader();
-    const found = [];
-    for (let at = 0; at < text.length; at += size) {
-      found.push(...reader.feed(text.slice(at, at + size)));
-    }
-    assert.deepEqual(found, [{ a: 1 }, { b: 2 }], `in parts of ${size}`);
-    assert.deepEqual(reader.feed(": 3}\n\n"), [{ c: 3 }]);
-  }
-});
 
 test("samples are read as 16 bit, little-endian, signed", () => {
   const samples = samplesOf(bytesOf("AAAAQACA/38="));
@@ -111,13 +97,6 @@ test("a refusal says once when to try again", () => {
   assert.equal(withWait(busy, 3), "32 texts are being spoken already. Try again in 3 s.");
   assert.equal(withWait("Too many.", 3), "Too many. Try again in 3 s.");
   assert.equal(withWait(busy, null), busy);
-});
-
-test("the meter is empty in silence, full when it is loud, and between them between", () => {
-  const level = (value) => heightOf(new Float32Array(64).fill(value));
-  assert.equal(level(0), 0);
-  assert.equal(level(0.5), 1);
-  assert.ok(level(0.02) > 0.3 && level(0.02) < 0.7);
 });
 
 test("a file is called like its voice", () => {

@@ -1,21 +1,4 @@
-// The server's events, and the sound in them.
-
-/** Puts the events of a stream together from whatever parts its text arrives in. */
-export class EventReader {
-  #rest = "";
-
-  /** Return what became whole with this text: the JSON of each event, in order. */
-  feed(text) {
-    const blocks = (this.#rest + text).split(/\r?\n\r?\n/);
-    this.#rest = blocks.pop();
-    return blocks.map(dataOf).filter((data) => data !== "").map((data) => JSON.parse(data));
-  }
-}
-
-function dataOf(block) {
-  const lines = block.split(/\r?\n/).filter((line) => line.startsWith("data:"));
-  return lines.map((line) => line.slice(5).trim()).join("\n");
-}
+// Sound as bytes, as samples and as a file.
 
 /** Return the bytes of a text in base64. */
 export function bytesOf(base64) {

@@ -8,10 +8,7 @@ export class EventReader {
   feed(text) {
     const blocks = (this.#rest + text).split(/\r?\n\r?\n/);
     this.#rest = blocks.pop();
-    return blocks
-      .map(dataOf)
-      .filter((data) => data !== "" && data !== "[DONE]")
-      .map((data) => JSON.parse(data));
+    return blocks.map(dataOf).filter((data) => data !== "").map((data) => JSON.parse(data));
   }
 }
 
