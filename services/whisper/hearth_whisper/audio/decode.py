@@ -5,7 +5,7 @@ A stranger's file is read here: it may lie about its length, name other files, o
 
 import threading
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any, cast
 
 import av
 import numpy as np
@@ -17,6 +17,7 @@ from av.container import InputContainer
 from av.error import FFmpegError
 
 from hearth_serving.errors import ServiceError
+from hearth_whisper.audio.source import Source
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 # What opens other files, the network or a device instead of reading the bytes it is given: a list
@@ -27,9 +28,16 @@ _ELSEWHERE = frozenset([
     "video4linux2,v4l2", "webm_dash_manifest", "x11grab", "xcbgrab",
 ])  # fmt: skip
 _FORMATS = ",".join(sorted(av.formats_available - _ELSEWHERE))
-_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none"}
-# No codec makes pieces like this; a container that says so would have it all in memory at once.
-_MOST_PACKET_BYTES = 64 * 1024 * 1024
+# What no recorder makes. A few bytes could become any number of samples: a codec may say that
+# they are silence, and a rate of 1 Hz makes hours of each second's worth.
+_MOST_PACKET_BYTES = 8 * 1024 * 1024
+_MOST_FRAME_SAMPLES = 2 * 1024 * 1024
+_MOST_FRAME_S = 60
+_RATES = range(2_000, 768_001)
+_MOST_CHANNELS = 64
+# Also for the frames that are decoded to find out what is in the file.
+_DECODING = {"max_samples": str(_MOST_FRAME_SAMPLES)}
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none", **_DECODING}
 _BLOCK = SAMPLE_RATE * 4
 
 _Pcm = npt.NDArray[np.int16]
@@ -38,16 +46,19 @@ _Pcm = npt.NDArray[np.int16]
 class Recording:
     """The sound of one open file, once: `for block in recording`, in one thread."""
 
-    def __init__(self, container: InputContainer, stream: AudioStream, most_s: float) -> None:
+    def __init__(
+        self, source: Source, container: InputContainer, stream: AudioStream, most_s: float
+    ) -> None:
         """Read `stream`, but no more than `most_s` of it."""
-        self._container, self._stream, self._most_s = container, stream, most_s
+        self._source, self._container = source, container
+        self._stream, self._most_s = stream, most_s
         self._lock = threading.Lock()
         self._begun = self._stopped = False
         self.seconds = 0.0
         """What was read until now."""
 
     def __iter__(self) -> Iterator[Samples]:
-        """Yield float32 within ±1, some seconds at a time; a damaged file gives what it holds.
+        """Yield float32 within ±1, four seconds at a time; a damaged file gives what it holds.
 
         Raises ServiceError when it is too long, or when nothing of what is there can be read.
         """
@@ -57,9 +68,6 @@ class Recording:
             self._begun = True
         try:
             for block in _blocks(_resampled(self._frames())):
-                self.seconds += block.size / SAMPLE_RATE
-                if self.seconds > self._most_s:
-                    raise _too_long(self._most_s)
                 yield block.astype(np.float32) / np.float32(32768)
         finally:
             # Left to the collector, each would keep some kilobytes for ever.
@@ -67,6 +75,7 @@ class Recording:
 
     def close(self) -> None:
         """End it before its next packet, from any thread; a second time does nothing."""
+        self._source.end()
         with self._lock:
             self._stopped = True
             if not self._begun:
@@ -84,24 +93,49 @@ class Recording:
                     raise _unreadable()
                 for frame in packet.decode():
                     some = True
+                    self._count(frame)
                     yield frame
             except EOFError:
                 break
             except FFmpegError:
                 # One bad packet says nothing of the next; after the last, demux ends by itself.
                 broken = True
-        if broken and not some and not self._stopped:
+            except ValueError:  # the file was closed, because nobody wants it
+                if not self._source.ended:
+                    raise
+        if not self._stopped and (self._source.refused or (broken and not some)):
             raise _unreadable()
 
+    def _count(self, frame: AudioFrame) -> None:
+        """Count a frame before anything is made of it."""
+        rate, channels = frame.sample_rate, frame.layout.nb_channels
+        _check(rate, channels)
+        if frame.samples > _MOST_FRAME_S * rate:
+            raise _unreadable()
+        self.seconds += frame.samples / rate
+        if self.seconds > self._most_s:
+            raise _too_long(self._most_s)
 
-def open_sound(source: IO[bytes], most_s: float) -> Recording:
-    """Open what was uploaded; raises ServiceError where no sound can be found, or too much."""
+
+def open_sound(source: Source, most_s: float) -> Recording:
+    """Open what was uploaded; raises ServiceError where no sound can be found, or too much.
+
+    What it costs is bounded by the source, and ends with it.
+    """
     try:
-        container = av.open(source, "r", metadata_errors="ignore", options=_OPTIONS)
+        file = cast(Any, source)
+        container = av.open(file, "r", metadata_errors="ignore", options=_OPTIONS)
     except (FFmpegError, UnicodeError, MemoryError) as error:
         raise _unreadable() from error
+    except ValueError as error:
+        if not source.ended:
+            raise
+        raise _unreadable() from error
+    source.opened()
     try:
-        return Recording(container, _stream_of(container, most_s), most_s)
+        if source.refused:
+            raise _unreadable()
+        return Recording(source, container, _stream_of(container, most_s), most_s)
     except ServiceError:
         container.close()
         raise
@@ -115,7 +149,16 @@ def _stream_of(container: InputContainer, most_s: float) -> AudioStream:
     # long. It may lie: what is read is counted as well.
     if container.duration is not None and container.duration / av.time_base > most_s + 60:
         raise _too_long(most_s)
+    context = stream.codec_context
+    # What is not known yet, each frame says.
+    _check(context.sample_rate or SAMPLE_RATE, context.layout.nb_channels)
+    context.options = _DECODING
     return stream
+
+
+def _check(rate: int, channels: int) -> None:
+    if rate not in _RATES or channels > _MOST_CHANNELS:
+        raise _unreadable()
 
 
 def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Pcm]:
@@ -126,9 +169,12 @@ def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Pcm]:
         held.append(frame.to_ndarray()[0])
         count += held[-1].size
         if count >= _BLOCK:
-            yield np.concatenate(held)
-            held, count = [], 0
-    if held:
+            whole = np.concatenate(held)
+            rest = whole.size % _BLOCK
+            for at in range(0, whole.size - rest, _BLOCK):
+                yield whole[at : at + _BLOCK]
+            held, count = [whole[whole.size - rest :]], rest
+    if count:
         yield np.concatenate(held)
 
 

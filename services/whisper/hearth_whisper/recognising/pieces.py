@@ -40,12 +40,10 @@ def pieces(sound: Sound, most_s: float = PIECE_S) -> Iterator[Piece]:
 
 
 def _blocks(sound: Sound, most: int) -> Iterable[Samples]:
-    """Yield blocks of at most a piece."""
-    if not isinstance(sound, np.ndarray):
-        yield from sound
-        return
-    for at in range(0, sound.size, most):
-        yield sound[at : at + most]
+    """Yield blocks of at most a piece: larger ones would be copied again for each piece of them."""
+    for block in [sound] if isinstance(sound, np.ndarray) else sound:
+        for at in range(0, block.size, most):
+            yield block[at : at + most]
 
 
 def _quietest(piece: Samples) -> int:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from hearth_serving.answers import answer, outcome_of, unforeseen
 from hearth_serving.errors import ServiceError
 from hearth_serving.gone import unless_gone
-from hearth_whisper.audio.decode import open_sound
+from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.recognising.work import FileText
 from hearth_whisper.web import formats, sse
 from hearth_whisper.web.asked import Asked, check_model, read_asked
@@ -136,7 +136,7 @@ class _Answer(Response):
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[FileText]:
         source, most_s = self._form.sheet.begin(), self._desk.limits.audio_s
-        recording = await asyncio.to_thread(open_sound, source, most_s)
+        recording = await open_apart(source, most_s)
         try:
             options = self._asked.options(translate=self._task == "translate")
             async with aclosing(await self._desk.work.file(recording, options)) as text:

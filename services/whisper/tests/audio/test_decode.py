@@ -5,19 +5,26 @@ import os
 import struct
 import tracemalloc
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
 
 from hearth_serving.errors import ServiceError
 from hearth_serving.process import memory_bytes
-from hearth_whisper.audio.decode import open_sound
+from hearth_whisper.audio import decode
+from hearth_whisper.audio.decode import Recording
+from hearth_whisper.audio.source import Source
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 from .sounds import encoded, png, tone, wav
 
 TONE = tone(2.0)
 HOUR_S = 3600.0
+
+
+def open_sound(file: IO[bytes], most_s: float) -> Recording:
+    return decode.open_sound(Source(file), most_s)
 
 
 def hear(data: bytes, most_s: float = HOUR_S) -> Samples:
@@ -163,13 +170,11 @@ def test_what_says_that_it_is_too_long_is_refused_unread() -> None:
 
 
 def test_what_lies_about_its_length_is_counted() -> None:
-    # A second of bytes at 1 Hz is half a day of sound.
-    short = wav(bytes(2 * 50_000), rate=1)
-    recording = open_sound(io.BytesIO(short), 1e9)
+    recording = open_sound(io.BytesIO(wav(bytes(2 * 400_000), rate=2_000)), HOUR_S)
     recording._most_s = 100
     with pytest.raises(ServiceError, match="longer than"):
         list(recording)
-    assert recording.seconds < 100 + 60
+    assert recording.seconds < 100 + 2
 
 
 def test_hours_take_no_more_memory_than_minutes() -> None:
@@ -183,9 +188,49 @@ def test_hours_take_no_more_memory_than_minutes() -> None:
     assert most < 4_000_000
 
 
-def test_a_packet_of_hundreds_of_megabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packet_of_many_megabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hearth_whisper.audio.decode._MOST_PACKET_BYTES", 1000)
     refused(wav(TONE.tobytes()))
+
+
+@pytest.mark.parametrize("rate", [1, 1_999, 768_001, 0x7FFF_FFFF])
+def test_a_rate_that_nothing_records_with_is_refused(rate: int) -> None:
+    refused(wav(TONE.tobytes(), rate=rate), 1e9)
+
+
+def test_more_channels_than_any_room_has_microphones_are_refused() -> None:
+    refused(wav(TONE.tobytes(), channels=200))
+
+
+def test_a_frame_of_minutes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hearth_whisper.audio.decode._MOST_FRAME_S", 0.01)
+    refused(wav(TONE.tobytes()))
+
+
+def test_a_frame_of_millions_of_samples_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Bytes of silence may stand for any number of samples: only the codec sees it in time.
+    flac = encoded("flac", "flac", TONE)
+    assert hear(flac).size == TONE.size
+    monkeypatch.setitem(decode._DECODING, "max_samples", "500")
+    refused(flac)
+
+
+def test_a_sound_comes_in_blocks_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = encoded("flac", "flac", tone(100.0, 8_000), 8_000)
+    sizes = [block.size for block in open_sound(io.BytesIO(whole), HOUR_S)]
+    assert sum(sizes) == pytest.approx(100 * SAMPLE_RATE, abs=50)
+    assert set(sizes[:-1]) == {4 * SAMPLE_RATE}
+    assert 0 < sizes[-1] <= 4 * SAMPLE_RATE
+
+
+def test_too_long_is_counted_before_anything_is_made_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recording = open_sound(io.BytesIO(wav(TONE.tobytes())), HOUR_S)
+    recording._most_s = 0.01
+    monkeypatch.setattr(decode, "AudioResampler", None)
+    with pytest.raises(ServiceError, match="longer than"):
+        list(recording)
 
 
 def test_it_stops_when_nobody_waits() -> None:

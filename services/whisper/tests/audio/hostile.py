@@ -1,0 +1,33 @@
+"""Small files that ask a reader for much: made by hand, as no recorder makes them."""
+
+import io
+import struct
+
+import av
+
+from .sounds import wav
+
+MIB = 1024 * 1024
+
+
+def one_packet(size: int, rate: int = 8_000) -> bytes:
+    """Return a Matroska file whose sound is a single packet of so many samples."""
+    out = io.BytesIO()
+    with av.open(out, "w", format="matroska") as file:
+        stream = file.add_stream("pcm_u8", rate=rate)
+        stream.layout = "mono"
+        packet = av.Packet(b"\x80" * size)
+        packet.stream, packet.pts, packet.dts = stream, 0, 0
+        file.mux(packet)
+    return out.getvalue()
+
+
+def slow() -> bytes:
+    """Return a wav file of an hour and a half in 11 kB: it says that it was recorded at 1 Hz."""
+    return wav(bytes(2 * 5_400), rate=1)
+
+
+def atoms(size: int) -> bytes:
+    """Return an mp4 file that holds nothing, in millions of parts."""
+    begin = struct.pack(">I4s4sI", 16, b"ftyp", b"isom", 0)
+    return begin + struct.pack(">I4s", 8, b"free") * (size // 8)
