@@ -18,7 +18,7 @@ from hearth.bench.stt.heard import Heard, talk, talk_at_once
 from hearth.bench.stt.line import Manner, NoSocketError
 from hearth.bench.stt.report.figures import Case, Loop, ServerReport, Taken, Vad, Words
 from hearth.bench.stt.spoken import Utterance
-from hearth.bench.tts.call import Server, ask_json
+from hearth.bench.tts.call import Server, ask_json, is_well
 from hearth.bench.tts.report.figures import health_of
 
 # So many failures in a row are no accident: asking on would only take hours.
@@ -106,9 +106,7 @@ class Target:
 
     async def _watch(self, client: httpx.AsyncClient) -> None:
         # The first question opens the connection; what a server does is in those that follow.
-        with contextlib.suppress(TimeoutError, httpx.HTTPError, OSError):
-            async with asyncio.timeout(_HEALTH_S):
-                await client.get("/health")
+        await is_well(client, _HEALTH_S)
         for turn in itertools.count():
             if self.stopped:
                 return
@@ -116,12 +114,8 @@ class Target:
                 with contextlib.suppress(BenchError):
                     await self.weigh()
             start = time.perf_counter()
-            try:
-                async with asyncio.timeout(_HEALTH_S):
-                    await client.get("/health")
-                self.health_s.append(time.perf_counter() - start)
-            except (TimeoutError, httpx.HTTPError, OSError):
-                self.health_s.append(None)
+            well = await is_well(client, _HEALTH_S)
+            self.health_s.append(time.perf_counter() - start if well else None)
             await asyncio.sleep(HEALTH_EVERY_S)
 
     async def weigh(self) -> int | None:

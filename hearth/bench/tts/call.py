@@ -192,6 +192,15 @@ def listen(arrived: Arrived) -> Sample:
     )
 
 
+async def is_well(client: httpx.AsyncClient, within_s: float) -> bool:
+    """Ask for `/health`; a server that answers quickly that it is not well is not well."""
+    try:
+        async with asyncio.timeout(within_s):
+            return (await client.get("/health")).status_code == httpx.codes.OK
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return False
+
+
 async def ask_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     """Return the JSON of a small question, empty where the server has no such path.
 

@@ -14,7 +14,7 @@ import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.speech import Ask
-from hearth.bench.tts.call import Sample, Server, ask_json, fetch, listen
+from hearth.bench.tts.call import Sample, Server, ask_json, fetch, is_well, listen
 from hearth.bench.tts.pieces import settled
 from hearth.bench.tts.report.figures import Case, ServerReport, Taken, health_of
 
@@ -86,9 +86,7 @@ class Target:
 
     async def _watch(self, client: httpx.AsyncClient) -> None:
         # The first question opens the connection; what a server does is in those that follow.
-        with contextlib.suppress(TimeoutError, httpx.HTTPError, OSError):
-            async with asyncio.timeout(_HEALTH_S):
-                await client.get("/health")
+        await is_well(client, _HEALTH_S)
         for turn in itertools.count():
             if self.stopped:
                 return
@@ -97,12 +95,8 @@ class Target:
                 with contextlib.suppress(BenchError):
                     self._weigh(await ask_json(client, "/status"))
             start = time.perf_counter()
-            try:
-                async with asyncio.timeout(_HEALTH_S):
-                    await client.get("/health")
-                self.health_s.append(time.perf_counter() - start)
-            except (TimeoutError, httpx.HTTPError, OSError):
-                self.health_s.append(None)
+            well = await is_well(client, _HEALTH_S)
+            self.health_s.append(time.perf_counter() - start if well else None)
             await asyncio.sleep(HEALTH_EVERY_S)
 
     def _weigh(self, said: Mapping[str, Any]) -> None:

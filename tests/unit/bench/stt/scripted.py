@@ -124,6 +124,8 @@ def app(stage: Stage) -> Starlette:
         return JSONResponse({"text": texts.pop(0) if texts else TEXT})
 
     async def health(request: Request) -> Response:
+        if request.path_params["habit"] == "ill":
+            return JSONResponse({"status": "starting"}, status_code=503)
         return JSONResponse({"status": "ok"})
 
     async def status(request: Request) -> Response:

@@ -146,6 +146,8 @@ def app(stage: Stage) -> Starlette:
         return StreamingResponse(counted(), media_type="audio/pcm")
 
     async def health(request: Request) -> Response:
+        if request.path_params["habit"] == "ill":
+            return JSONResponse({"status": "starting"}, status_code=503)
         return JSONResponse({"status": "ok"})
 
     async def status(request: Request) -> Response:
