@@ -14,6 +14,8 @@ from hearth_gateway.request import Stop
 _OURS = b"x-hearth-model"
 # LiteLLM's own headers tell addresses of the house; lengths are wrong once a body was rebuilt.
 _DROPPED = (b"x-litellm-", b"llm_provider-", b"content-length", b"server")
+# An error is a few words; a longer event is passed on unread.
+_ERROR_BYTES = 64 * 1024
 
 
 class Said(Protocol):
@@ -74,9 +76,11 @@ class Answer:
         """Pass a stream on, piece by piece."""
         self._streams = True
         await self._start(call.status, _kept(call.headers), member, None)
+        events = wire.Events(_ERROR_BYTES)
         async for piece in call.rest():
-            if piece.startswith(b'data: {"error"'):
-                self.end = "broken_off"
+            for event in events.feed(piece):
+                if wire.stream_error(event):
+                    self.end = "broken_off"
             await self._body(piece, more=True)
         await self._body(b"", more=False)
 

@@ -21,9 +21,10 @@ def error(status: int, message: str, code: str) -> dict[str, Any]:
 class Events:
     """Cuts a byte stream into whole server-sent events; keeps what is still incomplete."""
 
-    def __init__(self) -> None:
-        """Start with nothing held."""
+    def __init__(self, most_bytes: int | None = None) -> None:
+        """Start with nothing held; with `most_bytes`, longer events come as None, unheld."""
         self._held = b""
+        self._most = most_bytes
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         r"""Yield the data of each event that `piece` completes; `[DONE]` and comments as None."""
@@ -32,6 +33,9 @@ class Events:
         while b"\n\n" in self._held:
             event, self._held = self._held.split(b"\n\n", 1)
             yield _data(event)
+        if self._most is not None and len(self._held) > self._most:
+            # Enough to see its end come.
+            self._held = self._held[-len(b"\n\r\n") :]
 
 
 def _data(event: bytes) -> Any:
@@ -59,13 +63,18 @@ def _choice_has_token(choice: Any) -> bool:
 
 
 def stream_error(event: Any) -> dict[str, Any] | None:
-    """Return the error that an event of a running stream reports, if it does."""
+    """Return the error that an event of a running stream reports, if it does.
+
+    OpenAI has it inside, as `error`; its Responses interface writes an event of the type `error`
+    around nothing, or puts it into the response that failed.
+    """
     if not isinstance(event, dict):
         return None
-    if event.get("type") == "response.failed":
+    kind, found = event.get("type"), event.get("error")
+    if kind == "response.failed":
         found = (event.get("response") or {}).get("error")
-    else:
-        found = event.get("error")
+    elif kind == "error" and not found:
+        found = {name: event.get(name) for name in ("message", "code", "param")}
     return found if isinstance(found, dict) else ({"message": str(found)} if found else None)
 
 

@@ -38,6 +38,42 @@ def test_events_come_whole_however_the_bytes_are_cut(size: int, line: str) -> No
     assert got == [None, *sent, None]
 
 
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("line", ["\n", "\r\n"])
+def test_a_long_event_is_not_held_and_the_next_one_comes(size: int, line: str) -> None:
+    long = json.dumps({"type": "transcript.text.done", "text": "x" * 5000})
+    data = f"data: {long}{line}{line}".encode() * 2 + f'data: {{"a": 1}}{line}{line}'.encode()
+    events = wire.Events(100)
+    got, most = [], 0
+    for at in range(0, len(data), size):
+        got += list(events.feed(data[at : at + size]))
+        most = max(most, len(events._held))
+    assert got == [None, None, {"a": 1}]
+    assert most <= 100
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (None, None),
+        (chunk({"content": "a"}), None),
+        ({"error": None, "choices": []}, None),
+        ({"type": "transcript.text.delta", "delta": "error"}, None),
+        ({"type": "response.completed", "response": {"error": None}}, None),
+        # As LiteLLM and llama.cpp write it.
+        ({"error": {"message": "no", "code": "x"}}, "no"),
+        ({"error": "no"}, "no"),
+        # As Hearth's whisper and OpenAI's sockets write it; the last two, OpenAI's Responses.
+        ({"type": "error", "error": {"message": "no", "type": "server_error"}}, "no"),
+        ({"type": "error", "code": "x", "message": "no", "param": None}, "no"),
+        ({"type": "response.failed", "response": {"error": {"message": "no"}}}, "no"),
+    ],
+)
+def test_an_error_is_seen_in_every_shape_there_is(event: Any, message: str | None) -> None:
+    found = wire.stream_error(event)
+    assert (found["message"] if found else None) == message
+
+
 @pytest.mark.parametrize(
     ("event", "is_token"),
     [

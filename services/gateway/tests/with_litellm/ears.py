@@ -94,6 +94,13 @@ class Ears:
         except asyncio.CancelledError:
             self.left.append(model)
             raise
+        if model.startswith("failing"):
+            # As Hearth's own whisper says it; cut in the middle, as a network may.
+            failed = _event({"type": "error", "error": {"message": "the card is gone"}})
+            yield failed[:12]
+            await asyncio.sleep(0.05)
+            yield failed[12:]
+            return
         yield _event({"type": "transcript.text.delta", "delta": "two"})
         yield _event({"type": "transcript.text.done", "text": "one two"})
 

@@ -15,6 +15,7 @@ HEARING = (
     "mute-ear",
     "mute-again",
     "cut-ear",
+    "failing-ear",
 )
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip")
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}

@@ -154,6 +154,19 @@ def test_a_stream_that_breaks_off_ends_in_an_error(
     assert gateway.line_after(seen)["end"] == "broken_off"
 
 
+def test_a_stream_that_ends_in_its_server_s_error_has_not_ended_well(
+    owner: httpx.Client, gateway: Gateway, ears: Ears
+) -> None:
+    seen = len(gateway.lines())
+    answer = send(owner, "failing-ear", stream="true")
+    events = [json.loads(e[6:]) for e in answer.text.split("\n\n") if e.startswith("data: ")]
+    # Whoever asked reads the same error, once.
+    assert [event["type"] for event in events] == ["transcript.text.delta", "error"]
+    assert events[-1]["error"]["message"] == "the card is gone"
+    line = gateway.line_after(seen)
+    assert (line["status"], line["end"]) == ("200", "broken_off")
+
+
 def test_keys_open_names_here_as_everywhere(
     gateway: Gateway, guest: httpx.Client, ears: Ears
 ) -> None:
