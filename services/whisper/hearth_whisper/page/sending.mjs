@@ -24,21 +24,23 @@ export class Sending {
     return this.#abort.signal.aborted;
   }
 
-  /** Send it; `tell` hears say(text) and line({text, start_s, end_s}); throws what went wrong. */
+  /**
+   * Send it; `tell` hears say(text) and line({text, start_s, end_s}), each as it is written.
+   *
+   * Throws what went wrong; the lines until then were told.
+   */
   async go(tell) {
     this.#show(0);
     const heard = {
       sent: (share) => this.#sent(share, tell.say),
       segment: (segment) => {
         tell.line(segment);
-        if (this.#length.seconds) this.#show(Math.min(1, segment.end_s / this.#length.seconds));
+        this.#heard(segment.end_s, tell.say);
       },
     };
     try {
       const { signal } = this.#abort;
-      const { segments, text } = await this.#server.file(this.#file, this.#asked, heard, signal);
-      // A server without times gives the text alone.
-      if (!segments.length) tell.line({ text, start_s: 0, end_s: this.#length.seconds ?? 0 });
+      await this.#server.file(this.#file, this.#asked, heard, signal);
     } finally {
       if (!this.stopped) this.#show();
     }
@@ -53,8 +55,20 @@ export class Sending {
   #sent(share, say) {
     if (this.stopped) return;
     this.#show(share < 1 ? share : null);
-    // In quarters: this is read aloud to whoever cannot see it.
-    if (share < 1) say(`Sending ${this.#file.name}: ${25 * Math.floor(4 * share)} %.`);
+    if (share < 1) say(`Sending ${this.#file.name}: ${quartersOf(share)}.`);
     else say("Writing it down…");
   }
+
+  // How far the sound is heard; of some files no browser can tell how long they are.
+  #heard(end_s, say) {
+    if (this.stopped || !this.#length.seconds) return;
+    const share = Math.min(1, end_s / this.#length.seconds);
+    this.#show(share);
+    say(`Writing it down: ${quartersOf(share)}.`);
+  }
+}
+
+// This is read aloud to whoever cannot see it.
+function quartersOf(share) {
+  return `${25 * Math.floor(4 * share)} %`;
 }

@@ -58,7 +58,7 @@ export class Server {
   /** Have a file written down; see `upload`. */
   file(file, { language, prompt }, tell, signal) {
     const form = new FormData();
-    const fields = { model: ANY_MODEL, response_format: "verbose_json" };
+    const fields = { model: ANY_MODEL, response_format: "verbose_json", stream: "true" };
     // Before the file: who reads it as it comes knows by then what to do with it.
     for (const [name, value] of Object.entries({ ...fields, language, prompt })) {
       if (value) form.append(name, value);

@@ -4,7 +4,7 @@ import { EventReader } from "./events.mjs";
 import { ServerError, refusal, sentence } from "./refusal.mjs";
 
 /**
- * Send a form; resolve with `{segments, text}` once all of it is written down.
+ * Send a form; resolve once all of it is written down.
  *
  * `tell` hears sent(share) while it is sent, and segment({text, start_s, end_s}) as they come.
  */
@@ -26,7 +26,7 @@ export function upload(address, form, headers, known, tell, signal) {
     request.upload.onprogress = ({ loaded, total }) => tell.sent(total ? loaded / total : 0);
     request.upload.onload = () => tell.sent(1);
     request.onprogress = attempt(() => isEvents(request) && written.read(request.responseText));
-    request.onload = attempt(() => resolve(resultOf(request, written, known)));
+    request.onload = attempt(() => resolve(endOf(request, written, known)));
     request.onerror = () => reject(new ServerError(BROKEN));
     request.onabort = () => reject(new DOMException("stopped", "AbortError"));
     signal.addEventListener("abort", () => request.abort(), { once: true });
@@ -37,14 +37,14 @@ export function upload(address, form, headers, known, tell, signal) {
 const UNREADABLE = "The server's answer cannot be read.";
 const BROKEN = "The connection to the server broke.";
 
-function resultOf(request, written, known) {
+function endOf(request, written, known) {
   const { status, responseText: text } = request;
   if (status !== 200) {
     throw refusal({ status, text, again: request.getResponseHeader("Retry-After") }, known);
   }
-  if (!isEvents(request)) return written.whole(JSON.parse(text));
+  if (!isEvents(request)) throw new ServerError(UNREADABLE);
   written.read(text);
-  return written.end();
+  written.end();
 }
 
 function isEvents(request) {
@@ -52,12 +52,10 @@ function isEvents(request) {
   return request.status === 200 && type.startsWith("text/event-stream");
 }
 
-/** Puts a transcript together: from events as they come, or from the whole. */
-export class Written {
+/** Tells what is written down from events, in whatever parts they come. */
+class Written {
   #reader = new EventReader();
   #read = 0;
-  #segments = [];
-  #text = "";
   #done = false;
   #tell;
 
@@ -72,34 +70,14 @@ export class Written {
     for (const event of this.#reader.feed(fresh)) this.#take(event);
   }
 
-  /** Return the transcript, which must be whole. */
+  /** Throw unless all of it has come. */
   end() {
     if (!this.#done) throw new ServerError(BROKEN);
-    return { segments: this.#segments, text: this.#text };
   }
 
-  /** Take an answer that came in one piece. */
-  whole({ segments = [], text = "" }) {
-    for (const segment of segments) this.#add(segment);
-    return { segments: this.#segments, text };
-  }
-
-  #take(event) {
-    if (event.type === "error" || event.error) throw new ServerError(sentence(event.error?.message));
-    if (event.type === "transcript.text.segment") this.#add(event);
-    else if (event.type === "transcript.text.delta") this.#text += event.delta;
-    else if (event.type === "transcript.text.done") this.#finish(event);
-  }
-
-  #finish({ text, segments = [] }) {
-    this.#done = true;
-    this.#text = text ?? this.#text;
-    if (!this.#segments.length) for (const segment of segments) this.#add(segment);
-  }
-
-  #add({ text, start, end }) {
-    const segment = { text, start_s: start, end_s: end };
-    this.#segments.push(segment);
-    this.#tell.segment(segment);
+  #take({ type, text, start, end, error }) {
+    if (type === "error") throw new ServerError(sentence(error?.message));
+    if (type === "transcript.text.segment") this.#tell.segment({ text, start_s: start, end_s: end });
+    else if (type === "transcript.text.done") this.#done = true;
   }
 }

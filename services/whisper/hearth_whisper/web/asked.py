@@ -47,9 +47,16 @@ class Asked(BaseModel):
 
     @model_validator(mode="after")
     def _streamable(self) -> "Asked":
-        if self.stream and self.response_format not in ("json", "text"):
-            raise ValueError("stream sends events of plain text: leave out response_format")
+        if self.stream and self.response_format in ("srt", "vtt"):
+            raise ValueError("stream sends events: for times write response_format=verbose_json")
+        if self.timed and "word" in self.timestamp_granularities:
+            raise ValueError("stream sends the times of segments, not of words")
         return self
+
+    @property
+    def timed(self) -> bool:
+        """Whether a stream tells when each segment was said."""
+        return self.stream and self.response_format == "verbose_json"
 
     def options(self, *, translate: bool) -> Options:
         """Return what the model is told."""

@@ -1,10 +1,11 @@
-"""OpenAI's events of a text: `transcript.text.delta` and `transcript.text.done`."""
+"""OpenAI's events of a text: `transcript.text.delta`, `.segment` and `.done`."""
 
 import json
 from typing import Any
 
 from hearth_serving.answers import error_body
 from hearth_serving.errors import ServiceError
+from hearth_whisper.recognising import Segment
 
 MEDIA_TYPE = "text/event-stream"
 
@@ -12,6 +13,13 @@ MEDIA_TYPE = "text/event-stream"
 def delta(text: str) -> bytes:
     """Return what was written next; all deltas together are the text."""
     return _event({"type": "transcript.text.delta", "delta": text})
+
+
+def segment(number: int, said: Segment) -> bytes:
+    """Return when something was said; there is no speaker, for voices are not told apart."""
+    times = {"start": round(said.start_s, 3), "end": round(said.end_s, 3)}
+    event = {"type": "transcript.text.segment", "id": str(number), **times, "text": said.text}
+    return _event(event)
 
 
 def done(text: str) -> bytes:

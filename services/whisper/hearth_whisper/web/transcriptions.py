@@ -164,13 +164,15 @@ class _Answer(Response):
         await self._write(send, content.encode(), kind, last=True)
 
     async def _stream(self, text: FileText, send: Send) -> None:
-        whole = ""
+        whole, number = "", 0
         async for segment in text:
             # Between two segments stands the second one's own space; before the first, nothing.
             said = segment.text if whole else segment.text.lstrip()
-            whole += said
-            if said:
-                await self._write(send, sse.delta(said), sse.MEDIA_TYPE)
+            if not said:
+                continue
+            timed = sse.segment(number, segment) if self._asked.timed else b""
+            await self._write(send, sse.delta(said) + timed, sse.MEDIA_TYPE)
+            whole, number = whole + said, number + 1
         await self._write(send, sse.done(whole), sse.MEDIA_TYPE, last=True)
 
     async def _write(self, send: Send, data: bytes, kind: str, *, last: bool = False) -> None:

@@ -7,6 +7,7 @@ from openai import AsyncOpenAI, AuthenticationError, BadRequestError, NotFoundEr
 from openai.types.audio import (
     TranscriptionTextDeltaEvent,
     TranscriptionTextDoneEvent,
+    TranscriptionTextSegmentEvent,
     TranscriptionVerbose,
     TranslationVerbose,
 )
@@ -72,6 +73,18 @@ async def test_events(client: AsyncOpenAI) -> None:
     deltas = [event for event in events if isinstance(event, TranscriptionTextDeltaEvent)]
     assert len(deltas) == len(events) == 3
     assert "".join(event.delta for event in deltas) == done.text == TEXT
+
+
+async def test_events_with_times(client: AsyncOpenAI) -> None:
+    stream = await client.audio.transcriptions.create(
+        model="whisper-1", file=FILE, stream=True, response_format="verbose_json"
+    )
+    events = [event async for event in stream]
+    segments = [event for event in events if isinstance(event, TranscriptionTextSegmentEvent)]
+    assert [segment.id for segment in segments] == ["0", "1", "2"]
+    assert [(segment.start, segment.end) for segment in segments] == [(0, 2), (2, 4), (4, 5)]
+    assert "".join(segment.text for segment in segments).strip() == TEXT
+    assert isinstance(events[-1], TranscriptionTextDoneEvent)
 
 
 # The client calls the endpoint old; it is there, and other programs ask for it.

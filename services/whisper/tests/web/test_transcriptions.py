@@ -107,6 +107,26 @@ async def test_events_leave_as_segments_come(house: House) -> None:
     assert "".join(event.get("delta", "") for event in sent) == sent[-1]["text"] == TEXT
 
 
+def events_of(answer: httpx.Response) -> list[dict[str, Any]]:
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    return [json.loads(line.removeprefix("data: ")) for line in answer.text.splitlines() if line]
+
+
+async def test_events_with_times(house: House) -> None:
+    answer = await house.write(FIVE_S, stream="true", response_format="verbose_json")
+    *events, done = events_of(answer)
+    assert done == {"type": "transcript.text.done", "text": TEXT}
+    # Who shows lines as they come has each one's text and times together.
+    kinds = [event["type"].removeprefix("transcript.text.") for event in events]
+    assert kinds == ["delta", "segment"] * 3
+    assert events[3] == {
+        "type": "transcript.text.segment", "id": "1", "start": 2.0, "end": 4.0,
+        "text": " is on. Good morning,",
+    }  # fmt: skip
+    assert [event["id"] for event in events[1::2]] == ["0", "1", "2"]
+    assert "".join(event["delta"] for event in events[::2]) == TEXT
+
+
 async def test_fields_reach_the_model(house: House) -> None:
     await house.write(language="German", prompt="Kessel", temperature="0.4")
     options = house.work.asked[0]
@@ -151,6 +171,14 @@ async def test_an_unknown_model_is_told_what_there_is(house: House) -> None:
         ({"timestamp_granularities[]": "letter"}, "timestamp_granularities"),
         ({"stream": "perhaps"}, "stream"),
         ({"stream": "true", "response_format": "srt"}, "stream"),
+        (
+            {
+                "stream": "true",
+                "response_format": "verbose_json",
+                "timestamp_granularities[]": "word",
+            },
+            "stream",
+        ),
     ],
 )
 async def test_a_wrong_field_is_named(house: House, fields: dict[str, str], param: str) -> None:
@@ -373,7 +401,7 @@ async def test_what_breaks_later(open_house: Opened) -> None:
         assert "card" in told(await house.write(FIVE_S), 503)["message"]
         broken.said.clear()
         answer = await house.write(FIVE_S, stream="true")
-        events = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
+        events = events_of(answer)
         assert [event["type"] for event in events] == ["transcript.text.delta", "error"]
         assert events[1]["error"]["message"] == "the card is gone"
         assert broken.open_texts == 0

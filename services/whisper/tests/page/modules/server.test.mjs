@@ -103,6 +103,7 @@ test("a file is sent after what is to be done with it", async () => {
   assert.deepEqual(sent, [
     ["model", "whisper-1"],
     ["response_format", "verbose_json"],
+    ["stream", "true"],
     ["language", "de"],
     ["file", "talk.wav"],
   ]);

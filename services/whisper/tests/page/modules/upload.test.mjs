@@ -6,8 +6,8 @@ import { upload } from "../../../hearth_whisper/page/upload.mjs";
 const HOUSE = { keyWanted: false, hasKey: false };
 const event = (data) => `data: ${JSON.stringify(data)}\n\n`;
 const SEGMENTS = [
-  { type: "transcript.text.segment", id: 0, start: 0, end: 1.5, text: " One." },
-  { type: "transcript.text.segment", id: 1, start: 1.5, end: 3, text: " Two." },
+  { type: "transcript.text.segment", id: "0", start: 0, end: 1.5, text: " One." },
+  { type: "transcript.text.segment", id: "1", start: 1.5, end: 3, text: " Two." },
 ];
 const DONE = { type: "transcript.text.done", text: " One. Two." };
 
@@ -66,7 +66,7 @@ function begin() {
   return { heard, stop, result, request: Request.last };
 }
 
-test("segments are told as they come, in whatever parts, and all of them at the end", async () => {
+test("segments are told as they come, in whatever parts", async () => {
   const { heard, result, request } = begin();
   request.upload.onprogress({ loaded: 25, total: 100 });
   request.upload.onload();
@@ -76,36 +76,32 @@ test("segments are told as they come, in whatever parts, and all of them at the 
   assert.equal(heard.segments.length, 0);
   request.come(one.slice(20) + two.slice(0, 5));
   assert.deepEqual(heard.segments, [{ text: " One.", start_s: 0, end_s: 1.5 }]);
-  request.finish(two.slice(5) + event(DONE));
-  const { segments, text } = await result;
-  assert.equal(text, " One. Two.");
-  assert.deepEqual(segments.map(({ end_s }) => end_s), [1.5, 3]);
+  const delta = { type: "transcript.text.delta", delta: " Two." };
+  request.finish(two.slice(5) + event(delta) + event(DONE));
+  await result;
+  assert.deepEqual(heard.segments.map(({ end_s }) => end_s), [1.5, 3]);
   assert.equal(request.sent, "form");
 });
 
-test("a server that says its segments at the end, or all at once, is understood as well", async () => {
-  const late = begin();
-  const delta = { type: "transcript.text.delta", delta: " One. Two." };
-  late.request.finish(event(delta) + event({ ...DONE, segments: SEGMENTS }));
-  assert.equal((await late.result).segments.length, 2);
-  assert.equal(late.heard.segments.length, 2);
-  const whole = begin();
-  whole.request.type = "application/json";
-  whole.request.finish(JSON.stringify({ text: "One. Two.", segments: SEGMENTS }));
-  assert.equal((await whole.result).segments.length, 2);
-  assert.equal(whole.heard.segments.length, 2);
+test("what is no stream of events is no transcript, such as a login's page", async () => {
+  const { result, request } = begin();
+  request.type = "text/html";
+  request.finish("<p>Password</p>");
+  await assert.rejects(result, { message: "The server's answer cannot be read." });
 });
 
-test("an answer that breaks off is no transcript", async () => {
-  const { result, request } = begin();
+test("an answer that breaks off is no transcript, and what came of it was told", async () => {
+  const { heard, result, request } = begin();
   request.finish(event(SEGMENTS[0]));
   await assert.rejects(result, { message: "The connection to the server broke." });
+  assert.equal(heard.segments.length, 1);
 });
 
 test("an error in the middle of an answer ends it, in the server's words", async () => {
-  const { result, request } = begin();
+  const { heard, result, request } = begin();
   request.come(event(SEGMENTS[0]) + event({ type: "error", error: { message: "out of memory" } }));
   await assert.rejects(result, { message: "Out of memory." });
+  assert.equal(heard.segments.length, 1);
   assert.ok(request.aborted);
 });
 
