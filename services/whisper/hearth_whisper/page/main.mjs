@@ -36,7 +36,8 @@ async function offer() {
     controls.offer(model);
     if (said.state === "idle" || said.state === "failed") said.become("idle", how);
   } catch (error) {
-    said.fail(error);
+    // Who talks or sends hears of it there.
+    if (!talk && !sending) said.fail(error);
   }
 }
 
@@ -121,8 +122,9 @@ function finish() {
 
 async function send(file) {
   if (file.size > mostBytes) {
-    const most = `${Math.floor(mostBytes / 1e6)} MB`;
-    return said.fail(new Error(`${file.name} is too large: at most ${most} can be sent.`));
+    const why = `${file.name} is too large: at most ${Math.floor(mostBytes / 1e6)} MB can be sent.`;
+    // What is under way goes on.
+    return talk || sending ? said.say(why) : said.fail(new Error(why));
   }
   begin(file.name);
   const mine = new Sending(server, file, controls.asked, show);
@@ -173,8 +175,9 @@ function stop() {
 }
 
 function press() {
-  if (said.state === "listening") talk.flush();
-  else if (!talk) speak();
+  if (said.state === "listening") {
+    if (!talk.ending) talk.flush();
+  } else if (!talk) speak();
 }
 
 function clear() {

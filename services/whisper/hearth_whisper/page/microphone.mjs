@@ -67,7 +67,7 @@ export async function listen(heard, gone) {
 
 async function streamOf(devices) {
   if (!devices?.getUserMedia) {
-    const why = globalThis.isSecureContext === false ? INSECURE : "This browser gives no page a microphone.";
+    const why = globalThis.isSecureContext === false ? INSECURE : NONE;
     throw new MicrophoneError(why);
   }
   try {
@@ -77,6 +77,7 @@ async function streamOf(devices) {
   }
 }
 
+const NONE = "This browser gives no page a microphone: try another one. Files can be written down here.";
 const INSECURE =
   "Browsers give a microphone only to pages that came by https:// or from localhost: open that " +
   "address. Files can be written down here all the same.";

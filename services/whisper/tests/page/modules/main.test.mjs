@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+/** As much of an element as the page uses. */
+class Element extends EventTarget {
+  dataset = {};
+  textContent = "";
+  value = "";
+  rows = [];
+  #classes = new Set();
+  classList = {
+    add: (name) => this.#classes.add(name),
+    remove: (name) => this.#classes.delete(name),
+    toggle: (name, on) => (on ? this.#classes.add(name) : this.#classes.delete(name)),
+    contains: (name) => this.#classes.has(name),
+  };
+  replaceChildren(...parts) {
+    this.rows = parts;
+    this.textContent = parts.map((part) => part.textContent ?? part).join("");
+  }
+  append(...parts) {
+    this.rows.push(...parts);
+  }
+  removeAttribute() {}
+  getContext() {
+    return { scale() {} };
+  }
+}
+
+const elements = {};
+const by = (id) => (elements[id] ??= new Element());
+const main = Object.assign(new Element(), {
+  dataset: { state: "idle", keyWanted: "no", uploadBytes: "2000000" },
+});
+by("status").textContent = "Press Talk.";
+
+globalThis.document = {
+  getElementById: by,
+  querySelector: () => main,
+  createElement: () => new Element(),
+  body: new Element(),
+};
+globalThis.sessionStorage = { getItem: () => null, setItem() {} };
+globalThis.location = { href: "https://whisper.lan/" };
+globalThis.ResizeObserver = class {
+  observe() {}
+};
+globalThis.matchMedia = () => new Element();
+globalThis.getComputedStyle = () => ({});
+globalThis.Option = class {};
+globalThis.Audio = class {};
+globalThis.AudioContext = class {
+  close() {}
+};
+globalThis.fetch = async () => new Response(JSON.stringify({ data: [{ id: "tiny.en" }] }));
+// Nobody says yes or no to the microphone.
+Object.defineProperty(globalThis, "navigator", {
+  value: { mediaDevices: { getUserMedia: () => new Promise(() => {}) } },
+});
+
+let request;
+globalThis.XMLHttpRequest = class {
+  upload = {};
+  status = 200;
+  responseText = "";
+  constructor() {
+    request = this;
+  }
+  open() {}
+  send() {}
+  abort() {
+    this.onabort();
+  }
+  getResponseHeader() {
+    return "text/event-stream";
+  }
+  come(...events) {
+    const text = (event) => `data: ${JSON.stringify(event)}\n\n`;
+    this.responseText += events.map(text).join("");
+    this.onprogress();
+  }
+};
+
+const page = new EventTarget();
+globalThis.addEventListener = page.addEventListener.bind(page);
+await import("../../../hearth_whisper/page/main.mjs");
+
+const settled = () => new Promise(setImmediate);
+const line = (text) => ({ type: "transcript.text.segment", id: "0", start: 0, end: 1, text });
+const shown = () => ({ state: main.dataset.state, said: by("status").textContent });
+
+function drop(name, size = 5) {
+  const file = new File(["x".repeat(size)], name);
+  page.dispatchEvent(Object.assign(new Event("drop"), { dataTransfer: { files: [file] } }));
+}
+
+function press(id) {
+  by(id).dispatchEvent(new Event("click"));
+}
+
+beforeEach(async () => {
+  await settled();
+  press("stop");
+  press("clear");
+  await settled();
+});
+
+test("a file's lines stand there as they come", async () => {
+  drop("talk.wav");
+  assert.equal(shown().state, "uploading");
+  request.come(line("One."));
+  request.come(line("Two."));
+  assert.equal(by("finals").rows.length, 2);
+  assert.equal(shown().state, "uploading");
+  request.come({ type: "transcript.text.done", text: "One. Two." });
+  request.onload();
+  await settled();
+  assert.deepEqual(shown(), { state: "done", said: "Done: talk.wav." });
+  assert.equal(by("finals").rows.length, 2);
+});
+
+test("what breaks off says why in one line, and keeps what was written", async () => {
+  drop("talk.wav");
+  request.come(line("One."), { type: "error", error: { message: "out of memory" } });
+  await settled();
+  assert.deepEqual(shown(), { state: "failed", said: "Out of memory." });
+  assert.ok(by("status").classList.contains("alert"));
+  assert.equal(by("finals").rows.length, 1);
+  assert.ok(by("progress").hidden);
+});
+
+test("too large a file is refused, and what is under way goes on", async () => {
+  const refusal = "film.mkv is too large: at most 2 MB can be sent.";
+  drop("film.mkv", 3e6);
+  assert.deepEqual(shown(), { state: "failed", said: refusal });
+  drop("talk.wav");
+  request.come(line("One."));
+  drop("film.mkv", 3e6);
+  assert.deepEqual(shown(), { state: "uploading", said: refusal });
+  request.come({ type: "transcript.text.done", text: "One." });
+  request.onload();
+  await settled();
+  assert.equal(shown().state, "done");
+  press("talk");
+  assert.equal(shown().state, "asking");
+  drop("film.mkv", 3e6);
+  assert.deepEqual(shown(), { state: "asking", said: refusal });
+});
