@@ -3,8 +3,9 @@
  *
  * The job is read from standard input, so that the password stands in no list of processes:
  * {"browser": "chromium" | "firefox", "play": "speaking" | "listening", "page": address,
- * "password": ..., "folder": ...}, "sound": a file with what a microphone hears, and for who works on
- * a scene "only": [its name].
+ * "password": ..., "folder": ..., "sound": a file with what a microphone hears, "long": one that is written down in
+ * several parts, "utterances": how many sentences "sound" has}, and for who works on a scene
+ * "only": [its name].
  * The scenes measure; whoever reads the lines judges.
  */
 import { mkdir, rm } from "node:fs/promises";

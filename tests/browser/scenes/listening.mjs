@@ -68,10 +68,10 @@ export async function lineNow(browser, job) {
   return { asked, ...found };
 }
 
-/** Have a file written down, and save the text as subtitles. */
+/** Have a long file written down, and save the text as subtitles. */
 export async function upload(browser, job) {
   const page = await enter(browser, job);
-  await choose(page, job.sound);
+  await choose(page, job.long);
   await states(page, ["done", "failed"]);
   await page.screenshot({ path: join(job.folder, `${job.browser}-upload.png`) });
   const found = await told(page);
