@@ -79,7 +79,7 @@ def test_a_draft_that_is_no_model_is_refused(
 
 def test_the_draft_is_looked_at_before_anything_is_fetched() -> None:
     first = read(ROLES / "whisper/tasks/install.yml")[0]["ansible.builtin.assert"]
-    assert first["that"] == "{{ __whisper_draft_known }}"
+    assert first["that"] == "__whisper_draft_known"
     assert first["fail_msg"] == "{{ __whisper_draft_unknown }}"
 
 
