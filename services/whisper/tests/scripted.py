@@ -45,6 +45,8 @@ class ScriptedRecogniser:
     """Seconds of sound and options of each recognition that began."""
     steps: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
+    error: Exception | None = None
+    """Raised instead of a text."""
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -52,6 +54,8 @@ class ScriptedRecogniser:
     def recognise(self, samples: Samples, options: Options, step: Step) -> Recognition:
         """Encode and decode by turns, as the real one does."""
         self.asked.append((samples.size / SAMPLE_RATE, options))
+        if self.error:
+            raise self.error
         if options.vad and not self._heard(samples):
             return Recognition(options.language, 0.0, iter(()))
         self._enter(step, "encode")

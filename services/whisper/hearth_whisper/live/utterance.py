@@ -9,7 +9,7 @@ from hearth_serving.errors import ServiceError
 from hearth_whisper.live.stable import Stable
 from hearth_whisper.live.take import Take
 from hearth_whisper.recognising import SAMPLE_RATE, Segment
-from hearth_whisper.recognising.work import Recognised
+from hearth_whisper.recognising.work import WholeText
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +50,7 @@ class Utterance:
         text, stable = self.stable.hear(guess)
         return {**self._said("partial", text, end), "stable": stable}
 
-    def final(self, recognised: Recognised, latency_s: float) -> dict[str, Any]:
+    def final(self, recognised: WholeText, latency_s: float) -> dict[str, Any]:
         """Return the event of its text."""
         said = recognised.segments
         return {

@@ -34,7 +34,7 @@ Time = Callable[[Recogniser], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Wanted:
     """What the command line says."""
 
     models: tuple[Path, ...]
@@ -59,7 +59,7 @@ class Choice:
 
 
 def choose(
-    asked: Asked,
+    asked: Wanted,
     device: str,
     load: Load,
     time: Time,
@@ -132,7 +132,7 @@ class _Tries:
         return rtf
 
 
-def _fitting(asked: Asked, device: str, free: int) -> tuple[list[Path], list[str]]:
+def _fitting(asked: Wanted, device: str, free: int) -> tuple[list[Path], list[str]]:
     """Return the models that are whole and fit into memory, and a line for each other one."""
     fitting, left_out = [], []
     for folder in asked.models:
@@ -152,7 +152,7 @@ def _fitting(asked: Asked, device: str, free: int) -> tuple[list[Path], list[str
     return fitting, left_out
 
 
-def _needed(folder: Path, asked: Asked) -> int:
+def _needed(folder: Path, asked: Wanted) -> int:
     """Return what a model takes with its draft, in bytes."""
     if not asked.partials:
         return needed_bytes(folder, 1)

@@ -18,7 +18,7 @@ from hearth_whisper.recognising import (
     Word,
 )
 from hearth_whisper.recognising.pieces import PIECE_S, Piece, pieces
-from hearth_whisper.recognising.turns import Clock, InTurn, Turns
+from hearth_whisper.recognising.steps import Clock, InTurn, Steps
 
 # As much of what was said as Whisper itself takes along from window to window, in letters.
 _TAIL = 400
@@ -94,9 +94,9 @@ class Job:
             close()
 
 
-def run(job: Job, model: Recogniser, turns: Turns, room: threading.Lock, clock: Clock) -> float:
+def run(job: Job, model: Recogniser, place: Steps, room: threading.Lock, clock: Clock) -> float:
     """Recognise a file in this thread and tell everything; returns the seconds it cost."""
-    steps = InTurn(turns, room, job.stop, clock)
+    steps = InTurn(place, room, job.stop, clock)
     told = job.text.tell
     try:
         for found in _told(job, model, steps):

@@ -6,7 +6,7 @@ from pathlib import Path
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import Machine, this_machine
 from hearth_whisper.recognising import Recogniser
-from hearth_whisper.recognising.choice import Asked, Choice, Load, Time, choose, rtf_of
+from hearth_whisper.recognising.choice import Choice, Load, Time, Wanted, choose, rtf_of
 from hearth_whisper.recognising.idle import in_idle_threads
 from hearth_whisper.recognising.loading import device_of
 from hearth_whisper.recognising.model import Loaded
@@ -25,7 +25,7 @@ class Maker:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: Wanted,
         *,
         load: Load = load_folder,
         time: Time | None = None,

@@ -12,10 +12,9 @@ from hearth_serving.reasons import first_line
 from hearth_serving.running import in_daemon
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.memory import give_back
+from hearth_whisper.recognising.rules import Abilities, abilities, stopping
 
 log = logging.getLogger(__name__)
-
-STOPPING = "the server is stopping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,11 @@ class Model:
         self.loaded: Loaded | None = None
         self.about: dict[str, Any] = {}
         """Names and numbers of what was loaded last, for those who ask while it is not."""
+        self.abilities: Abilities | None = None
+        """What the one that was loaded last can do."""
         self.loads = 0
         self.failure: str | None = None
+        """Why the last try failed; whoever needs it next tries again."""
 
     @property
     def is_loading(self) -> bool:
@@ -83,7 +85,7 @@ class Model:
     async def _get(self) -> Loaded:
         while self.loaded is None:
             if self._closed:
-                raise ServiceError(STOPPING, status=503, retry_after_s=5)
+                raise stopping()
             if self._loading is None:
                 self._loading = asyncio.create_task(self._load())
                 self._loading.add_done_callback(_heard)
@@ -92,7 +94,7 @@ class Model:
                 return await asyncio.shield(self._loading)
             except asyncio.CancelledError:
                 if self._closed:
-                    raise ServiceError(STOPPING, status=503, retry_after_s=5) from None
+                    raise stopping() from None
                 raise
         return self.loaded
 
@@ -102,17 +104,24 @@ class Model:
                 await asyncio.gather(*self._freeing)
             loaded = await in_daemon(self._make)
         except ServiceError as error:
-            self.failure = str(error)
+            self._fail(str(error))
             raise
         except Exception as error:  # as where memory runs out
-            self.failure = f"the model cannot be loaded: {first_line(error)}"
-            raise EngineError(self.failure, status=503) from error
+            failure = f"the model cannot be loaded: {first_line(error)}"
+            self._fail(failure)
+            raise EngineError(failure, status=503) from error
         finally:
             self._loading = None
         self.loaded, self.failure, self.about = loaded, None, about(loaded)
+        self.abilities = abilities(loaded.recogniser)
         self.loads += 1
         log.info("%s is loaded: %s", loaded.recogniser.name, loaded.because)
         return loaded
+
+    def _fail(self, failure: str) -> None:
+        self.failure = failure
+        if self.loads:  # the first one ends the server, which says why
+            log.warning("not loaded, and tried again for whoever comes: %s", failure)
 
     def _wait_idle(self) -> None:
         if self._unload_s is not None and not self._closed:

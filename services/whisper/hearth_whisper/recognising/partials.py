@@ -6,25 +6,26 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from hearth_serving.answers import unforeseen
 from hearth_serving.errors import ServiceError
 from hearth_serving.figures import recent, summary
 from hearth_whisper.recognising import Stop, Stopped
-from hearth_whisper.recognising.turns import Clock, Turns
-from hearth_whisper.recognising.whole import Recognised
+from hearth_whisper.recognising.steps import Clock, Steps
+from hearth_whisper.recognising.whole import WholeText
 
 log = logging.getLogger(__name__)
 
-Make = Callable[[Stop], Recognised]
+Make = Callable[[Stop], WholeText]
 
 
 class Partials:
     """Who may have a partial now; nobody ever waits for one."""
 
-    def __init__(self, turns: Turns, share: float, clock: Clock) -> None:
+    def __init__(self, steps: Steps, share: float, clock: Clock) -> None:
         """Take the finals' place, which files leave meanwhile, and the share of time."""
-        self._turns, self._share, self._clock = turns, share, clock
+        self._steps, self._share, self._clock = steps, share, clock
         self._pool = ThreadPoolExecutor(1, "partial")
-        self._running = self._closed = False
+        self._running = self._closed = self._failing = False
         self._stop = Stop()
         self._left: asyncio.Event | None = None
         self._not_before = 0.0
@@ -36,7 +37,7 @@ class Partials:
         """Whether its thread is busy, given up or not."""
         return self._running
 
-    async def make(self, do: Make) -> Recognised | None:
+    async def make(self, do: Make) -> WholeText | None:
         """Return what `do` makes; None at once if it is not the time, or when a final comes."""
         if self._running or self._closed or self._clock() < self._not_before:
             self._refused += 1
@@ -81,21 +82,32 @@ class Partials:
             "seconds": summary(self._seconds),
         }
 
-    def _make(self, do: Make, stop: Stop) -> Recognised | None:
+    def _make(self, do: Make, stop: Stop) -> WholeText | None:
         began = self._clock()
         try:
-            with self._turns.without_files():
+            with self._steps.without_files():
                 done = do(stop)
             self._seconds.append(done.seconds)
+            self._failing = False
         except Stopped:
             return None
-        except ServiceError as error:  # the final will say it to whoever waits
-            log.warning("no partial: %s", error)
+        except Exception as error:  # the final will say it to whoever waits
+            self._fail(error)
             return None
         finally:
             now = self._clock()
             self._not_before = now + (now - began) * (1 / self._share - 1)
         return done
+
+    def _fail(self, error: Exception) -> None:
+        """Say it once, until one succeeds: the next try is a moment away."""
+        if self._failing:
+            return
+        self._failing = True
+        if isinstance(error, ServiceError):
+            log.warning("no partials: %s", error)
+        else:
+            unforeseen(error)
 
     def _ended(self, running: asyncio.Future[Any]) -> None:
         if not running.cancelled():

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Recogniser, Samples, Segment, Stop
-from hearth_whisper.recognising.turns import Alone, Clock
+from hearth_whisper.recognising.steps import Alone, Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class WholeText:
     """A whole text, and what it cost."""
 
     segments: tuple[Segment, ...]
@@ -24,14 +24,14 @@ class Recognised:
         return "".join(segment.text for segment in self.segments).strip()
 
 
-def recognised(
+def whole_text(
     model: Recogniser, samples: Samples, options: Options, stop: Stop, clock: Clock
-) -> Recognised:
+) -> WholeText:
     """Recognise everything in this thread."""
     began = clock()
     found = model.recognise(samples, options, Alone(stop))
     segments = tuple(found.segments)
-    return Recognised(
+    return WholeText(
         segments=segments,
         language=found.language,
         language_probability=found.language_probability,

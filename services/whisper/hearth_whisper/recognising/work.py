@@ -1,31 +1,27 @@
 """All recognitions of a process over one model in memory: finals first, then files, in turns."""
 
 import asyncio
+import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from hearth_serving.errors import ServiceError
 from hearth_serving.figures import recent, summary
-from hearth_whisper.recognising import (
-    Options,
-    Samples,
-    Sound,
-    Stop,
-    Stopped,
-)
+from hearth_whisper.recognising import Options, Samples, Sound, Stop, Stopped
 from hearth_whisper.recognising.files import FileText, Job, run
+from hearth_whisper.recognising.finals import Claim, Finals
 from hearth_whisper.recognising.memory import few_heaps
 from hearth_whisper.recognising.model import Loaded, Make, Model
 from hearth_whisper.recognising.partials import Partials
-from hearth_whisper.recognising.rules import check, may_draft, quick, stopping
-from hearth_whisper.recognising.turns import FINAL, Clock, Turns
-from hearth_whisper.recognising.whole import Recognised, recognised
+from hearth_whisper.recognising.rules import abilities, check, may_draft, quick, stopping
+from hearth_whisper.recognising.steps import FINAL, Clock, Steps
+from hearth_whisper.recognising.whole import WholeText, whole_text
 
-T = TypeVar("T")
 _ASK_AGAIN_S = 5
 
 
@@ -52,9 +48,9 @@ class Work:
         few_heaps()
         self._bounds, self._clock = bounds or Bounds(), clock
         self._model = Model(make, self._bounds.unload_s)
-        self._turns, self._room = Turns(), threading.Lock()
-        self._partials = Partials(self._turns, self._bounds.share, clock)
-        self._finals = ThreadPoolExecutor(1, "final")
+        self._steps, self._room = Steps(), threading.Lock()
+        self._partials = Partials(self._steps, self._bounds.share, clock)
+        self._finals = Finals()
         self._files = ThreadPoolExecutor(self._bounds.files, "file")
         self._places = asyncio.Semaphore(self._bounds.files)
         self._waiting_files = self._waiting_finals = self._active_files = 0
@@ -79,29 +75,34 @@ class Work:
             stop.set()
         self._partials.close()
         await self._model.close()
-        for pool in (self._files, self._finals):
-            await asyncio.to_thread(pool.shutdown, cancel_futures=True)
+        await asyncio.to_thread(self._files.shutdown, cancel_futures=True)
+        await asyncio.to_thread(self._finals.close)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def ready(self) -> bool:
-        """Whether it can serve: loaded, or unloaded for idleness and loadable on demand."""
-        return self._model.loads > 0 and self._model.failure is None and not self._closed
+        """Whether it can serve: loaded once, and again on demand, also after a try that failed."""
+        return self._model.loads > 0 and not self._closed
 
     @property
     def failure(self) -> str | None:
-        """Why it cannot serve, in one line; None while it loads and when it is ready."""
+        """Why the last try to load failed, in one line; None where it did not."""
         return self._model.failure
 
     @property
     def turns_waiting(self) -> int:
         """How many steps wait for the model."""
-        return self._turns.waiting
+        return self._steps.waiting
 
     @property
     def partials_running(self) -> bool:
         """Whether a partial is in its thread, given up or not."""
         return self._partials.is_running
+
+    def check(self, options: Options) -> None:
+        """Raise ServiceError for what the model cannot do; before its first load, all may be."""
+        if self._model.abilities:
+            check(self._model.abilities, options)
 
     async def file(self, sound: Sound, options: Options) -> FileText:
         """Begin a file; blocks of sound are pulled in a thread of ours, so they may block.
@@ -126,10 +127,13 @@ class Work:
             raise
         return text
 
-    async def final(self, samples: Samples, options: Options, stop: Stop) -> Recognised:
+    async def final(
+        self, samples: Samples, options: Options, stop: Stop, claim: Claim | None = None
+    ) -> WholeText:
         """Recognise at most 30 s, before any file's next step; raises Stopped after `stop.set()`.
 
-        Cancelling the task stops it as well. Finals are served one after another as they came.
+        Cancelling the task stops it as well. Finals are served one after another: first whose
+        `claim` is due, of those whose talker was served longest ago. Without one it is due.
         """
         self._refuse(self._waiting_finals >= self._bounds.waiting_finals, "utterances")
         self._waiting_finals += 1
@@ -137,10 +141,10 @@ class Work:
         self._partials.give_way()
         try:
             async with self._model.use() as loaded:
-                check(loaded.recogniser, options)
-                return await self._in(
-                    self._finals, lambda: self._final(loaded, samples, options, stop)
-                )
+                check(abilities(loaded.recogniser), options)
+                do = functools.partial(self._final, loaded, samples, options, stop)
+                with self._unless_closed():
+                    return await self._finals.run(claim or Claim(), do)
         except BaseException as error:
             stop.set()
             if isinstance(error, Stopped) and self._closed:
@@ -150,20 +154,21 @@ class Work:
             self._stops.discard(stop)
             self._waiting_finals -= 1
 
-    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
+    async def partial(self, samples: Samples, options: Options) -> WholeText | None:
         """Recognise what was said until now; None when there is no capacity for it at present."""
         loaded = self._model.loaded
         if loaded is None:
-            self.wake()
-            return None
-        if self._waiting_finals or self._closed or not loaded.draft:
+            if not self.failure:  # else whoever needs it next tries again; this comes too often
+                self.wake()
             return None
         draft, options = loaded.draft, quick(options)
-        if not may_draft(loaded, options):
+        if self._waiting_finals or self._closed or draft is None:
+            return None
+        if not may_draft(loaded.recogniser, draft, options):
             return None
         async with self._model.use():
             return await self._partials.make(
-                lambda stop: recognised(draft, samples, options, stop, self._clock)
+                lambda stop: whole_text(draft, samples, options, stop, self._clock)
             )
 
     def describe(self) -> dict[str, Any]:
@@ -194,11 +199,11 @@ class Work:
         self._stops.add(job.stop)
         try:
             async with self._model.use() as loaded:
-                check(loaded.recogniser, job.options)
-                spent_s = await self._in(
-                    self._files,
-                    lambda: run(job, loaded.recogniser, self._turns, self._room, self._clock),
-                )
+                check(abilities(loaded.recogniser), job.options)
+                about = loaded.recogniser, self._steps, self._room, self._clock
+                do = functools.partial(run, job, *about)
+                with self._unless_closed():
+                    spent_s = await asyncio.get_running_loop().run_in_executor(self._files, do)
             if job.text.audio_s and not job.stop.is_set():
                 self._rtf.append(spent_s / job.text.audio_s)
         except (ServiceError, asyncio.CancelledError) as error:
@@ -209,18 +214,19 @@ class Work:
             self._active_files -= 1
             self._places.release()
 
-    def _final(self, loaded: Loaded, samples: Samples, options: Options, stop: Stop) -> Recognised:
+    def _final(self, loaded: Loaded, samples: Samples, options: Options, stop: Stop) -> WholeText:
         # The whole of it is one turn: a file's step in between would come before its second half.
-        with self._turns.turn(FINAL, stop):
-            done = recognised(loaded.recogniser, samples, options, stop, self._clock)
+        with self._steps.turn(FINAL, stop):
+            done = whole_text(loaded.recogniser, samples, options, stop, self._clock)
         self._final_s.append(done.seconds)
         if done.audio_s:
             self._rtf.append(done.seconds / done.audio_s)
         return done
 
-    async def _in(self, pool: ThreadPoolExecutor, do: Callable[[], T]) -> T:
+    @contextmanager
+    def _unless_closed(self) -> Iterator[None]:
         try:
-            return await asyncio.get_running_loop().run_in_executor(pool, do)
+            yield
         except RuntimeError as error:
             if not self._closed:
                 raise
@@ -239,4 +245,4 @@ class Work:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 
-__all__ = ["Bounds", "FileText", "Recognised", "Stopped", "Work"]
+__all__ = ["Bounds", "FileText", "Stopped", "WholeText", "Work"]

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hearth_serving.errors import EngineError
 from hearth_whisper.recognising import Options, Stop
 
 from ..scripted import ScriptedRecogniser
@@ -123,6 +124,22 @@ async def test_an_english_draft_keeps_silent_where_another_language_may_be_spoke
         await until(lambda: work.ready)
         partial = await work.partial(sound(1), Options(language))
         assert (partial is not None) is may
+
+
+async def test_what_fails_is_said_once_until_one_succeeds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    draft = ScriptedRecogniser()
+    broken = EngineError("the recognition failed: bad alloc", status=500)
+    async with working(ScriptedRecogniser(), draft) as work:
+        await until(lambda: work.ready)
+        for error in (broken, broken, MemoryError("he said"), None, broken):
+            draft.error = error
+            partial = await work.partial(sound(1), EN)
+            assert (partial is None) is (error is not None)
+            await until(lambda: not work.partials_running)
+    assert caplog.text.count("no partials: the recognition failed") == 2
+    assert "he said" not in caplog.text
 
 
 async def test_without_a_draft_there_are_none() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hearth_serving.errors import ServiceError
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Stop, Stopped
+from hearth_whisper.recognising.finals import Claim, Talker
 from hearth_whisper.recognising.model import Loaded
 from hearth_whisper.recognising.work import Bounds, Work
 
@@ -106,6 +107,57 @@ async def test_finals_are_served_as_they_came() -> None:
         done = await asyncio.gather(*(work.final(sound(n), EN, Stop()) for n in (1, 3, 2)))
     assert [seconds for seconds, _ in model.asked] == [1, 3, 2]
     assert [one.audio_s for one in done] == [1, 3, 2]
+
+
+async def in_line(work: Work, model: ScriptedRecogniser, claims: list[Claim]) -> list[float]:
+    """Return the order in which finals of 1, 2, ... s are served after one that is in the model."""
+    model.gate.clear()
+    first = asyncio.create_task(work.final(sound(9), EN, Stop()))
+    await until(lambda: model.steps == ["encode"])
+    waiting = [
+        asyncio.create_task(work.final(sound(n), EN, Stop(), claim))
+        for n, claim in enumerate(claims, 1)
+    ]
+    await until(lambda: work.describe()["finals"]["waiting"] == len(claims) + 1)
+    claims[-1].due = True
+    model.gate.set()
+    await asyncio.gather(first, *waiting)
+    return [seconds for seconds, _ in model.asked[1:]]
+
+
+async def test_who_waits_comes_before_who_may_still_speak_on() -> None:
+    model, early = ScriptedRecogniser(), Claim(due=False)
+    async with working(model) as work:
+        claims = [early, Claim(), Claim(), Claim(due=False)]
+        # The last one becomes due while it waits.
+        assert await in_line(work, model, claims) == [2, 3, 4, 1]
+
+
+async def test_one_talker_of_many_texts_leaves_turns_to_the_others() -> None:
+    model, hasty, calm = ScriptedRecogniser(), Talker(), Talker()
+    async with working(model) as work:
+        claims = [*(Claim(hasty) for _ in range(3)), Claim(calm), Claim(calm)]
+        assert await in_line(work, model, claims) == [1, 4, 2, 5, 3]
+
+
+async def test_who_leaves_the_line_and_who_leaves_the_model_hold_up_nobody() -> None:
+    model = ScriptedRecogniser()
+    model.gate.clear()
+    async with working(model) as work:
+        first = asyncio.create_task(work.final(sound(1), EN, Stop()))
+        await until(lambda: model.steps == ["encode"])
+        second = asyncio.create_task(work.final(sound(2), EN, Stop()))
+        third = asyncio.create_task(work.final(sound(3), EN, Stop(), Claim(due=False)))
+        await until(lambda: work.describe()["finals"]["waiting"] == 3)
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        # The first is still in its step: who is due now comes before who came earlier.
+        fourth = asyncio.create_task(work.final(sound(4), EN, Stop()))
+        await until(lambda: work.describe()["finals"]["waiting"] == 2)
+        model.gate.set()
+        await asyncio.gather(third, fourth)
+    assert [seconds for seconds, _ in model.asked] == [1, 4, 3]
 
 
 async def test_a_final_that_nobody_wants_any_more_is_not_begun() -> None:
@@ -208,6 +260,20 @@ async def test_a_language_that_it_does_not_know_is_refused(kind: str) -> None:
             ServiceError, match=r"scripted does not know .*'klingon': .*English only"
         ):
             await ask
+
+
+async def test_an_english_model_translates_nothing_whoever_comes_before_it_is_loaded() -> None:
+    model = ScriptedRecogniser(multilingual=False, languages=("en",))
+    work = Work(lambda: Loaded(model, None, "scripted"))
+    work.check(Options(translate=True))  # nobody knows yet
+    with pytest.raises(ServiceError, match="scripted knows English only") as refused:
+        await work.file(sound(1), Options(translate=True))
+    assert refused.value.code == "not_multilingual"
+    for options in (Options(translate=True), Options("de")):
+        with pytest.raises(ServiceError, match="English only"):
+            work.check(options)
+    work.check(EN)
+    await work.close()
 
 
 async def test_closing_ends_everybody_in_one_line() -> None:

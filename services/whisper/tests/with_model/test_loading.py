@@ -12,7 +12,7 @@ import pytest
 from hearth_serving.errors import ServiceError
 from hearth_serving.process import memory_bytes
 from hearth_whisper.recognising import Options, Stop
-from hearth_whisper.recognising.choice import Asked
+from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.idle import threads_of
 from hearth_whisper.recognising.loading import device_of, load
 from hearth_whisper.recognising.maker import Maker
@@ -87,7 +87,7 @@ def test_a_card_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_partials_compute_in_idle_threads_and_unloading_frees_the_memory(tiny: Path) -> None:
-    work = Work(Maker(Asked((tiny,), device="cpu"), time=lambda _: 0.1), Bounds(unload_s=0.5))
+    work = Work(Maker(Wanted((tiny,), device="cpu"), time=lambda _: 0.1), Bounds(unload_s=0.5))
     options, sound = Options("en", vad=False), noise(2)
     held = []
     for _ in range(3):

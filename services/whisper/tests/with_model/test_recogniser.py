@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Stop, Stopped
-from hearth_whisper.recognising.turns import Alone
+from hearth_whisper.recognising.steps import Alone
 from hearth_whisper.recognising.whisper import WhisperRecogniser
 
 EN = Options("en", vad=False)

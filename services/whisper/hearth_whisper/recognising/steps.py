@@ -1,4 +1,4 @@
-"""Who may enter the model next: one at a time, finals before files, else as they came."""
+"""Who may do the next step in the model: one at a time, finals before files, else as they came."""
 
 import heapq
 import itertools
@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 """Returns seconds that only grow; time.perf_counter, or a test's own."""
 
 
-class Turns:
+class Steps:
     """One place in the model, and who waits for it."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Turns:
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int]] = []
         self._numbers = itertools.count()
-        self._taken = False
+        self._taken = self._final = False
         self._held_back = 0
 
     @property
@@ -52,12 +52,17 @@ class Turns:
         finally:
             self._hold_back(-1)
 
+    def after_finals(self) -> None:
+        """Wait until no final is in the model: what follows takes processors from it."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._final)
+
     def _enter(self, ticket: tuple[int, int]) -> None:
         with self._changed:
             heapq.heappush(self._waiting, ticket)
             self._changed.wait_for(lambda: self._may(ticket))
             heapq.heappop(self._waiting)
-            self._taken = True
+            self._taken, self._final = True, ticket[0] == FINAL
 
     def _may(self, ticket: tuple[int, int]) -> bool:
         if self._taken or self._waiting[0] != ticket:
@@ -66,7 +71,7 @@ class Turns:
 
     def _leave(self) -> None:
         with self._changed:
-            self._taken = False
+            self._taken = self._final = False
             self._changed.notify_all()
 
     def _hold_back(self, more: int) -> None:
@@ -95,23 +100,24 @@ class Alone:
 class InTurn:
     """The steps of a file: each waits for its turn, and the seconds without the waits count."""
 
-    def __init__(self, turns: Turns, room: threading.Lock, stop: Stop, clock: Clock) -> None:
+    def __init__(self, place: Steps, room: threading.Lock, stop: Stop, clock: Clock) -> None:
         """Take the place in the model, and the room for one who prepares."""
-        self._turns, self._room, self._stop, self._clock = turns, room, stop, clock
+        self._place, self._room, self._stop, self._clock = place, room, stop, clock
         self.spent_s = 0.0
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Wait for a turn and hold it."""
-        with self._turns.turn(FILE, self._stop):
+        with self._place.turn(FILE, self._stop):
             began = self._clock()
             yield
             self.spent_s += self._clock() - began
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """Wait until no other file prepares."""
+        """Wait until no other file prepares, and no final is in the model."""
         with self._room:
+            self._place.after_finals()
             if self._stop.is_set():
                 raise Stopped
             began = self._clock()
