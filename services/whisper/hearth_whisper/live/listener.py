@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hearth_serving.answers import unforeseen
+from hearth_serving.answers import outcome_of, unforeseen
 from hearth_serving.errors import ServiceError
 from hearth_whisper.live.guesses import Guesses
 from hearth_whisper.live.orders import Start
@@ -18,6 +18,7 @@ from hearth_whisper.live.turns import FRAME, PRE_ROLL, Cue, Ended, Paused, Resum
 from hearth_whisper.live.utterance import Utterance
 from hearth_whisper.live.vad import Hears
 from hearth_whisper.recognising import SAMPLE_RATE, Samples, Stopped
+from hearth_whisper.recognising.finals import Talker
 
 # So many utterances may wait for their texts; then no more sound is taken until one has its.
 _WAITING = 2
@@ -36,23 +37,22 @@ class Listener:
         *,
         clock: Callable[[], float] = time.monotonic,
         waited: Callable[[float], None] = lambda latency_s: None,
-        begins: Callable[[], None] = lambda: None,
     ) -> None:
         """Take who hears, who recognises and what was asked.
 
-        `begins` is told that somebody speaks, `waited` how long each final took to come.
+        `waited` is told how long each final took to come.
         """
         self._ear, self._work, self._asked = ear, work, asked
         self._tell, self._clock = tell, clock
-        self._waited, self._begins = waited, begins
+        self._waited = waited
         self._turns = Turns(asked.end_of_speech_ms)
         self._guesses = Guesses(work, asked, tell)
         self._tape = Tape()
         self._judged = 0
         self._now: Utterance | None = None
         self._ended: asyncio.Queue[Utterance | str] = asyncio.Queue(_WAITING)
-        self._takes: set[Take] = set()
-        self.finals = 0
+        self._talker, self._takes = Talker(), set[Take]()
+        self.finals = self.failures = 0
 
     @property
     def heard_s(self) -> float:
@@ -123,7 +123,8 @@ class Listener:
     async def _act(self, cue: Cue) -> None:
         if isinstance(cue, Started):
             self._now = Utterance(cue.utterance, cue.at, cue.begin, cue.cut)
-            self._begins()
+            # One that was unloaded in a long silence is loaded while somebody speaks.
+            self._work.wake()
             await self._tell(self._now.started())
         elif self._now is None:
             return
@@ -138,7 +139,7 @@ class Listener:
     def _begin_take(self, utterance: Utterance, upto: int) -> None:
         utterance.upto = upto
         sound = self._tape.between(utterance.begin, upto)
-        take = utterance.take = Take(self._work, sound, self._asked.options())
+        take = utterance.take = Take(self._work, sound, self._asked.options(), self._talker)
         self._takes.add(take)
         take.task.add_done_callback(lambda _: self._takes.discard(take))
         self._guesses.foretell(utterance, take)
@@ -153,6 +154,8 @@ class Listener:
         # One that failed was perhaps too early, while others were served.
         if utterance.take is None or utterance.take.failed:
             self._begin_take(utterance, cue.upto)
+        assert utterance.take  # noqa: S101 - it was begun now, or in the pause
+        utterance.take.wanted()
         await self._tell(utterance.ended(cut=cue.cut))
         await self._ended.put(utterance)
 
@@ -162,6 +165,8 @@ class Listener:
             recognised = await utterance.take.task
         except ServiceError as error:
             utterance.over = True
+            # Here, once for an utterance: those who are told hear no more than that it broke.
+            self.failures += outcome_of(error) == "failed"
             await self._tell(utterance.failed(error))
         except Stopped:
             utterance.over = True
@@ -169,6 +174,7 @@ class Listener:
             await self._tell(utterance.failed(stopping))
         except Exception as caught:
             utterance.over = True
+            self.failures += 1
             await self._tell(utterance.failed(unforeseen(caught)))
         else:
             utterance.over = True

@@ -1,5 +1,6 @@
 """Silero's voice activity detector, frame by frame; its weights are in faster-whisper's wheel."""
 
+import asyncio
 import functools
 import importlib.util
 import time
@@ -86,6 +87,12 @@ class Ear:
 def shared() -> Silero:
     """Return the one detector of this process, loaded at the first call; raises ServiceError."""
     return Silero()
+
+
+async def ear() -> Ear:
+    """Return what hears one stream; raises ServiceError where there is no detector."""
+    # Importing its runtime takes longer than others should wait for their answers.
+    return Ear(shared() if shared.cache_info().currsize else await asyncio.to_thread(shared))
 
 
 def figures() -> dict[str, float]:

@@ -1,6 +1,8 @@
 """Everything that the answers need, put together once."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hearth_serving.door import Door
@@ -33,3 +35,17 @@ class Desk(Door):
                 retry_after_s=2,
             )
         return self.work
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold a talker's place; raises ServiceError at once where none is free, or none yet."""
+        self.ready()
+        if self.live >= self.limits.live:
+            message = f"{self.live} talkers are listened to already; try again"
+            raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
+        # Between the look and this nobody is waited for: others who came meanwhile would get in.
+        self.live += 1
+        try:
+            yield
+        finally:
+            self.live -= 1

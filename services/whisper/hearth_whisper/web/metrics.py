@@ -20,7 +20,7 @@ class ListenMetrics(Metrics):
         self._latency_ms, self._file_s = recent(), recent()
         self._latency = Histogram(
             "whisper_final_latency_seconds",
-            "Live: from the end of speech, as the VAD heard it, to the final text on the wire.",
+            "Talkers: from the end of speech, as the VAD heard it, to the final text on the wire.",
             buckets=_LATENCY_S,
             registry=self.registry,
         )

@@ -11,14 +11,13 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from hearth_serving.answers import answer, error_body, unforeseen
+from hearth_serving.answers import answer, error_body, outcome_of, unforeseen
 from hearth_serving.errors import ServiceError
+from hearth_whisper.live import vad
 from hearth_whisper.live.inbox import Inbox
 from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Order, Start, read_order
 from hearth_whisper.live.rate import Pcm
-from hearth_whisper.live.vad import Ear, shared
-from hearth_whisper.recognising.work import Work
 from hearth_whisper.web.desk import Desk
 
 log = logging.getLogger("hearth_whisper")
@@ -44,42 +43,50 @@ class _Closing(Exception):
 async def stream(socket: WebSocket) -> None:
     """Listen until the client has ended or left."""
     desk: Desk = socket.app.state.desk
-    try:
-        work = desk.ready()
-        if desk.live >= desk.limits.live:
-            message = f"{desk.live} talkers are listened to already; try again"
-            raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
-        # Importing its runtime takes longer than others should wait for their answers.
-        silero = await asyncio.to_thread(shared)
-    except ServiceError as error:
-        desk.metrics.ended("busy" if error.status == 429 else "refused")
-        await socket.send_denial_response(answer(error))
-        return
-    desk.live += 1
-    work.wake()
     outcome = "left"
     try:
-        await socket.accept()
-        outcome = await _Conversation(socket, desk, work, Ear(silero)).run()
-    except (WebSocketDisconnect, _Gone):
-        pass
-    except Exception as error:
-        unforeseen(error)
-        outcome = "failed"
+        with desk.place():
+            desk.work.wake()
+            outcome = await _accepted(socket, desk)
+    # Only before it was accepted; whatever is wrong later is an event.
+    except ServiceError as error:
+        outcome = "refused" if error.code == "starting" else outcome_of(error)
+        await socket.send_denial_response(answer(error))
     finally:
-        desk.live -= 1
         desk.metrics.ended(outcome)
 
 
+async def _accepted(socket: WebSocket, desk: Desk) -> str:
+    """Listen; return how it ended. Raises ServiceError only where there is no detector."""
+    ear = await vad.ear()
+    await socket.accept()
+    conversation = _Conversation(socket, desk, ear)
+    try:
+        outcome = await conversation.run()
+    except (WebSocketDisconnect, _Gone):
+        outcome = "left"
+    except Exception as error:
+        unforeseen(error)
+        outcome = "failed"
+    return "failed" if conversation.failures else outcome
+
+
 class _Conversation:
-    def __init__(self, socket: WebSocket, desk: Desk, work: Work, ear: Ear) -> None:
-        self._socket, self._desk, self._work, self._ear = socket, desk, work, ear
+    def __init__(self, socket: WebSocket, desk: Desk, ear: vad.Ear) -> None:
+        self._socket, self._desk, self._work, self._ear = socket, desk, desk.work, ear
         self._inbox = Inbox()
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._mistakes = 0
         self._active = time.monotonic()
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        # Where `ready` cannot be told, nobody waits for it yet.
+        self._over.add_done_callback(lambda over: over.cancelled() or over.exception())
+
+    @property
+    def failures(self) -> int:
+        """How many utterances have no text because something broke here."""
+        return self._listener.failures if self._listener else 0
 
     async def run(self) -> str:
         """Read, listen and answer side by side until one of them has ended; return how."""
@@ -131,7 +138,8 @@ class _Conversation:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if listener := self._listener:
             await listener.close()
-            log.info("stream heard_s=%.1f finals=%d", listener.heard_s, listener.finals)
+            said = "stream heard_s=%.1f finals=%d failed=%d"
+            log.info(said, listener.heard_s, listener.finals, listener.failures)
 
     async def _close(self, code: int, reason: str) -> None:
         with contextlib.suppress(TimeoutError, RuntimeError):
@@ -181,6 +189,11 @@ class _Conversation:
                     message = "start comes once, before any sound; open another stream"
                     await self._mistake(ServiceError(message, code="invalid_message"))
                     continue
+                try:
+                    self._work.check(item.options())
+                except ServiceError as error:
+                    await self._mistake(error)
+                    continue
                 asked, pcm = item, Pcm(item.sample_rate)
             listener = self._listener or self._open(asked)
             if isinstance(item, bytes):
@@ -201,15 +214,9 @@ class _Conversation:
         return await self._inbox.get()
 
     def _open(self, asked: Start) -> Listener:
-        # A model that was unloaded in a long silence is loaded while somebody speaks.
-        listener = self._listener = Listener(
-            self._ear,
-            self._work,
-            asked,
-            self._tell,
-            waited=self._desk.metrics.final,
-            begins=self._work.wake,
-        )
+        waited = self._desk.metrics.final
+        listener = Listener(self._ear, self._work, asked, self._tell, waited=waited)
+        self._listener = listener
         self._go(self._answer(listener))
         return listener
 

@@ -11,7 +11,8 @@ from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.turns import BLOCK, FRAME, Frame
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Stop, Stopped, Word
-from hearth_whisper.recognising.work import Recognised
+from hearth_whisper.recognising.finals import Claim
+from hearth_whisper.recognising.work import WholeText
 
 
 def speech(seconds: float, level: float = 0.3) -> Samples:
@@ -39,11 +40,11 @@ class ScriptedEar:
         ]
 
 
-def said(text: str, seconds: float = 1.0, **more: Any) -> Recognised:
+def said(text: str, seconds: float = 1.0, **more: Any) -> WholeText:
     """Return a text as the work returns it."""
     words = tuple(Word(0.1, 0.1 + seconds, f" {word}", 0.8) for word in text.split())
     segments = (Segment(0.0, seconds, f" {text}", words, -0.1, tokens=(1, 2)),) if text else ()
-    return Recognised(segments, "en", 1.0, seconds, 0.1, **more)
+    return WholeText(segments, "en", 1.0, seconds, 0.1, **more)
 
 
 @dataclass(eq=False)
@@ -53,7 +54,8 @@ class Asked:
     samples: Samples
     options: Options
     stop: Stop | None
-    answer: asyncio.Future[Recognised | None]
+    claim: Claim | None
+    answer: asyncio.Future[WholeText | None]
 
     @property
     def is_wanted(self) -> bool:
@@ -68,9 +70,15 @@ class ScriptedWork:
     guesses: list[str | None] = field(default_factory=list)
     finals: list[Asked] = field(default_factory=list)
     partials: list[Asked] = field(default_factory=list)
+    woken: int = 0
 
-    async def final(self, samples: Samples, options: Options, stop: Stop) -> Recognised:
-        asked = Asked(samples, options, stop, asyncio.get_running_loop().create_future())
+    def wake(self) -> None:
+        self.woken += 1
+
+    async def final(
+        self, samples: Samples, options: Options, stop: Stop, claim: Claim | None = None
+    ) -> WholeText:
+        asked = Asked(samples, options, stop, claim, asyncio.get_running_loop().create_future())
         self.finals.append(asked)
         if self.texts:
             asked.answer.set_result(said(self.texts.pop(0)))
@@ -80,8 +88,8 @@ class ScriptedWork:
         assert recognised
         return recognised
 
-    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
-        asked = Asked(samples, options, None, asyncio.get_running_loop().create_future())
+    async def partial(self, samples: Samples, options: Options) -> WholeText | None:
+        asked = Asked(samples, options, None, None, asyncio.get_running_loop().create_future())
         self.partials.append(asked)
         if self.guesses:
             guess = self.guesses.pop(0)

@@ -61,6 +61,25 @@ async def test_the_text_is_begun_in_the_pause_and_told_at_the_threshold(talk: Ta
     assert len(work.finals) == 1
 
 
+async def test_a_text_is_due_once_the_speech_is_over(talk: Talks) -> None:
+    work = ScriptedWork()
+    one = talk(work, partials=False)
+    await one.hear(speech(1))
+    await one.hear(silence(0.3))
+    claim = work.finals[0].claim
+    assert claim is not None
+    assert not claim.due
+    await one.hear(silence(0.4))
+    assert claim.due
+    await one.hear(speech(1))
+    await one.listener.flush()
+    await one.settle()
+    second = work.finals[1].claim
+    assert second is not None
+    # Of the same talker, and waited for at once.
+    assert (second.due, second.talker) == (True, claim.talker)
+
+
 async def test_a_slow_text_comes_after_the_end_of_speech(talk: Talks) -> None:
     work = ScriptedWork()
     one = talk(work, partials=False)

@@ -2,20 +2,27 @@
 
 import asyncio
 import contextlib
+import gc
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from websockets.asyncio.client import connect
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hearth_serving.errors import EngineError, ServiceError
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Stop
-from hearth_whisper.recognising.work import Recognised
+from hearth_whisper.recognising.finals import Claim
+from hearth_whisper.recognising.model import Loaded, Make
+from hearth_whisper.recognising.work import Bounds, WholeText, Work
 from hearth_whisper.web import stream as stream_module
 
+from ..scripted import ScriptedRecogniser
 from ..web import conftest as web
 from ..web.conftest import House, Opened
 from .line import Dialled, Line
@@ -34,11 +41,21 @@ class TalkingWork(web.ScriptedWork):
     def wake(self) -> None:
         self.woken += 1
 
-    async def final(self, samples: Samples, options: Options, stop: Stop) -> Recognised:
-        return await self.live.final(samples, options, stop)
+    async def final(
+        self, samples: Samples, options: Options, stop: Stop, claim: Claim | None = None
+    ) -> WholeText:
+        return await self.live.final(samples, options, stop, claim)
 
-    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
+    async def partial(self, samples: Samples, options: Options) -> WholeText | None:
         return await self.live.partial(samples, options)
+
+
+class ResidentWork(Work):
+    """The real one, in a house of doubles."""
+
+    def __init__(self, make: Make, bounds: Bounds) -> None:
+        super().__init__(make, bounds)
+        self.gate = asyncio.Event()
 
 
 @pytest.fixture
@@ -230,7 +247,7 @@ async def test_who_waits_for_a_text_is_not_let_go(open_house: Opened, dial: Dial
         await line.tell(type="flush")
         await house.until(lambda: len(work.live.finals) == 1)
         await asyncio.sleep(0.7)
-        work.live.finals[0].answer.set_result(Recognised((), "en", 1.0, 1.0, 0.1))
+        work.live.finals[0].answer.set_result(WholeText((), "en", 1.0, 1.0, 0.1))
         assert (await line.until("final"))[-1]["text"] == ""
 
 
@@ -249,6 +266,22 @@ async def test_only_so_many_talkers_and_each_place_is_free_again(
                 assert (
                     json.loads(refused.value.response.body)["error"]["code"] == "too_many_streams"
                 )
+            await house.until(lambda: house.desk.live == 0)
+
+
+async def test_of_many_who_come_at_once_only_so_many_are_let_in(open_house: Opened) -> None:
+    async with open_house(TalkingWork(), live=8) as house:
+        address = f"ws://127.0.0.1:{house.port}/v1/audio/transcriptions/stream"
+        # The first of them waits for the detector's library, in the second round nobody does.
+        for _ in range(2):
+            dials = (connect(address, proxy=None, close_timeout=1) for _ in range(40))
+            came = await asyncio.gather(*dials, return_exceptions=True)
+            refused = [one for one in came if isinstance(one, InvalidStatus)]
+            opened = [one for one in came if isinstance(one, ClientConnection)]
+            assert (len(opened), len(refused)) == (8, 32)
+            assert {one.response.status_code for one in refused} == {429}
+            for one in opened:
+                one.transport.abort()
             await house.until(lambda: house.desk.live == 0)
 
 
@@ -287,7 +320,7 @@ async def test_who_sends_faster_than_texts_are_made_waits(
         # One is answered, two wait for it, one for room; whatever else came is held unheard.
         work.live.texts = ["x"] * 400
         for asked in work.live.finals:
-            asked.answer.set_result(Recognised((), "en", 1.0, 1.0, 0.1))
+            asked.answer.set_result(WholeText((), "en", 1.0, 1.0, 0.1))
         heard = asyncio.create_task(line.until("done"))
         await sending
         await line.tell(type="end")
@@ -341,6 +374,95 @@ async def test_a_text_that_fails_is_an_error_and_the_stream_stays(
         await line.talk(speak(SPOKEN))
         await line.tell(type="end")
         assert (await line.until("done"))[-2]["text"] == "again"
+
+
+async def test_what_breaks_in_the_engine_is_logged_once_and_counted(
+    open_house: Opened, dial: Dialled, caplog: pytest.LogCaptureFixture
+) -> None:
+    work = TalkingWork()
+    async with open_house(work) as house:
+        async with dial(house) as line:
+            await line.talk(speak(SPOKEN))
+            await line.tell(type="flush")
+            await house.until(lambda: len(work.live.finals) == 1)
+            error = EngineError("the recognition failed: bad alloc", status=500)
+            error.__cause__ = RuntimeError("bad alloc")
+            work.live.finals[0].answer.set_exception(error)
+            told = (await line.until("flushed"))[-2]
+            assert "bad alloc" not in told["error"]["message"]
+            await line.tell(type="end")
+            await line.until("done")
+        await house.until(lambda: house.desk.live == 0)
+        logged = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+        assert len(logged) == 1
+        assert "the recognition failed: bad alloc" in logged[0]
+        page = (await house.client.get("/metrics")).text
+        assert 'whisper_requests_total{outcome="failed"} 1.0' in page
+        assert 'whisper_requests_total{outcome="done"} 0.0' in page
+
+
+async def test_a_reload_that_fails_once_heals(open_house: Opened, dial: Dialled) -> None:
+    made = 0
+
+    def make() -> Loaded:
+        nonlocal made
+        made += 1
+        if made == 2:
+            raise ServiceError("no memory for a moment", status=503)
+        return Loaded(ScriptedRecogniser(), None, "it is scripted")
+
+    work = ResidentWork(make, Bounds(unload_s=0.05))
+    async with open_house(work) as house:  # type: ignore[arg-type]
+        await house.until(lambda: made == 1 and not work.describe()["loaded"] and work.ready)
+        async with dial(house) as line:
+            await house.until(lambda: work.failure is not None)
+            health = await house.client.get("/health")
+            assert health.status_code == 200
+            await line.tell(type="start", partials=False)
+            await line.talk(speak(SPOKEN))
+            await line.tell(type="end")
+            assert (await line.until("done"))[-2]["text"].startswith("one two")
+        assert work.failure is None
+
+
+async def test_a_language_that_the_model_does_not_know_is_refused_at_the_start(
+    open_house: Opened, dial: Dialled
+) -> None:
+    work = TalkingWork(multilingual=False, live=ScriptedWork(texts=["text"]))
+    async with open_house(work) as house, dial(house) as line:
+        await line.tell(type="start", language="de")
+        error = (await line.until("error"))[-1]["error"]
+        assert (error["param"], error["code"]) == ("language", "unsupported_language")
+        assert "English only" in error["message"]
+        # It may start once more, since it has not begun.
+        await line.tell(type="start", language="en")
+        await line.talk(speak(SPOKEN))
+        await line.tell(type="end")
+        assert (await line.until("done"))[-2]["text"] == "text"
+    assert work.live.finals[0].options.language == "en"
+
+
+async def test_who_leaves_before_it_is_ready_leaves_nothing_unheard(house: House) -> None:
+    """asyncio complains of a failure that nobody asked for."""
+    complaints: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+    came = False
+
+    async def receive() -> dict[str, object]:
+        nonlocal came
+        kind, came = ("websocket.disconnect" if came else "websocket.connect"), True
+        return {"type": kind, "code": 1006}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        if message["type"] == "websocket.send":
+            raise OSError("gone")
+
+    app = SimpleNamespace(state=SimpleNamespace(desk=house.desk))
+    scope = {"type": "websocket", "path": "/", "headers": [], "app": app, "query_string": b""}
+    await stream_module.stream(WebSocket(scope, receive, send))
+    gc.collect()
+    assert complaints == []
+    assert house.desk.live == 0
 
 
 async def test_the_servers_end_is_a_clear_one(open_house: Opened) -> None:

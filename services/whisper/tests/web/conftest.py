@@ -16,7 +16,8 @@ import pytest
 from hearth_serving.errors import ServiceError
 from hearth_serving.running import listen, make_server
 from hearth_whisper.audio.scratch import Scratch
-from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word
+from hearth_whisper.languages import NAMES
+from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word, rules
 from hearth_whisper.recognising.work import Work
 from hearth_whisper.web.app import make_app
 from hearth_whisper.web.desk import Desk
@@ -116,6 +117,14 @@ class ScriptedWork:
 
     async def close(self) -> None:
         self.ended = True
+
+    def check(self, options: Options) -> None:
+        if self.model:
+            languages = tuple(NAMES) if self.multilingual else ("en",)
+            rules.check(rules.Abilities(self.model, self.multilingual, languages), options)
+
+    def wake(self) -> None:
+        pass
 
     def describe(self) -> dict[str, Any]:
         return {"model": self.model, "multilingual": self.multilingual, "device": "cpu"}
