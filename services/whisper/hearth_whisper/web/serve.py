@@ -11,7 +11,7 @@ from hearth_serving.errors import ServiceError
 from hearth_serving.running import run
 from hearth_whisper.audio.scratch import Scratch
 from hearth_whisper.live import vad
-from hearth_whisper.recognising.choice import Asked
+from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.maker import Maker
 from hearth_whisper.recognising.work import Bounds, Work
 from hearth_whisper.web.app import make_app
@@ -27,7 +27,7 @@ _LOOK_S = 0.05
 def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
     """Serve until told to stop; raises ServiceError when it cannot."""
     models = tuple(options.model)
-    asked = Asked(models, options.draft, options.partials, options.device, options.state)
+    asked = Wanted(models, options.draft, options.partials, options.device, options.state)
     work = Work(Maker(asked), Bounds(share=options.share, unload_s=options.unload))
     desk = Desk(
         limits=limits,
@@ -43,7 +43,10 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         nonlocal was_ready
         if options.wyoming_port is not None:
             host, port = options.wyoming_host, options.wyoming_port
-            satellites.append(await start(work, host, port, ended=desk.metrics.ended))
+            counted = desk.metrics
+            satellites.append(
+                await start(work, host, port, ended=counted.ended, waited=counted.final)
+            )
         await work.start()
         # The first talker waits for no library, and a missing detector is known at once.
         await asyncio.to_thread(vad.shared)

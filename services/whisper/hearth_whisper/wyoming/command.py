@@ -5,7 +5,7 @@ satellite waits longer than that before it says that the command is over; then t
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from wyoming.asr import Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
@@ -15,8 +15,8 @@ from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.take import Works
 from hearth_whisper.live.vad import Hears
-from hearth_whisper.wyoming.recording import Recording
-from hearth_whisper.wyoming.wire import Left, Wire
+from hearth_whisper.wyoming.chunks import Chunks
+from hearth_whisper.wyoming.link import Left, Link
 
 # Written without spaces between words.
 _CLOSE = frozenset(["zh", "ja", "th", "lo", "my", "bo", "km", "yue"])
@@ -26,31 +26,39 @@ _STATUS = {"rate_limit_error": 429, "service_unavailable_error": 503, "server_er
 class Command:
     """What a satellite says from one start to its stop."""
 
-    def __init__(self, ear: Hears, work: Works, asked: Start, wire: Wire, most_s: float) -> None:
-        """Listen; `close` ends it, whatever came of it."""
+    def __init__(
+        self,
+        ear: Hears,
+        work: Works,
+        asked: Start,
+        link: Link,
+        most_s: float,
+        waited: Callable[[float], None],
+    ) -> None:
+        """Listen; `close` ends it, whatever came of it. `waited` hears each final's latency."""
         self._text, self._language = "", asked.language
-        self._recording, self._wire = Recording(most_s), wire
-        self._listener = Listener(ear, work, asked, self._told)
+        self._chunks, self._link = Chunks(most_s), link
+        self._listener = Listener(ear, work, asked, self._told, waited=waited)
         self._answering = asyncio.create_task(self._listener.answer())
 
     @property
     def seconds(self) -> float:
         """How long it is by now."""
-        return self._recording.seconds
+        return self._chunks.seconds
 
     async def hear(self, data: Mapping[str, Any], sound: bytes) -> None:
         """Take the next chunk; raises ServiceError and Left."""
         kind = (data.get("rate"), data.get("width"), data.get("channels"))
-        await self._unless_left(self._listener.hear(self._recording.read(*kind, sound)))
+        await self._unless_left(self._listener.hear(self._chunks.read(*kind, sound)))
 
     async def finish(self) -> None:
         """Tell the rest of the text, and all of it; raises ServiceError and Left."""
         await self._unless_left(self._listener.flush("done"))
         await self._unless_left(asyncio.wait({self._answering}))
         if not self._text:
-            await self._wire.tell(TranscriptStart(language=self._language))
+            await self._link.tell(TranscriptStart(language=self._language))
         # Who knows no streaming waits for this one.
-        await self._wire.tell(Transcript(self._text, language=self._language), TranscriptStop())
+        await self._link.tell(Transcript(self._text, language=self._language), TranscriptStop())
 
     async def close(self) -> None:
         """Drop what is still done for it."""
@@ -68,15 +76,15 @@ class Command:
         self._language = event["language"]
         piece = event["text"]
         if not self._text:
-            await self._wire.tell(TranscriptStart(language=self._language))
+            await self._link.tell(TranscriptStart(language=self._language))
         elif self._language not in _CLOSE:
             piece = f" {piece}"
         self._text += piece
-        await self._wire.tell(TranscriptChunk(piece))
+        await self._link.tell(TranscriptChunk(piece))
 
     async def _unless_left(self, doing: Coroutine[Any, Any, Any]) -> None:
         """Wait until it is done; raises what went wrong beside it, and Left at a hang-up."""
-        task, ahead = asyncio.ensure_future(doing), self._wire.ahead()
+        task, ahead = asyncio.ensure_future(doing), self._link.ahead()
         waiting: set[asyncio.Future[Any]] = {task, ahead, self._answering}
         try:
             while not task.done():

@@ -17,11 +17,12 @@ from hearth_serving.errors import ServiceError
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.take import Works
 from hearth_whisper.live.vad import Hears
-from hearth_whisper.wyoming.asked import USUAL, read_transcribe
+from hearth_whisper.recognising import Options
 from hearth_whisper.wyoming.command import Command
 from hearth_whisper.wyoming.info import info_of
 from hearth_whisper.wyoming.limits import SatelliteLimits
-from hearth_whisper.wyoming.wire import Left, Wire
+from hearth_whisper.wyoming.link import Left, Link
+from hearth_whisper.wyoming.transcribe import USUAL, read_transcribe
 
 log = logging.getLogger(__name__)
 
@@ -33,18 +34,24 @@ class Listens(Works, Protocol):
         """Say which model it is, and its languages."""
         ...
 
+    def check(self, options: Options) -> None:
+        """Raise ServiceError for what the model, once it is known, cannot do."""
+        ...
+
 
 @dataclass(slots=True)
 class Satellite:
-    """A conversation with whoever is at the other end of `wire`."""
+    """A conversation with whoever is at the other end of `link`."""
 
     work: Listens
-    wire: Wire
+    link: Link
     limits: SatelliteLimits
     ear: Callable[[], Awaitable[Hears]]
     """Returns what hears one recording."""
     ended: Callable[[str], None] = lambda _: None
     """Is told how each recording ended, in the words of the metrics."""
+    waited: Callable[[float], None] = lambda _: None
+    """Is told how long each final took to come."""
     _asked: Start = USUAL
     _command: Command | None = None
     _until: float = 0.0
@@ -53,7 +60,7 @@ class Satellite:
         """Answer until the satellite leaves, or says something that cannot be answered."""
         outcome = "left"
         try:
-            while (event := await self.wire.hear(self._within_s())) is not None:
+            while (event := await self.link.hear(self._within_s())) is not None:
                 await self._obey(event)
         except Left:
             pass
@@ -76,12 +83,16 @@ class Satellite:
         data = event.data
         match event.type:
             case "describe":
-                await self.wire.tell(info_of(self.work.describe()))
+                await self.link.tell(info_of(self.work.describe()))
             case "ping":
                 text = data.get("text")
-                await self.wire.tell(Pong(text if isinstance(text, str) else None))
+                await self.link.tell(Pong(text if isinstance(text, str) else None))
             case "transcribe":
-                self._asked = read_transcribe(data, self.work.describe().get("model"))
+                # Who asks will speak at once: a model that rests is loaded by then.
+                self.work.wake()
+                asked = read_transcribe(data, self.work.describe().get("model"))
+                self.work.check(asked.options())
+                self._asked = asked
             case "audio-start":
                 await self._begin()
             case "audio-chunk":
@@ -93,9 +104,10 @@ class Satellite:
 
     async def _begin(self) -> Command:
         await self._end("left")
+        self.work.wake()
         self._until = time.monotonic() + self.limits.turn_s
         ear, most_s = await self.ear(), self.limits.audio_s
-        command = Command(ear, self.work, self._asked, self.wire, most_s)
+        command = Command(ear, self.work, self._asked, self.link, most_s, self.waited)
         self._command = command
         return command
 
@@ -122,4 +134,4 @@ class Satellite:
         """Say what is wrong. Satellites wait for their text all the same, so we hang up then."""
         said = BROKEN if error.status == 500 else str(error)
         with contextlib.suppress(Left):
-            await self.wire.tell(Error(said, error.code))
+            await self.link.tell(Error(said, error.code))

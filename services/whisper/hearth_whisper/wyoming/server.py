@@ -11,10 +11,11 @@ from wyoming.error import Error
 from hearth_serving.door import too_many_connections
 from hearth_serving.limits import Limits
 from hearth_serving.running import listen
-from hearth_whisper.live.vad import Ear, Hears, shared
+from hearth_whisper.live import vad
+from hearth_whisper.live.vad import Hears
 from hearth_whisper.wyoming.limits import SatelliteLimits
+from hearth_whisper.wyoming.link import Link
 from hearth_whisper.wyoming.satellite import Listens, Satellite
-from hearth_whisper.wyoming.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +28,7 @@ class Satellites:
     limits: SatelliteLimits
     ear: Callable[[], Awaitable[Hears]]
     ended: Callable[[str], None]
+    waited: Callable[[float], None]
     _server: asyncio.Server | None = None
     _talks: set[asyncio.Task[None]] = field(default_factory=set)
     _served: int = 0
@@ -61,28 +63,24 @@ class Satellites:
         if len(self._talks) >= 2 * self.limits.clients:
             writer.transport.abort()
             return
-        talk = asyncio.create_task(self._talk(Wire(reader, writer, self.limits)))
+        talk = asyncio.create_task(self._talk(Link(reader, writer, self.limits)))
         self._talks.add(talk)
         talk.add_done_callback(self._talks.discard)
 
-    async def _talk(self, wire: Wire) -> None:
+    async def _talk(self, link: Link) -> None:
         try:
             if self._served >= self.limits.clients:
                 error = too_many_connections()
-                await wire.tell(Error(str(error), error.code))
+                await link.tell(Error(str(error), error.code))
                 return
             self._served += 1
             try:
-                await Satellite(self.work, wire, self.limits, self.ear, self.ended).serve()
+                heard = Satellite(self.work, link, self.limits, self.ear, self.ended, self.waited)
+                await heard.serve()
             finally:
                 self._served -= 1
         finally:
-            await wire.close()
-
-
-async def _silero() -> Hears:
-    # Importing its runtime takes longer than others should wait for their answers.
-    return Ear(await asyncio.to_thread(shared))
+            await link.close()
 
 
 async def start(
@@ -90,20 +88,22 @@ async def start(
     host: str,
     port: int,
     limits: SatelliteLimits | None = None,
-    ear: Callable[[], Awaitable[Hears]] = _silero,
+    ear: Callable[[], Awaitable[Hears]] = vad.ear,
     ended: Callable[[str], None] = lambda _: None,
+    waited: Callable[[float], None] = lambda _: None,
 ) -> Satellites:
     """Listen for satellites until `close()`; `port` 0 is any that is free.
 
     `ear` returns what hears one recording, which is Silero if nothing is said; `ended` is told
-    how each recording ended, in the words of hearth_serving.metrics.OUTCOMES.
+    how each recording ended, in the words of hearth_serving.metrics.OUTCOMES, `waited` how long
+    each final took from the end of speech to the satellite.
 
     Raises:
         ServiceError: the address cannot be listened on.
     """
     listener = listen(host, port, Limits())
     listener.setblocking(False)
-    satellites = Satellites(work, limits or SatelliteLimits(), ear, ended)
+    satellites = Satellites(work, limits or SatelliteLimits(), ear, ended, waited)
     await satellites.open(listener)
     where = f"[{host}]" if ":" in host else host
     log.info("listens for satellites on %s:%d", where, satellites.port)

@@ -13,8 +13,10 @@ from wyoming.client import AsyncTcpClient
 from wyoming.error import Error
 from wyoming.event import Event, Eventable
 
+from hearth_serving.errors import ServiceError
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Stop
-from hearth_whisper.recognising.work import Recognised
+from hearth_whisper.recognising.finals import Claim
+from hearth_whisper.recognising.work import WholeText
 from hearth_whisper.wyoming import SatelliteLimits, Satellites, start
 
 from ..live.scripted import ScriptedEar
@@ -37,12 +39,22 @@ class ScriptedWork:
     )
     finals: list[tuple[Samples, Options]] = field(default_factory=list)
     cancelled: int = 0
+    woken: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    async def final(self, samples: Samples, options: Options, stop: Stop) -> Recognised:
+    def wake(self) -> None:
+        self.woken += 1
+
+    def check(self, options: Options) -> None:
+        if self.described.get("multilingual") is False and options.language not in (None, "en"):
+            raise ServiceError("it knows English only", code="unsupported_language")
+
+    async def final(
+        self, samples: Samples, options: Options, stop: Stop, claim: Claim | None = None
+    ) -> WholeText:
         self.finals.append((samples, options))
         try:
             await self.gate.wait()
@@ -52,9 +64,9 @@ class ScriptedWork:
         if self.error:
             raise self.error
         text = self.texts.pop(0) if self.texts else "Yes."
-        return Recognised((Segment(0, 1, f" {text}"),), self.language, 1.0, 1.0, 0.1)
+        return WholeText((Segment(0, 1, f" {text}"),), self.language, 1.0, 1.0, 0.1)
 
-    async def partial(self, samples: Samples, options: Options) -> Recognised | None:
+    async def partial(self, samples: Samples, options: Options) -> WholeText | None:
         raise AssertionError("a satellite shows no partials")
 
     def describe(self) -> dict[str, Any]:
@@ -68,6 +80,7 @@ class House:
     satellites: Satellites
     work: ScriptedWork
     ended: list[str]
+    waited: list[float] = field(default_factory=list)
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait until something is so."""
@@ -128,12 +141,18 @@ def open_house() -> Opened:
     async def opened(
         work: ScriptedWork | None = None, ear: Callable[[], Any] | None = None, **limits: Any
     ) -> AsyncIterator[House]:
-        work, ended = work or ScriptedWork(), list[str]()
+        work, ended, waited = work or ScriptedWork(), list[str](), list[float]()
         satellites = await start(
-            work, "127.0.0.1", 0, SatelliteLimits(**limits), ear=ear or _ear, ended=ended.append
+            work,
+            "127.0.0.1",
+            0,
+            SatelliteLimits(**limits),
+            ear=ear or _ear,
+            ended=ended.append,
+            waited=waited.append,
         )
         try:
-            yield House(satellites, work, ended)
+            yield House(satellites, work, ended, waited)
         finally:
             await satellites.close()
 

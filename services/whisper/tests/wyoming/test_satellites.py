@@ -11,7 +11,7 @@ from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.info import Describe, Info
 from wyoming.ping import Ping, Pong
 
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import EngineError, ServiceError
 from hearth_whisper.recognising import SAMPLE_RATE
 from hearth_whisper.wyoming import start
 
@@ -92,6 +92,29 @@ async def test_the_text_is_made_in_the_pause_before_the_stop(house: House, call:
         assert Transcript.from_event((await caller.until("transcript"))[-1]).text == "Yes."
     # What was made in the pause is what was sent.
     assert len(house.work.finals) == 1
+
+
+async def test_a_model_that_rests_is_woken_before_a_word_is_said(
+    house: House, call: Called
+) -> None:
+    async with call(house) as caller:
+        await caller.tell(Transcribe(language="en"))
+        await house.until(lambda: house.work.woken == 1)
+        await caller.tell(AudioStart(SAMPLE_RATE, 2, 1))
+        await house.until(lambda: house.work.woken == 2)
+        assert not house.work.finals
+    async with call(house) as caller:
+        # And by one that says neither.
+        await caller.tell(AudioChunk(SAMPLE_RATE, 2, 1, silence(0.1)))
+        await house.until(lambda: house.work.woken == 3)
+
+
+async def test_how_long_it_waited_for_its_text_is_told(house: House, call: Called) -> None:
+    async with call(house) as caller:
+        await caller.say(tone(1) + silence(2.5) + tone(1))
+        await caller.until("transcript-stop")
+    assert len(house.waited) == 2
+    assert min(house.waited) >= 0
 
 
 async def test_a_short_pause_does_not_cut_a_command(house: House, call: Called) -> None:
@@ -185,6 +208,15 @@ async def test_what_is_no_language_is_refused(house: House, call: Called, langua
         assert (await caller.refused()).code == "invalid_value"
 
 
+async def test_a_language_that_the_model_does_not_know_is_refused_at_once(
+    open_house: Opened, call: Called
+) -> None:
+    described = {"model": "small.en", "multilingual": False}
+    async with open_house(ScriptedWork(described=described)) as house, call(house) as caller:
+        await caller.tell(Transcribe(language="de"))
+        assert (await caller.refused()).code == "unsupported_language"
+
+
 async def test_names_and_terms_become_the_prompt(house: House, call: Called) -> None:
     names, terms = ["Anna", "Ben\nHur"], ["kettle", "Anna", *(f"thing{n}" for n in range(500))]
     asked = Transcribe(transcript_names=names, transcript_terms=terms)
@@ -226,6 +258,18 @@ async def test_what_breaks_here_is_told_to_nobody(
         assert house.ended == ["failed"]
     assert "secret" not in error.text + caplog.text
     assert isinstance(broken, ServiceError) or "RuntimeError" in caplog.text
+
+
+async def test_what_breaks_in_the_engine_is_logged_once(
+    open_house: Opened, call: Called, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = EngineError("the recognition failed: bad alloc", status=500)
+    broken.__cause__ = RuntimeError("bad alloc")
+    async with open_house(ScriptedWork(error=broken)) as house, call(house) as caller:
+        await caller.say(tone(0.5))
+        assert "bad alloc" not in (await caller.refused()).text
+        assert house.ended == ["failed"]
+    assert caplog.text.count("the recognition failed: bad alloc") == 1
 
 
 async def test_a_detector_that_is_not_there_is_told_to_nobody(

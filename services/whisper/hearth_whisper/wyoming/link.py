@@ -21,7 +21,7 @@ class Left(Exception):
     """The satellite hung up, or reads no longer."""
 
 
-class Wire:
+class Link:
     """One connection: events in one after another, events out."""
 
     def __init__(

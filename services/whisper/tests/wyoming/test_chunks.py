@@ -5,7 +5,7 @@ import pytest
 
 from hearth_serving.errors import ServiceError
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
-from hearth_whisper.wyoming.recording import Recording
+from hearth_whisper.wyoming.chunks import Chunks
 
 from .conftest import tone
 
@@ -17,7 +17,7 @@ AS_WIDE = {
 
 
 def recorded(sound: bytes, rate: int, width: int, channels: int, by: int = 1024) -> Samples:
-    recording = Recording(60)
+    recording = Chunks(60)
     heard = [
         recording.read(rate, width, channels, sound[at : at + by])
         for at in range(0, len(sound), by)
@@ -66,14 +66,14 @@ def test_opposite_channels_cancel_out_and_do_not_overflow() -> None:
 
 def test_nothing_is_nothing() -> None:
     assert recorded(b"", 48_000, 2, 1).size == 0
-    assert Recording(1).seconds == 0
+    assert Chunks(1).seconds == 0
     # Half a sample is none.
     assert recorded(b"\1", 48_000, 2, 1).size == 0
 
 
 @pytest.mark.parametrize("rate", [8_000, 16_000, 48_000])
 def test_it_never_grows_beyond_its_length(rate: int) -> None:
-    recording = Recording(2)
+    recording = Chunks(2)
     for _ in range(20):
         recording.read(rate, 2, 1, bytes(rate // 5))
     assert recording.seconds == 2

@@ -16,7 +16,7 @@ CHANNELS = range(1, 9)
 _LEVELS = 32_768
 
 
-class Recording:
+class Chunks:
     """One utterance as it comes, in chunks of any size, up to `most_s` in all."""
 
     def __init__(self, most_s: float) -> None:
