@@ -65,13 +65,14 @@ def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
         raise ServiceError(message, param="file", code="missing_required_parameter")
     if not form.sheet.size:
         raise ServiceError("the file is empty", param="file", code="empty_file")
-    here = desk.work.describe()
-    # While it still measures, nobody knows which model will be chosen.
-    if here.get("model"):
-        check_model(asked.model, str(here["model"]))
-    if task == "translate" and here.get("multilingual") is False:
-        message = f"{here['model']} knows English only: it cannot translate"
-        raise ServiceError(message, param="model", code="not_multilingual")
+    _check_model(desk, asked)
+    desk.work.check(asked.options(translate=task == "translate"))
+
+
+def _check_model(desk: Desk, asked: Asked) -> None:
+    """Refuse another model than the one here; while it is being chosen, nobody knows which."""
+    if here := desk.work.describe().get("model"):
+        check_model(asked.model, str(here))
 
 
 @dataclass(slots=True)
@@ -140,6 +141,7 @@ class _Answer(Response):
         try:
             options = self._asked.options(translate=self._task == "translate")
             async with aclosing(await self._desk.work.file(recording, options)) as text:
+                _check_model(self._desk, self._asked)
                 yield text
         finally:
             recording.close()

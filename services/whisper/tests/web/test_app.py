@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from .conftest import House, Opened, ScriptedWork
+from hearth_whisper.recognising import Options, Sound
+
+from .conftest import House, Opened, ScriptedText, ScriptedWork
 
 PATHS = ("/status", "/metrics", "/v1/models")
 
@@ -23,6 +25,18 @@ async def test_it_answers_while_the_model_loads(open_house: Opened) -> None:
         house.work.ready, house.work.model = True, "tiny.en"
         health = await house.client.get("/health")
         assert (health.status_code, health.json()) == (200, {"status": "ok"})
+
+
+async def test_the_name_is_checked_once_the_model_is_chosen(open_house: Opened) -> None:
+    class Choosing(ScriptedWork):
+        async def file(self, sound: Sound, options: Options) -> ScriptedText:
+            self.model = "tiny.en"
+            return await super().file(sound, options)
+
+    for name, status in (("tiny", 404), ("tiny.en", 200)):
+        async with open_house(Choosing(ready=False, model=None)) as house:
+            assert (await house.write(model=name)).status_code == status
+            assert house.work.open_texts == 0
 
 
 async def test_models(house: House) -> None:
