@@ -144,10 +144,16 @@ def _fitting(asked: Wanted, device: str, free: int) -> tuple[list[Path], list[st
             left_out.append(str(error))
             continue
         needed = _needed(folder, asked) if device == "cpu" else 0
-        if needed > free and len(asked.models) > 1:
-            wants, has = needed / 2**20, free / 2**20
-            left_out.append(f"{folder.name} needs {wants:.0f} MiB of the {has:.0f} that are free")
+        if needed <= free:
+            fitting.append(folder)
+            continue
+        wants, has = needed / 2**20, free / 2**20
+        said = f"{folder.name} needs {wants:.0f} MiB of the {has:.0f} that are free"
+        if len(asked.models) > 1:
+            left_out.append(said)
         else:
+            # There is no other to take. Who finds a server that is killed as it loads finds this.
+            log.warning("%s: give it more memory, or name a smaller model", said)
             fitting.append(folder)
     return fitting, left_out
 

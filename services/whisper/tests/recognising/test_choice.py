@@ -86,10 +86,13 @@ def test_the_draft_needs_memory_too(tmp_path: Path) -> None:
         assert bench.maker(replace(asked, device="cpu"), free=600 << 20)().recogniser.name == taken
 
 
-def test_one_model_is_taken_even_if_memory_looks_small(tmp_path: Path) -> None:
+def test_one_model_is_taken_even_if_memory_looks_small_and_that_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = Bench(only=0.1)
     asked = Wanted((folder(tmp_path, "only"),), partials=False, device="cpu")
-    assert bench.maker(asked, free=1)().recogniser.name == "only"
+    assert bench.maker(asked, free=1 << 20)().recogniser.name == "only"
+    assert "of the 1 that are free: give it more memory, or name a smaller model" in caplog.text
 
 
 def test_a_torn_or_missing_one_is_passed_over(tmp_path: Path) -> None:
