@@ -412,7 +412,7 @@ async def test_a_reload_that_fails_once_heals(open_house: Opened, dial: Dialled)
         return Loaded(ScriptedRecogniser(), None, "it is scripted")
 
     work = ResidentWork(make, Bounds(unload_s=0.05))
-    async with open_house(work) as house:  # type: ignore[arg-type]
+    async with open_house(work) as house:
         await house.until(lambda: made == 1 and not work.describe()["loaded"] and work.ready)
         async with dial(house) as line:
             await house.until(lambda: work.failure is not None)
