@@ -10,15 +10,16 @@ from .sounds import wav
 MIB = 1024 * 1024
 
 
-def one_packet(size: int, rate: int = 8_000) -> bytes:
-    """Return a Matroska file whose sound is a single packet of so many samples."""
+def packets(*sizes: int, rate: int = 8_000) -> bytes:
+    """Return a Matroska file whose sound is packets of so many samples."""
     out = io.BytesIO()
     with av.open(out, "w", format="matroska") as file:
         stream = file.add_stream("pcm_u8", rate=rate)
         stream.layout = "mono"
-        packet = av.Packet(b"\x80" * size)
-        packet.stream, packet.pts, packet.dts = stream, 0, 0
-        file.mux(packet)
+        for number, size in enumerate(sizes):
+            packet = av.Packet(b"\x80" * size)
+            packet.stream, packet.pts, packet.dts = stream, number, number
+            file.mux(packet)
     return out.getvalue()
 
 

@@ -16,7 +16,7 @@ from hearth_whisper.audio.decode import open_sound
 from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.audio.source import Source
 
-from .hostile import MIB, atoms, one_packet, slow
+from .hostile import MIB, atoms, packets, slow
 from .sounds import encoded, tone, wav
 
 HOUR_S = 3600.0
@@ -71,8 +71,8 @@ def read_apart(folder: Path, data: bytes) -> tuple[str, int]:
 
 @pytest.mark.parametrize(
     "data",
-    [one_packet(40 * MIB), one_packet(12 * MIB), one_packet(7 * MIB), slow()],
-    ids=["packet over what is read at once", "packet", "frame", "1 Hz"],
+    [packets(40 * MIB), packets(8_000, 40 * MIB), packets(12 * MIB), packets(7 * MIB), slow()],
+    ids=["packet over what is read at once", "such one later", "packet", "frame", "1 Hz"],
 )
 def test_a_small_file_takes_little_memory(tmp_path: Path, data: bytes) -> None:
     came, took_mib = read_apart(tmp_path, data)

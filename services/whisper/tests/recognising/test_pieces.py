@@ -51,6 +51,22 @@ def test_blocks_are_asked_for_only_when_they_are_needed() -> None:
     assert asked == 6
 
 
+def test_of_a_large_block_only_a_piece_at_a_time_is_copied(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copied: list[int] = []
+    join = np.concatenate
+
+    def counting(parts: list[Samples]) -> Samples:
+        copied.append(sum(part.size for part in parts))
+        return join(parts)
+
+    monkeypatch.setattr(np, "concatenate", counting)
+    found = list(pieces(iter([counted(20)]), 2))
+    assert sum(one.samples.size for one in found) == 20 * SAMPLE_RATE
+    assert max(copied) <= 2 * 2 * SAMPLE_RATE
+
+
 @pytest.mark.parametrize("seconds", [0.001, 0.1, 4.99, 5.0])
 def test_what_is_short_is_one_piece(seconds: float) -> None:
     (one,) = pieces(counted(seconds), 5)
