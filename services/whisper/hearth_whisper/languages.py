@@ -1,5 +1,7 @@
 """The languages that Whisper knows: its code for each, and the name that OpenAI answers with."""
 
+from hearth_serving.answers import shown
+
 NAMES = {
     "af": "afrikaans", "am": "amharic", "ar": "arabic", "as": "assamese", "az": "azerbaijani",
     "ba": "bashkir", "be": "belarusian", "bg": "bulgarian", "bn": "bengali", "bo": "tibetan",
@@ -36,6 +38,13 @@ def code_of(asked: str) -> str | None:
     # Codes that changed: Whisper kept Javanese's old one, others send Hebrew's and Norwegian's.
     code = {"jv": "jw", "iw": "he", "nb": "no", "fil": "tl"}.get(code, code)
     return code if code in NAMES else None
+
+
+def read_language(asked: str) -> str:
+    """Return Whisper's code; raises ValueError, in words for whoever asked."""
+    if code := code_of(asked):
+        return code
+    raise ValueError(f"{shown(asked)} is no language here; write a code like en or de")
 
 
 def name_of(code: str | None) -> str:

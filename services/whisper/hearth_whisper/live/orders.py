@@ -13,7 +13,7 @@ from pydantic import (
 
 from hearth_serving.answers import shown
 from hearth_serving.errors import ServiceError
-from hearth_whisper.languages import code_of
+from hearth_whisper.languages import read_language
 from hearth_whisper.live.rate import HIGHEST_RATE, LOWEST_RATE
 from hearth_whisper.recognising import SAMPLE_RATE, Options
 
@@ -38,11 +38,7 @@ class Start(BaseModel):
     @field_validator("language")
     @classmethod
     def _known(cls, language: str | None) -> str | None:
-        if not language:
-            return None
-        if code := code_of(language):
-            return code
-        raise ValueError(f"{shown(language)} is no language here; write a code like en or de")
+        return read_language(language) if language else None
 
     def options(self, *, quick: bool = False) -> Options:
         """Return what the recogniser is asked for."""

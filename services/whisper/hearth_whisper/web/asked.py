@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hearth_serving.answers import shown
 from hearth_serving.errors import ServiceError
-from hearth_whisper.languages import code_of
+from hearth_whisper.languages import read_language
 from hearth_whisper.recognising import Options
 
 OPENAI_MODEL = "whisper-1"
@@ -36,9 +36,7 @@ class Asked(BaseModel):
     @field_validator("language")
     @classmethod
     def _known(cls, language: str) -> str:
-        if code := code_of(language):
-            return code
-        raise ValueError(f"{shown(language)} is no language here; write a code like en or de")
+        return read_language(language)
 
     @field_validator("prompt")
     @classmethod

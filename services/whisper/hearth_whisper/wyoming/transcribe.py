@@ -5,7 +5,7 @@ from typing import Any
 
 from hearth_serving.answers import shown
 from hearth_serving.errors import ServiceError
-from hearth_whisper.languages import code_of
+from hearth_whisper.languages import read_language
 from hearth_whisper.live.orders import Start
 
 # Whisper's prompt is as long as half its text, some 220 tokens; names take two or three each.
@@ -32,11 +32,10 @@ def read_transcribe(data: Mapping[str, Any], model: object) -> Start:
 def _language(asked: object) -> str | None:
     if asked is None or asked == "":
         return None
-    code = code_of(asked) if isinstance(asked, str) else None
-    if code is None:
-        message = f"{shown(str(asked))} is no language here; write a code like en or de"
-        raise ServiceError(message, param="language", code="invalid_value")
-    return code
+    try:
+        return read_language(str(asked))
+    except ValueError as error:
+        raise ServiceError(str(error), param="language", code="invalid_value") from None
 
 
 def _prompt(data: Mapping[str, Any]) -> str:

@@ -205,7 +205,9 @@ async def test_a_language_of_a_region_is_its_language(house: House, call: Called
 async def test_what_is_no_language_is_refused(house: House, call: Called, language: object) -> None:
     async with call(house) as caller:
         await caller.tell(Transcribe(language=language))  # type: ignore[arg-type]
-        assert (await caller.refused()).code == "invalid_value"
+        error = await caller.refused()
+        assert error.code == "invalid_value"
+        assert error.text.endswith("is no language here; write a code like en or de")
 
 
 async def test_a_language_that_the_model_does_not_know_is_refused_at_once(
