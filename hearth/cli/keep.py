@@ -102,7 +102,7 @@ def lock(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Record the digest of every source that has none, and check local files.
+    """Record the digest of every source of this house that has none, and check local files.
 
     What this house recorded itself is replaced only for the sources that you name.
 
@@ -120,8 +120,14 @@ def lock(
     for name in names or ():
         if name not in sources:
             raise typer.BadParameter(f"no source {name!r}: {suggest(name, sources)}")
+    wanted = fetched(house) | set(names or ())
     locked = lock_sources(
-        project.inventory, sources, DOWNLOADS, house.mirrors, names or (), _progress
+        project.inventory,
+        {name: source for name, source in sources.items() if name in wanted},
+        DOWNLOADS,
+        house.mirrors,
+        names or (),
+        _progress,
     )
     if not names:
         locked += lock_models(project.inventory, house)
@@ -134,6 +140,17 @@ def lock(
                 ((row.name, row.version, row.sha256[:16], row.state) for row in locked),
             )
         )
+
+
+def fetched(house: House) -> set[str]:
+    """Name the sources of services that are on, and of their models that an alias asks for."""
+    found: set[str] = set()
+    for service in house.services.values():
+        found.update(service.sources)
+        for weights in service.weights:
+            if weights.wanted:
+                found.update(weights.files.values())
+    return found
 
 
 def lock_models(inventory: Path, house: House) -> list[Locked]:

@@ -29,3 +29,10 @@ def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (row,) = keep.lock_models(tmp_path, locked)
     assert (row.sha256, row.state) == ("cd" * 32, "recorded")
     assert asked == ["llama3.1"]
+
+
+def test_only_what_this_house_fetches_is_locked() -> None:
+    wanted = keep.fetched(derive(load(INVENTORY)))
+    assert {"ollama", "kokoro_voices", "whisper_distil_medium_en_model"} <= wanted
+    # A model that no alias asks for, and a service that is off.
+    assert not {"whisper_large_v3_model", "kokoro_fastapi"} & wanted
