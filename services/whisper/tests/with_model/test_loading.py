@@ -90,7 +90,7 @@ async def test_partials_compute_in_idle_threads_and_unloading_frees_the_memory(t
     work = Work(Maker(Wanted((tiny,), device="cpu"), time=lambda _: 0.1), Bounds(unload_s=0.5))
     options, sound = Options("en", vad=False), noise(2)
     held = []
-    for _ in range(3):
+    for _ in range(5):
         await work.final(sound, options, Stop())
         loaded = memory_bytes()
         assert await work.partial(sound, options) is not None
@@ -101,7 +101,8 @@ async def test_partials_compute_in_idle_threads_and_unloading_frees_the_memory(t
         await asyncio.to_thread(give_back)
         held.append(memory_bytes())
         assert loaded - held[-1] > 50 << 20
-    # The weights of two copies are 120 MB: what stays does not grow by them.
-    assert held[-1] - held[0] < 40 << 20
-    assert work.describe()["loads"] == 3
+    # The first round also finds the libraries' own memory. After it, what stays does not grow; the
+    # weights of two copies are 120 MB, and three more rounds would leave 360.
+    assert held[-1] - held[1] < 40 << 20, held
+    assert work.describe()["loads"] == 5
     await work.close()
