@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.farside import certificates, ollama_archive, registry
+from tests.farside.__main__ import DEFAULT_CACHE
 from tests.farside.models import Layer
 
 ROOT = Path(__file__).parents[3]
@@ -34,6 +35,10 @@ def cache(tmp_path: Path) -> Path:
     executable = registry.program(shared)
     if executable.is_relative_to(shared):
         (tmp_path / registry.PROGRAM).symlink_to(shared / registry.PROGRAM)
+    # Weights are made once as well: here nobody asks for them.
+    for made in ("kokoro", "whisper"):
+        (DEFAULT_CACHE / made).mkdir(parents=True, exist_ok=True)
+        (tmp_path / made).symlink_to(DEFAULT_CACHE / made)
     with registry.running(executable, registry.storage_path(tmp_path)) as address:
         registry.push(address, "tiny:latest", layers)
     return tmp_path
