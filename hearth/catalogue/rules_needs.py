@@ -42,7 +42,8 @@ def _on(
     if any(record.present and record.enabled == "auto" for record in records):
         text = f"{name} needs {need}, which is on only with its GPU ({switch}); add | and another"
     else:
-        text = f"{name} needs {need}, which is off ({switch}); turn it on, or {name} off"
+        ways = f"turn it on, or {name} off, or take it out of the needs of {name}"
+        text = f"{name} needs {need}, which is off ({switch}); {ways}"
     yield catalogue.problem(key, text)
 
 
