@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import Server
 from hearth.bench.stt import PARTS, USUAL
 from hearth.bench.stt.bare import BY_COMMAND, by_command
 from hearth.bench.stt.bench import bench_stt
@@ -16,7 +17,6 @@ from hearth.bench.stt.report.figures import Report
 from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.view import stt_view
 from hearth.bench.stt.setting import ROLE, Setting, in_house
-from hearth.bench.tts.call import Server
 from hearth.catalogue.house import Service
 from hearth.cli.reports import Files, files_of, key_of, write
 from hearth.cli.say import complain, err, find, show, write_json

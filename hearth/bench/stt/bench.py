@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from hearth.bench import BenchError
+from hearth.bench.served.machine import this_machine
+from hearth.bench.served.ratios import Ratio
+from hearth.bench.served.server import Server
+from hearth.bench.served.session import begin
 from hearth.bench.stats import spread
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.plan import Plan
@@ -17,9 +20,6 @@ from hearth.bench.stt.ratios import Measured, ratios
 from hearth.bench.stt.report.figures import FORM, BareFigures, Report
 from hearth.bench.stt.run import Progress, Session
 from hearth.bench.stt.target import Target
-from hearth.bench.tts.call import Server
-from hearth.bench.tts.report.figures import Machine, Ratio
-from hearth.verify import facts
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
 """Makes the plain calls that belong to a server, from what its /status says."""
@@ -45,7 +45,7 @@ async def bench_stt(
             Target(server, await stack.enter_async_context(server.client())) for server in servers
         ]
         session = Session(plan, targets, progress=progress)
-        await _begin(session, bare)
+        await begin(session, bare, NO_BARE)
         await session.run()
     return Report(
         form=FORM,
@@ -54,28 +54,12 @@ async def bench_stt(
         quick=plan.quick,
         runs=plan.runs,
         end_of_speech_ms=plan.end_of_speech_ms,
-        machine=_machine(load),
+        machine=this_machine(load),
         servers=tuple(target.report() for target in targets),
         bare=_bare_figures(session, bare_how),
         ratios=tuple(_ratios(session)),
         stopped=session.stopped,
     )
-
-
-async def _begin(session: Session, bare: MakeBare | None) -> None:
-    ours, *others = session.targets
-    await ours.begin()
-    for other in others:
-        try:
-            await other.begin()
-        except BenchError as error:
-            other.stopped = str(error)
-    session.no_bare = "" if bare else NO_BARE
-    if bare is not None:
-        try:
-            session.bare = bare(ours.status)
-        except BenchError as error:
-            session.no_bare = str(error)
 
 
 def _ratios(session: Session) -> list[Ratio]:
@@ -108,16 +92,3 @@ def _bare_figures(session: Session, how: str) -> BareFigures:
 
 def _ms(seconds: Sequence[float]) -> list[float]:
     return [one * 1000 for one in seconds]
-
-
-def _machine(load: float) -> Machine:
-    seen = facts.machine()
-    return Machine(
-        name=seen.name,
-        system=seen.system,
-        kernel=seen.kernel,
-        cpu=seen.cpu,
-        cores=seen.cores,
-        memory_bytes=seen.memory_bytes,
-        load=round(load, 2),
-    )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from hearth.bench.served.server import Server
 from hearth.bench.stt.spoken import BYTES, RATE
-from hearth.bench.tts.call import Server
 
 PATH = "/v1/audio/transcriptions"
 Clock = Callable[[], float]

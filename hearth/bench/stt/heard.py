@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import Server
 from hearth.bench.stt.line import Event, Line, Manner, line
 from hearth.bench.stt.spoken import Utterance
-from hearth.bench.tts.call import Server
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import Server
 from hearth.bench.stt.pace import paced, room
 from hearth.bench.stt.spoken import BYTES, RATE, Utterance
-from hearth.bench.tts.call import Server
 
 PATH = "/v1/audio/transcriptions/stream"
 READY_S, DONE_S = 60.0, 60.0

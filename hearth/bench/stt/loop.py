@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
+from hearth.bench.served.watched import FAILURES
 from hearth.bench.stt.call import transcribe
 from hearth.bench.stt.line import Line, Manner, NoSocketError, line
 from hearth.bench.stt.report.figures import Loop
 from hearth.bench.stt.spoken import BYTES, RATE, Utterance, joined, utterances
-from hearth.bench.stt.target import FAILURES, Target
+from hearth.bench.stt.target import Target
 
 # Of one request or one socket; together a minute and a half, so an hour has some forty weighings.
 _FILE_S = 60

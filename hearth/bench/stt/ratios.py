@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hearth.bench.served.ratios import Ratio, health_ratio, middle, ratio
 from hearth.bench.stt.report.figures import Case, Loop, Taken, Vad
-from hearth.bench.tts.report.figures import Health, Ratio, Verdict, health_of
 
 FOUR = 4
 LIVE, FILE, CROWD = Case("live", 3), Case("file", 30), Case("crowd", 3, FOUR)
 QUIET_MS = 200.0
 """After so much silence the server begins with the text that it may send."""
-# Below this a 99th percentile says nothing.
-_ENOUGH_HEALTH = 20
 _MIB = 2**20
 _GROWTH_MIB = 10.0
 
@@ -54,7 +51,7 @@ def ratios(of: Measured) -> list[Ratio]:
 def _final(of: Measured) -> Ratio:
     """Hold what a talker feels to the threshold, or to one plain call where that takes longer."""
     felt = [h.final_s * 1000 for h in of.taken.heard(LIVE) if h.final_s is not None]
-    value, plain = _middle(felt), _middle(of.calls.three_s)
+    value, plain = middle(felt), middle(of.calls.three_s)
     reach = of.end_of_speech_ms + 50.0
     what = f"end of speech to final text, 3 s: {of.end_of_speech_ms} ms threshold + 50 ms"
     if plain is not None:
@@ -62,14 +59,15 @@ def _final(of: Measured) -> Ratio:
         what += f", or 200 ms + 1.1 plain calls of {plain * 1000:.0f} ms"
     elif value is not None and value > reach:
         # It may be as good as it can be: who does not know the plain call cannot tell.
-        return _row(of, what, "ms", reach, None, len(felt), of.no_bare or "no plain call")
-    return _row(of, what, "ms", reach, value, len(felt), "nothing came through the socket")
+        return ratio(of.server, what, "ms", reach, None, len(felt), of.no_bare or "no plain call")
+    return ratio(of.server, what, "ms", reach, value, len(felt), "nothing came through the socket")
 
 
 def _crowd(of: Measured) -> Ratio:
     each = [crowd / calls for name, crowd, calls in of.calls.four_s if name == of.server and calls]
     what = "four streams of 3 s at once, end of speech to last final text ÷ four plain calls"
-    return _row(of, what, "", 1.2, _middle(each), len(each), of.no_bare or "no four were heard")
+    why = of.no_bare or "no four were heard"
+    return ratio(of.server, what, "", 1.2, middle(each), len(each), why)
 
 
 def _vad(of: Measured) -> Ratio:
@@ -79,24 +77,17 @@ def _vad(of: Measured) -> Ratio:
     what = "voice detection with all of the socket, for a second of sound"
     if vad.processor is not None:
         what, value = f"{what}, of a processor", vad.processor
-    return _row(of, what, "ms", 3.0, value, n, vad.why)
+    return ratio(of.server, what, "ms", 3.0, value, n, vad.why)
 
 
 def _health(of: Measured) -> Ratio:
-    health = health_of(of.health_s) or Health(0, 0, 0.0, 0.0, 0.0)
-    enough = health.n >= _ENOUGH_HEALTH
-    what = "/health p99 while it listens"
-    if not health.failed:
-        why = f"only {health.n} answers came while it listened"
-        return _row(of, what, "ms", 50.0, health.p99_ms if enough else None, health.n, why)
-    why = f"{health.failed} of {health.n + health.failed} questions had no answer"
-    return Ratio(what, of.server, "ms", 50.0, health.p99_ms, health.n, "not reached", why)
+    return health_ratio(of.server, "/health p99 while it listens", "listened", of.health_s)
 
 
 def _rtf(of: Measured) -> Ratio:
     each = [one.rtf for one in of.taken.written(FILE)]
     what = "seconds of work for a second of sound, file of 30 s"
-    return _row(of, what, "", 0.5, _middle(each), len(each), "no file was written")
+    return ratio(of.server, what, "", 0.5, middle(each), len(each), "no file was written")
 
 
 def _loop(of: Measured, loop: Loop) -> Ratio:
@@ -107,17 +98,4 @@ def _loop(of: Measured, loop: Loop) -> Ratio:
         why = f"only {loop.audio_s / 60:.3g} of {loop.asked_s / 60:.3g} minutes"
         # What has grown too much by then has; what has not may still do it.
         value = value if value is not None and value > _GROWTH_MIB else None
-    return _row(of, what, "MiB", _GROWTH_MIB, value, n, why)
-
-
-def _row(
-    of: Measured, what: str, unit: str, reach: float, value: float | None, n: int, none: str
-) -> Ratio:
-    verdict: Verdict = "not measured"
-    if value is not None:
-        verdict = "reached" if value <= reach else "not reached"
-    return Ratio(what, of.server, unit, reach, value, n, verdict, none if value is None else "")
-
-
-def _middle(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
+    return ratio(of.server, what, "MiB", _GROWTH_MIB, value, n, why)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import settled
 from hearth.bench.stt import PARTS
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.line import Manner
@@ -20,7 +21,6 @@ from hearth.bench.stt.report.figures import Case
 from hearth.bench.stt.spoken import Utterance, joined, utterances
 from hearth.bench.stt.target import Target
 from hearth.bench.stt.written import wrongly
-from hearth.bench.tts.pieces import settled
 
 Progress = Callable[[str], None]
 """Told what comes now."""

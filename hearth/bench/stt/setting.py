@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import Server
 from hearth.bench.stt import bare
 from hearth.bench.stt.bench import MakeBare
-from hearth.bench.tts.call import Server
 from hearth.catalogue.house import Service
 
 ROLE = "whisper"

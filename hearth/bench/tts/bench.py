@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from hearth.bench import BenchError
+from hearth.bench.served.machine import this_machine
+from hearth.bench.served.ratios import Ratio
+from hearth.bench.served.session import begin
 from hearth.bench.stats import spread
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.call import Server
 from hearth.bench.tts.ratios import Measured, Round, ratios
-from hearth.bench.tts.report.figures import FORM, BareFigures, Machine, Ratio, Report, RoundFigures
+from hearth.bench.tts.report.figures import FORM, BareFigures, Report, RoundFigures
 from hearth.bench.tts.run import Plan, Progress, Session
 from hearth.bench.tts.target import Target
-from hearth.verify import facts
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
 """Makes the bare inference that belongs to a server, from what its /status says."""
@@ -48,7 +49,7 @@ async def bench_tts(
         ]
         way = targets.pop() if through else None
         session = Session(plan, targets, through=way, progress=progress)
-        await _begin(session, bare)
+        await begin(session, bare, NO_BARE)
         await session.run()
     return Report(
         form=FORM,
@@ -56,29 +57,13 @@ async def bench_tts(
         seconds=round(time.perf_counter() - clock, 1),
         quick=plan.quick,
         runs=plan.runs,
-        machine=_machine(load),
+        machine=this_machine(load),
         servers=tuple(target.report() for target in targets),
         bare=_bare_figures(session, bare_how),
         rounds=tuple(_round_figures(around) for around in session.rounds),
         ratios=tuple(_ratios(session)),
         stopped=session.stopped,
     )
-
-
-async def _begin(session: Session, bare: MakeBare | None) -> None:
-    ours, *others = session.targets
-    await ours.begin()
-    for other in others:
-        try:
-            await other.begin()
-        except BenchError as error:
-            other.stopped = str(error)
-    session.no_bare = "" if bare else NO_BARE
-    if bare is not None:
-        try:
-            session.bare = bare(ours.status)
-        except BenchError as error:
-            session.no_bare = str(error)
 
 
 def _ratios(session: Session) -> list[Ratio]:
@@ -132,17 +117,4 @@ def _round_figures(around: Round) -> RoundFigures:
         first_piece=around.first_piece,
         bare_first_ms=ms(around.bare_first_s),
         bare_whole_ms=ms(around.bare_whole_s),
-    )
-
-
-def _machine(load: float) -> Machine:
-    seen = facts.machine()
-    return Machine(
-        name=seen.name,
-        system=seen.system,
-        kernel=seen.kernel,
-        cpu=seen.cpu,
-        cores=seen.cores,
-        memory_bytes=seen.memory_bytes,
-        load=round(load, 2),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 
 from hearth.bench import BenchError
+from hearth.bench.served import server
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
 from hearth.bench.speech import MODEL, PATH, Ask
 from hearth.bench.tts.heard.decode import decode
@@ -23,53 +23,19 @@ Clock = Callable[[], float]
 _BYTES_PER_CHARACTER = 12_000
 _BYTES = 2_000_000
 _SECONDS_PER_CHARACTER = 0.1
-_STATUS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class Server(server.Server):
     """One speech server: where it is, and what it calls its model and its voices."""
 
-    name: str
-    url: str
     model: str = MODEL
-    key: str | None = field(default=None, repr=False)
-    host: str | None = None
-    """The name that is asked for, where `url` names an address."""
-    trust: ssl.SSLContext | None = field(default=None, repr=False)
     voice: str | None = None
     """What is asked for instead of Kokoro's voices, where the server has others."""
-    call_s: float = 30.0
-    """The longest that a short phrase may take in all."""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of every request."""
-        headers = {"Host": self.host} if self.host else {}
-        return headers | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
 
     def body(self, ask: Ask) -> dict[str, Any]:
         """Return the request in this server's own words."""
         return (replace(ask, voice=self.voice) if self.voice else ask).body(self.model)
-
-    def client(self) -> httpx.AsyncClient:
-        """Return a client that keeps its connections to this server."""
-
-        async def name(request: httpx.Request) -> None:
-            # The address is dialled, the name is asked for and verified.
-            if self.host:
-                request.extensions["sni_hostname"] = self.host
-
-        return httpx.AsyncClient(
-            base_url=self.url.rstrip("/"),
-            headers=self.headers,
-            event_hooks={"request": [name]},
-            # Without TLS nobody is verified: reading the machine's authorities for it takes longer
-            # than a short phrase.
-            verify=self.trust or self.url.startswith("https:"),
-            trust_env=False,
-            timeout=None,  # noqa: S113 - every call has a total deadline of its own
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,31 +156,3 @@ def listen(arrived: Arrived) -> Sample:
         size_bytes=arrived.size,
         sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
     )
-
-
-async def is_well(client: httpx.AsyncClient, within_s: float) -> bool:
-    """Ask for `/health`; a server that answers quickly that it is not well is not well."""
-    try:
-        async with asyncio.timeout(within_s):
-            return (await client.get("/health")).status_code == httpx.codes.OK
-    except (TimeoutError, httpx.HTTPError, OSError):
-        return False
-
-
-async def ask_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    """Return the JSON of a small question, empty where the server has no such path.
-
-    Raises:
-        BenchError: nobody answers.
-    """
-    try:
-        async with asyncio.timeout(_STATUS_S):
-            response = await client.get(path)
-            said = response.json() if response.is_success else {}
-    except TimeoutError as error:
-        raise BenchError(f"{client.base_url}{path}: no answer within {_STATUS_S:g} s") from error
-    except (httpx.HTTPError, OSError) as error:
-        raise BenchError(f"{client.base_url}{path}: {type(error).__name__}: {error}") from error
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}

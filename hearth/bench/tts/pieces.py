@@ -11,9 +11,6 @@ import httpx
 from hearth.bench.speech import PATH, Ask
 from hearth.bench.tts.call import Server
 
-_SETTLE_S = 5.0
-_LOOK_S = 0.05
-
 
 async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> str | None:
     """Return the words of the first piece; None where the server does not say.
@@ -36,23 +33,6 @@ async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> st
     except (TimeoutError, httpx.HTTPError, OSError):
         return None
     return None
-
-
-async def settled(client: httpx.AsyncClient) -> None:
-    """Wait until the server says that it does nothing; a moment where it does not say."""
-    try:
-        async with asyncio.timeout(_SETTLE_S):
-            while True:
-                await asyncio.sleep(_LOOK_S)
-                response = await client.get("/status")
-                status = response.json() if response.is_success else None
-                if not isinstance(status, dict) or "active" not in status:
-                    await asyncio.sleep(4 * _LOOK_S)
-                    return
-                if not status["active"] and not status.get("waiting"):
-                    return
-    except (TimeoutError, httpx.HTTPError, OSError, ValueError):
-        return
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[dict[str, object]]:

@@ -6,12 +6,11 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hearth.bench.served.ratios import Ratio, health_ratio, middle, ratio
 from hearth.bench.tts.call import Sample
-from hearth.bench.tts.report.figures import Case, Health, Ratio, Taken, Verdict, health_of
+from hearth.bench.tts.report.figures import Case, Taken
 
 FOUR = 4
-# Below this a 99th percentile says nothing.
-_ENOUGH_HEALTH = 20
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ def _first_piece(of: Measured) -> Ratio:
         if sample.ttfa_s is not None and around.bare_first_s is not None
     ]
     what = "TTFA - one bare inference of the same first piece"
-    return _row(of, what, "ms", 20.0, _middle(more), len(more), of.no_bare)
+    return ratio(of.server, what, "ms", 20.0, middle(more), len(more), of.no_bare)
 
 
 def _to_bare(
@@ -85,12 +84,12 @@ def _to_bare(
 ) -> Ratio:
     taken = [(pick(sample), around.bare_whole_s) for sample, around in of.pairs()]
     each = [value / bare for value, bare in taken if value is not None and bare]
-    return _row(of, what, "", reach, _middle(each), len(each), of.no_bare)
+    return ratio(of.server, what, "", reach, middle(each), len(each), of.no_bare)
 
 
 def _stalls(of: Measured, what: str, heard: Sequence[Sample]) -> Ratio:
     total = float(sum(sample.stalls for sample in heard)) if heard else None
-    return _row(of, what, "", 0.0, total, len(heard), "nothing was heard")
+    return ratio(of.server, what, "", 0.0, total, len(heard), "nothing was heard")
 
 
 def _long(of: Measured) -> Ratio:
@@ -102,45 +101,24 @@ def _long(of: Measured) -> Ratio:
 
 
 def _four(of: Measured) -> Ratio:
-    alone = _middle([sample.last_byte_s for sample in of.good()])
+    alone = middle([sample.last_byte_s for sample in of.good()])
     four = [sample.ttfa_s for sample in of.good(clients=FOUR) if sample.ttfa_s is not None]
     mean = statistics.mean(four) / alone if four and alone else None
     what = "mean TTFA of four at once ÷ whole phrase alone"
-    return _row(of, what, "", 0.60, mean, len(four), "four at once were not heard")
+    return ratio(of.server, what, "", 0.60, mean, len(four), "four at once were not heard")
 
 
 def _health(of: Measured) -> Ratio:
-    health = health_of(of.health_s) or Health(0, 0, 0.0, 0.0, 0.0)
-    enough = health.n >= _ENOUGH_HEALTH
-    why = f"only {health.n} answers came while it spoke"
-    what = "/health p99 during synthesis"
-    if not health.failed:
-        return _row(of, what, "ms", 50.0, health.p99_ms if enough else None, health.n, why)
-    why = f"{health.failed} of {health.n + health.failed} questions had no answer"
-    return Ratio(what, of.server, "ms", 50.0, health.p99_ms, health.n, "not reached", why)
+    return health_ratio(of.server, "/health p99 during synthesis", "spoke", of.health_s)
 
 
 def _repeat(of: Measured) -> Ratio:
     again = [s.ttfa_s * 1000 for s in of.good(repeated=True) if s.ttfa_s is not None]
-    return _row(
-        *(of, "TTFA of a repeat", "ms", 10.0, _middle(again), len(again)), "no repeat was heard"
-    )
+    what, why = "TTFA of a repeat", "no repeat was heard"
+    return ratio(of.server, what, "ms", 10.0, middle(again), len(again), why)
 
 
 def _caddy(of: Measured) -> Ratio:
     more = [(through - direct) * 1000 for direct, through in of.caddy_s]
     what = "first byte through Caddy - direct"
-    return _row(of, what, "ms", 5.0, _middle(more), len(more), of.no_caddy)
-
-
-def _row(
-    of: Measured, what: str, unit: str, reach: float, value: float | None, n: int, none: str
-) -> Ratio:
-    verdict: Verdict = "not measured"
-    if value is not None:
-        verdict = "reached" if value <= reach else "not reached"
-    return Ratio(what, of.server, unit, reach, value, n, verdict, none if value is None else "")
-
-
-def _middle(values: Sequence[float]) -> float | None:
-    return statistics.median(values) if values else None
+    return ratio(of.server, what, "ms", 5.0, middle(more), len(more), of.no_caddy)

@@ -3,50 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
-import time
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import httpx
-
-from hearth.bench import BenchError
+from hearth.bench.served.ratios import health_of
+from hearth.bench.served.server import settled
+from hearth.bench.served.watched import FAILURES, Watched
 from hearth.bench.speech import Ask
-from hearth.bench.tts.call import Sample, Server, ask_json, fetch, is_well, listen
-from hearth.bench.tts.pieces import settled
-from hearth.bench.tts.report.figures import Case, ServerReport, Taken, health_of
-
-# So many failures in a row are no accident: asking on would only take hours.
-FAILURES = 3
-HEALTH_EVERY_S = 0.025
-# In questions for health: about four times a second.
-WEIGH_EVERY = 10
-_HEALTH_S = 5.0
+from hearth.bench.tts.call import Sample, Server, fetch, listen
+from hearth.bench.tts.report.figures import Case, ServerReport, Taken
 
 
 @dataclass(slots=True)
-class Target:
+class Target(Watched):
     """One server with all that was measured of it."""
 
+    weigh_every = 10  # about four times a second
+
     server: Server
-    client: httpx.AsyncClient
     taken: Taken = field(default_factory=Taken)
-    health_s: list[float | None] = field(default_factory=list)
-    status: dict[str, Any] = field(default_factory=dict)
-    memory_bytes: int | None = None
-    stopped: str = ""
     _failures: int = 0
-
-    async def begin(self) -> None:
-        """Learn what the server says of itself.
-
-        Raises:
-            BenchError: nobody answers there.
-        """
-        self.status = await ask_json(self.client, "/status")
-        self._weigh(self.status)
 
     async def speak(self, case: Case, text: str) -> Sample:
         """Let the server speak one text, and keep what was heard."""
@@ -71,39 +46,6 @@ class Target:
         """Wait until the server does nothing; one that was given up is not waited for."""
         if not self.stopped:
             await settled(self.client)
-
-    @contextlib.asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
-        """Ask for health and memory while the body runs, on a connection of its own."""
-        async with self.server.client() as client:
-            asking = asyncio.create_task(self._watch(client))
-            try:
-                yield
-            finally:
-                asking.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asking
-
-    async def _watch(self, client: httpx.AsyncClient) -> None:
-        # The first question opens the connection; what a server does is in those that follow.
-        await is_well(client, _HEALTH_S)
-        for turn in itertools.count():
-            if self.stopped:
-                return
-            # What it takes is seen while it speaks: afterwards it has given most of it back.
-            if turn % WEIGH_EVERY == 0 and self.memory_bytes is not None:
-                with contextlib.suppress(BenchError):
-                    self._weigh(await ask_json(client, "/status"))
-            start = time.perf_counter()
-            well = await is_well(client, _HEALTH_S)
-            self.health_s.append(time.perf_counter() - start if well else None)
-            await asyncio.sleep(HEALTH_EVERY_S)
-
-    def _weigh(self, said: Mapping[str, Any]) -> None:
-        """Keep the most memory that the server has said."""
-        size = said.get("memory_bytes")
-        if isinstance(size, int) and size:
-            self.memory_bytes = max(size, self.memory_bytes or 0)
 
     def report(self) -> ServerReport:
         """Return what was measured."""

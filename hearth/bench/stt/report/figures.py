@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hearth.bench.served.machine import Machine
+from hearth.bench.served.ratios import Health, Ratio
 from hearth.bench.stats import Spread, spread
 from hearth.bench.stt.call import Written
 from hearth.bench.stt.heard import Heard
-from hearth.bench.tts.report.figures import Health, Machine, Ratio
 
 FORM = "hearth-bench-stt/1"
 

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hearth.bench.served.ratios import Ratio
 from hearth.bench.stats import Spread
 from hearth.bench.stt.report.figures import Case, Figures, Report, ServerReport
-from hearth.bench.tts.report.figures import Ratio
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from hearth.bench.served.machine import Machine
+from hearth.bench.served.ratios import Health, Ratio
 from hearth.bench.speech import VOICE
 from hearth.bench.stats import Spread, spread
 from hearth.bench.tts.call import Sample
 
 FORM = "hearth-bench-tts/1"
-
-Verdict = Literal["reached", "not reached", "not measured"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,6 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How long `GET /health` took while the server spoke; `failed` had no answer at all."""
-
-    n: int
-    failed: int
-    median_ms: float
-    p99_ms: float
-    worst_ms: float
-
-
-@dataclass(frozen=True, slots=True)
 class ServerReport:
     """One server: what it says of itself, and what was measured of it.
 
@@ -117,33 +106,6 @@ class RoundFigures:
     first_piece: str | None
     bare_first_ms: float | None
     bare_whole_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """One figure that a server should reach, what it reached, and how that is known."""
-
-    what: str
-    server: str
-    unit: str
-    reach: float
-    value: float | None
-    n: int
-    verdict: Verdict
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What it was measured on; `load` is the load average before anything was asked."""
-
-    name: str
-    system: str
-    kernel: str
-    cpu: str
-    cores: int
-    memory_bytes: int
-    load: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +178,6 @@ def figures_of(case: Case, samples: Sequence[Sample]) -> Figures:
         sha256=tuple(s.sha256 for s in good),
         errors=tuple(dict.fromkeys(s.error for s in samples if s.error)),
     )
-
-
-def health_of(seconds: Sequence[float | None]) -> Health | None:
-    """Return how long the questions for health took, None for no question; None was no answer."""
-    if not seconds:
-        return None
-    good = sorted(s * 1000 for s in seconds if s is not None)
-    middle = spread(good)
-    if middle is None:
-        return Health(0, len(seconds), 0.0, 0.0, 0.0)
-    rank = -(-99 * len(good) // 100) - 1
-    return Health(len(good), len(seconds) - len(good), middle.median, good[rank], good[-1])
 
 
 def _ms(seconds: Sequence[float | None]) -> Spread | None:

@@ -6,9 +6,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from hearth.bench.served.ratios import Ratio
 from hearth.bench.stats import Spread
 from hearth.bench.tts.report.beside import beside_columns, beside_rows
-from hearth.bench.tts.report.figures import Case, Figures, Ratio, Report, ServerReport
+from hearth.bench.tts.report.figures import Case, Figures, Report, ServerReport
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from hearth.bench.served import server
 from hearth.bench.stt import spoken
-from hearth.bench.tts import pieces
 from tests.unit.bench.stt.scripted import Scripted, Stage, app
 
 TONE_S = 0.1
@@ -30,7 +30,7 @@ def tone(seconds: float = TONE_S) -> bytes:
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is scripted settles at once; a real server is given a moment to notice who left."""
-    monkeypatch.setattr(pieces, "_LOOK_S", 0.001)
+    monkeypatch.setattr(server, "_LOOK_S", 0.001)
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ import pytest
 from rich.console import Console
 
 from hearth.bench import BenchError
+from hearth.bench.served.ratios import Ratio
+from hearth.bench.served.server import Server
 from hearth.bench.stt import PARTS, USUAL
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.bench import NO_BARE, bench_stt
@@ -26,8 +28,6 @@ from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.schema import PUBLISHED, schema, text
 from hearth.bench.stt.report.view import stt_view
 from hearth.bench.stt.spoken import utterances
-from hearth.bench.tts.call import Server
-from hearth.bench.tts.report.figures import Ratio
 from tests.unit.bench.stt.conftest import tone
 from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
 
@@ -250,7 +250,7 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
 
 async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
     with pytest.raises(BenchError, match="ConnectError"):
-        await bench_stt([Server("s", f"http://127.0.0.1:{unused_tcp_port}")], PLAN)
+        await bench_stt([Server("s", f"http://127.0.0.1:{unused_tcp_port}", "whisper-1")], PLAN)
 
 
 async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:

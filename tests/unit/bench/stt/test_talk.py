@@ -7,10 +7,10 @@ import time
 import pytest
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import Server
 from hearth.bench.stt.heard import heard, talk, talk_at_once
 from hearth.bench.stt.line import Event, Line, Manner, NoSocketError, line
 from hearth.bench.stt.spoken import BYTES, RATE, Utterance
-from hearth.bench.tts.call import Server
 from tests.unit.bench.stt.conftest import TONE_S, tone
 from tests.unit.bench.stt.scripted import TEXT, Scripted
 
@@ -86,7 +86,7 @@ async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error
 
 
 async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
-    felt = await talk(Server("s", f"http://127.0.0.1:{unused_tcp_port}"), WORD, BRIEF)
+    felt = await talk(Server("s", f"http://127.0.0.1:{unused_tcp_port}", "whisper-1"), WORD, BRIEF)
     assert felt.error.startswith("the socket broke: ConnectionRefusedError")
 
 

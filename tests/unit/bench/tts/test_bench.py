@@ -13,12 +13,13 @@ import pytest
 from rich.console import Console
 
 from hearth.bench import BenchError
+from hearth.bench.served.ratios import Ratio
 from hearth.bench.tts.bare import BY_HOUSE, Bare
 from hearth.bench.tts.bench import NO_BARE, bench_tts
 from hearth.bench.tts.call import Server
 from hearth.bench.tts.report.beside import beside_columns, beside_rows
 from hearth.bench.tts.report.chart import draw
-from hearth.bench.tts.report.figures import FORM, Case, Figures, Ratio, Report, ServerReport
+from hearth.bench.tts.report.figures import FORM, Case, Figures, Report, ServerReport
 from hearth.bench.tts.report.page import markdown
 from hearth.bench.tts.report.schema import PUBLISHED, schema, text
 from hearth.bench.tts.report.view import tts_view

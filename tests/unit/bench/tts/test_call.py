@@ -9,8 +9,9 @@ import time
 import pytest
 
 from hearth.bench import BenchError
+from hearth.bench.served.server import ask_json
 from hearth.bench.speech import Ask
-from hearth.bench.tts.call import Sample, Server, ask_json, fetch, listen
+from hearth.bench.tts.call import Sample, Server, fetch, listen
 from hearth.bench.tts.pieces import first_piece
 from tests.unit.bench.tts.scripted import FIRST_PIECE, PIECE_S, PIECES, Scripted
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hearth.bench.served.machine import Machine
 from hearth.bench.tts.call import Sample
 from hearth.bench.tts.report.chart import draw, panels
 from hearth.bench.tts.report.figures import (
     FORM,
     BareFigures,
     Case,
-    Machine,
     Report,
     ServerReport,
     Taken,

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from hearth.bench.served.ratios import Ratio, health_of
 from hearth.bench.tts.call import Sample
 from hearth.bench.tts.ratios import Measured, Round, ratios
-from hearth.bench.tts.report.figures import Case, Ratio, Taken, health_of
+from hearth.bench.tts.report.figures import Case, Taken
 
 
 def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:

@@ -1,0 +1,1 @@
+"""What the benches of servers share: a server, its health meanwhile, ratios, and reports."""
