@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
+from hearth.bench.served.page import cell, table
 from hearth.bench.stt.report import view
 from hearth.bench.stt.report.figures import Report
 
@@ -13,24 +12,15 @@ def markdown(report: Report, command: str = "hearth bench stt") -> str:
     parts = [f"# Listening, measured\n\n`{command}`\n\n{view.machine_text(report)}"]
     for server in report.servers:
         if rows := view.ratio_rows(report, server):
-            parts.append(f"## {server.name}: to reach\n\n{_table(view.RATIO_COLUMNS, rows)}")
+            parts.append(f"## {server.name}: to reach\n\n{table(view.RATIO_COLUMNS, rows)}")
     parts.append(view.bare_text(report))
     for server in report.servers:
         parts.append(f"## {server.name}: medians\n\n" + "\n\n".join(view.said_of(server)))
         if rows := view.live_rows(server):
-            parts.append(_table(view.LIVE_COLUMNS, rows))
+            parts.append(table(view.LIVE_COLUMNS, rows))
         if rows := view.file_rows(server):
-            parts.append(_table(view.FILE_COLUMNS, rows))
-        parts += [f"* {_cell(line)}" for line in view.errors_of(server)]
+            parts.append(table(view.FILE_COLUMNS, rows))
+        parts += [f"* {cell(line)}" for line in view.errors_of(server)]
     if report.stopped:
         parts.append(report.stopped)
     return "\n\n".join(parts) + "\n"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(_cell(cell) for cell in line)} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from hearth.bench.served.schema import schema_of, text_of
 from hearth.bench.tts.report.figures import FORM, Report
 
 PUBLISHED = Path("docs/schema/bench-tts.json")
@@ -15,14 +13,12 @@ PUBLISHED = Path("docs/schema/bench-tts.json")
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a report."""
-    made = TypeAdapter(Report).json_schema(mode="serialization")
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": FORM}
-    return head | made
+    return schema_of(Report, FORM)
 
 
 def text() -> str:
     """Return the schema as it is committed."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    return text_of(schema())
 
 
 if __name__ == "__main__":
