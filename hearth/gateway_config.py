@@ -7,6 +7,8 @@ from typing import Any
 
 # A model that is called by its own name and stands in no alias.
 MEMBER_S, TOTAL_S = 60.0, 300.0
+# The kinds of model that answer in words.
+TALKS = frozenset({"chat", "vision"})
 
 
 def litellm_config(house: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,7 +52,8 @@ def litellm_config(house: Mapping[str, Any]) -> dict[str, Any]:
 def gateway_files(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return `aliases.json` and `consumers.json`, the gateway's own files beside `config.yaml`.
 
-    `aliases.json` holds all that may stand in `model`: the aliases and each model by its own name.
+    `aliases.json` holds all that may stand in `model`: the aliases and each model by its own name,
+    with the words that people are shown.
     Names that turn speech into text have `servers`, too: LiteLLM would hold a whole recording in
     memory and wrap subtitles in JSON, so the gateway itself passes these requests on.
     """
@@ -108,13 +111,31 @@ def _names(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "members": [name],
             "member_s": max((alias["member_s"] for alias in within), default=MEMBER_S),
             "total_s": max((alias["total_s"] for alias in within), default=TOTAL_S),
+            "title": name,
+            "summary": house["models"][name]["summary"],
         }
     for name, alias in aliases.items():
-        names[name] = {key: alias[key] for key in ("members", "member_s", "total_s")}
+        names[name] = {key: alias[key] for key in ("members", "member_s", "total_s", "summary")}
+        names[name] |= {"title": _title(name), "alias": True}
     for record in names.values():
+        record |= _abilities([house["models"][member] for member in record["members"]])
         if servers := _servers(house, record["members"]):
             record["servers"] = servers
     return names
+
+
+def _title(alias: str) -> str:
+    """Return an alias as people would write it; a model's own name is left as its makers do."""
+    return alias.replace("_", " ").replace("-", " ").capitalize()
+
+
+def _abilities(members: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Say whether one can talk with it, which members see pictures, and whether words may leave."""
+    return {
+        "talks": all(member["kind"] in TALKS for member in members),
+        "sees": [member["name"] for member in members if member["kind"] == "vision"],
+        "leaves": not all(member["local"] for member in members),
+    }
 
 
 def _servers(house: Mapping[str, Any], members: list[str]) -> dict[str, dict[str, Any]]:

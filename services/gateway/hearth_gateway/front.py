@@ -14,6 +14,7 @@ from hearth_gateway import request, warm, wire
 from hearth_gateway.answer import Answer
 from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
+from hearth_gateway.listing import listing
 from hearth_gateway.relay import Relay
 from hearth_gateway.settings import Consumer, House, Name
 from hearth_gateway.upload import Bounds, Upload, Uploads
@@ -108,17 +109,17 @@ class Front:
 
     async def _serve(self, scope: Scope, receive: Receive, answer: Answer, story: Story) -> None:
         path, method = scope["path"], scope["method"]
-        listing = MODELS.fullmatch(path) is not None
-        if not listing and path not in INFERENCE | SPEECH:
+        lists = MODELS.fullmatch(path) is not None
+        if not lists and path not in INFERENCE | SPEECH:
             raise request.Stop(404, f"there is no {path} here", "not_found")
         consumer = self._house.consumer(request.key(scope))
         if consumer is None:
             raise request.Stop(401, "wrong or missing API key", "invalid_api_key")
         story.consumer = consumer.name
-        if method != ("GET" if listing else "POST"):
+        if method != ("GET" if lists else "POST"):
             raise request.Stop(405, f"{path} does not take {method}", "method_not_allowed")
-        if listing:
-            await answer.say(200, request.listing(path, consumer))
+        if lists:
+            await answer.say(200, listing(path, consumer, self._house))
             return
         if path in SPEECH:
             async with self._uploads.receive(scope, receive) as upload:

@@ -8,7 +8,6 @@ from typing import Any
 
 from hearth_gateway import wire
 from hearth_gateway.call import Receive, Scope
-from hearth_gateway.settings import Consumer
 
 # Pictures travel in the body; more than this is no request for a model at home.
 BODY_BYTES = 64 * 1024 * 1024
@@ -60,20 +59,6 @@ def key(scope: Scope) -> str:
             kind, _, key = value.decode("latin-1").partition(" ")
             return key.strip() if kind.lower() == "bearer" else ""
     return ""
-
-
-def listing(path: str, consumer: Consumer) -> dict[str, Any]:
-    """Return the names that this consumer may use, or the one that `path` asks for."""
-    entries = {
-        name: {"id": name, "object": "model", "created": 0, "owned_by": "hearth"}
-        for name in sorted(consumer.names)
-    }
-    wanted = path.removeprefix("/v1/models").removeprefix("/")
-    if not wanted:
-        return {"object": "list", "data": list(entries.values())}
-    if wanted not in entries:
-        raise Stop(404, f"this key does not open the model {wanted[:80]!r}", "model_not_found")
-    return entries[wanted]
 
 
 async def body(receive: Receive, steers: Steers) -> dict[str, Any]:

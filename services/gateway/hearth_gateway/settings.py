@@ -30,6 +30,21 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """What people are told about a name, and what can be done with it.
+
+    Members in `sees` look at pictures; a name that `leaves` may be answered outside the house.
+    """
+
+    title: str
+    summary: str
+    alias: bool
+    talks: bool
+    sees: tuple[str, ...]
+    leaves: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
     """What may stand in `model`: an alias or a model, its members in order, its deadlines.
 
@@ -40,6 +55,7 @@ class Name:
     members: tuple[str, ...]
     member_s: float
     total_s: float
+    shown: Shown
     servers: Mapping[str, Server] = field(default_factory=dict)
 
 
@@ -133,10 +149,24 @@ def _name(name: str, record: Any, file: Path) -> Name:
         }
         if servers and servers.keys() != set(members):
             raise ValueError
-        return Name(name, tuple(members), float(member_s), float(total_s), servers)
+        return Name(name, tuple(members), float(member_s), float(total_s), _shown(record), servers)
     except (AttributeError, KeyError, TypeError, ValueError):
-        text = "needs members, member_s and total_s, and servers for all members or none"
+        text = (
+            "needs members, member_s, total_s, title, summary, talks, sees and leaves, "
+            "and servers for all members or none"
+        )
         raise GatewayError(f"{file}: {name} {text}") from None
+
+
+def _shown(record: Any) -> Shown:
+    return Shown(
+        title=str(record["title"]),
+        summary=str(record["summary"]),
+        alias=bool(record.get("alias", False)),
+        talks=bool(record["talks"]),
+        sees=tuple(record["sees"]),
+        leaves=bool(record["leaves"]),
+    )
 
 
 def _mapping(file: Path) -> dict[str, Any]:

@@ -96,6 +96,23 @@ def test_names_are_aliases_and_models_with_their_deadlines() -> None:
     assert names["qwen2.5-coder:1.5b"]["total_s"] == names["coder"]["total_s"] == 600
 
 
+def test_names_carry_words_for_people_and_what_they_can_do() -> None:
+    names = gateway_files(house(CLOUD))["aliases.json"]
+    said = ("title", "summary", "alias", "talks", "sees", "leaves")
+    assert [names["fast"].get(key) for key in said] == [
+        *("Fast", "Short answers, soon.", True, True, [], False)
+    ]
+    assert [names["qwen3-vl"].get(key) for key in said] == [
+        *("qwen3-vl", "Looks at pictures.", None, True, ["qwen3-vl"], False)
+    ]
+    assert names["vision"]["sees"] == ["qwen3-vl"]
+    # Where one member is in the cloud, words may leave the house.
+    assert names["reasoning"]["leaves"]
+    assert not gateway_files(house())["aliases.json"]["reasoning"]["leaves"]
+    silent = {name for name, record in names.items() if not record["talks"]}
+    assert silent == {"embed", "nomic-embed-text", "transcribe", "distil-medium.en"}
+
+
 def test_an_alias_without_usable_members_is_not_offered() -> None:
     vars_ = house()
     vars_["aliases"]["fast"] |= {"members": [], "offered": False}

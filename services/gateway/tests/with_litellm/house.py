@@ -65,8 +65,10 @@ def _hearing(name: str, url: str) -> dict[str, Any]:
 
 def _model(name: str, url: str) -> dict[str, Any]:
     where = {"local": True, "url": url, "litellm": "ollama", "secret": None, "usable": True}
-    return {"id": name, "kind": "chat", **where}
+    return {"name": name, "id": name, "kind": "chat", "summary": f"Is {name}.", **where}
 
 
 def _alias(*members: str, member_s: float = 1, total_s: float = 3) -> dict[str, Any]:
-    return {"members": list(members), "member_s": member_s, "total_s": total_s, "offered": True}
+    deadlines = {"member_s": member_s, "total_s": total_s}
+    summary = f"Answers by {members[0]}."
+    return {"members": list(members), **deadlines, "offered": True, "summary": summary}
