@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from hearth.chat_config import chat_settings
 from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.facts import Facts
 from hearth.house.files import consumer_secrets, login_config, puller_models
@@ -63,6 +64,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "chat_settings": chat_settings,
             "consumer_secrets": consumer_secrets,
             "gateway_files": gateway_files,
             "health_at": health_at,
