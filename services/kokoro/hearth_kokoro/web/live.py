@@ -23,9 +23,10 @@ from hearth_kokoro.web.asked import AskedLive, read_live
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import open_encoder
 from hearth_kokoro.web.orders import Order, Text, read_order
-from hearth_kokoro.web.speech import Stalled, slices
+from hearth_kokoro.web.speech import slices
 from hearth_serving.answers import answer, error_body, outcome_of, unforeseen
 from hearth_serving.errors import ServiceError
+from hearth_serving.made import Stalled
 
 log = logging.getLogger("hearth_kokoro")
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
 from hearth_kokoro.engines import SAMPLE_RATE, Samples
 from hearth_kokoro.speaking.feed import Feed
@@ -22,10 +22,10 @@ from hearth_kokoro.web import sse
 from hearth_kokoro.web.asked import Asked, nothing_to_say, read_asked
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import MEDIA_TYPES, Encoder, open_encoder
-from hearth_serving.answers import answer, outcome_of, unforeseen
+from hearth_serving.answers import answer
 from hearth_serving.body import read_body
 from hearth_serving.errors import ServiceError
-from hearth_serving.gone import unless_gone
+from hearth_serving.made import Made
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -34,10 +34,6 @@ SLICE = SAMPLE_RATE // 4
 # The first sound is on its way before more is encoded; less than this, aac keeps to itself.
 _FIRST_SLICE = SAMPLE_RATE // 10
 _BLOCK_BYTES = 64 * 1024
-
-
-class Stalled(Exception):
-    """The client does not read what was written."""
 
 
 async def speech(request: Request) -> Response:
@@ -71,51 +67,38 @@ def slices(samples: Samples, first: int = SLICE) -> list[Samples]:
     return [samples[at:end] for at, end in pairwise([*begins, samples.size])]
 
 
-class Spoken(Response):
+class Spoken(Made):
     """The answer to one request for speech."""
 
     def __init__(self, desk: Desk, loaded: Loaded, asked: Asked, voice: Voice) -> None:
         """Nothing is spoken before somebody listens."""
+        super().__init__(desk.limits, "the speech did not end")
         self._desk, self._loaded, self._asked, self._voice = desk, loaded, asked, voice
         self._began = time.monotonic()
         self._sounded = False
-        self._started = False
-        self.background = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Speak until all is said or the client has left."""
-        outcome = "left"
-        try:
-            if not await unless_gone(receive, self._in_time(send)):
-                outcome = "done"
-        except ServiceError as error:
-            outcome = outcome_of(error)
-            await self._break_off(error, send)
-        except Stalled:
-            pass  # without its end, the answer is closed by whoever serves us
-        except Exception as error:
-            outcome = "failed"
-            await self._break_off(unforeseen(error), send)
-        finally:
-            self._desk.metrics.ended(outcome)
-            took_ms = (time.monotonic() - self._began) * 1000
-            log.info(
-                "speech %s characters=%d format=%s total_ms=%.0f",
-                outcome,
-                len(self._asked.input),
-                self._asked.response_format,
-                took_ms,
-            )
+    def ended(self, outcome: str) -> None:
+        """Note how it went."""
+        self._desk.metrics.ended(outcome)
+        took_ms = (time.monotonic() - self._began) * 1000
+        log.info(
+            "speech %s characters=%d format=%s total_ms=%.0f",
+            outcome,
+            len(self._asked.input),
+            self._asked.response_format,
+            took_ms,
+        )
 
-    async def _in_time(self, send: Send) -> None:
-        try:
-            async with asyncio.timeout(self._desk.limits.total_s):
-                await self._speak(send)
-        except TimeoutError:
-            message = f"the speech did not end within {self._desk.limits.total_s:g} s"
-            raise ServiceError(message, status=504, code="total_timeout") from None
+    def broken_off(self, error: ServiceError) -> tuple[bytes, str] | None:
+        """Say it as an event; sound that breaks off has no other way than to have no end."""
+        return (sse.failed(error), sse.MEDIA_TYPE) if self._as_events else None
 
-    async def _speak(self, send: Send) -> None:
+    @property
+    def _as_events(self) -> bool:
+        return self._asked.stream_format == "sse"
+
+    async def make(self, send: Send) -> None:
+        """Speak until all is said."""
         feed = Feed.of(self._asked.input, self._voice.language)
         listener = Listener(waits_for_all=not self._asked.stream)
         speaking = self._loaded.speaker.speak(feed, self._voice, self._asked.speed, listener)
@@ -139,21 +122,21 @@ class Spoken(Response):
     async def _stream(
         self, piece: Piece | None, pieces: AsyncIterator[Piece], encoder: Encoder, send: Send
     ) -> None:
-        as_events = self._asked.stream_format == "sse"
+        as_events = self._as_events
         while piece is not None:
             text: str | None = piece.text
             for part in slices(piece.samples, SLICE if self._sounded else _FIRST_SLICE):
                 data = encoder.encode(part)
                 # A piece that the encoder keeps for now is told all the same.
                 if data or (as_events and text is not None):
-                    await self._write(send, sse.delta(data, text) if as_events else data)
+                    await self._say(send, sse.delta(data, text) if as_events else data)
                 text = None
             self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
             piece = await anext(pieces, None)
         rest = encoder.finish()
         if as_events:
             rest = (sse.delta(rest) if rest else b"") + sse.done()
-        await self._write(send, rest, last=True)
+        await self._say(send, rest, last=True)
 
     async def _join(
         self, piece: Piece | None, pieces: AsyncIterator[Piece], encoder: Encoder, send: Send
@@ -169,43 +152,18 @@ class Spoken(Response):
         # Block by block: one write of it all would never notice that nobody reads.
         for at in range(0, len(whole), _BLOCK_BYTES):
             last = at + _BLOCK_BYTES >= len(whole)
-            await self._write(
+            await self._say(
                 send, bytes(whole[at : at + _BLOCK_BYTES]), last=last, length=len(whole)
             )
 
-    async def _write(
+    async def _say(
         self, send: Send, data: bytes, *, last: bool = False, length: int | None = None
     ) -> None:
         if not self._sounded and data:
             self._sounded = True
             self._desk.metrics.first_sound(time.monotonic() - self._began)
-        try:
-            async with asyncio.timeout(self._desk.limits.write_s):
-                if not self._started:
-                    self._started = True
-                    await send(self._head(length))
-                await send({"type": "http.response.body", "body": data, "more_body": not last})
-                # A write that need not wait gives nobody else a turn.
-                await asyncio.sleep(0)
-        except TimeoutError:
-            raise Stalled from None
-
-    def _head(self, length: int | None) -> dict[str, object]:
-        as_events = self._asked.stream_format == "sse"
-        kind = sse.MEDIA_TYPE if as_events else MEDIA_TYPES[self._asked.response_format]
-        # The last one tells nginx and its like not to gather what we send.
-        headers = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
-        if length is not None:
-            headers["content-length"] = str(length)
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-        return {"type": "http.response.start", "status": 200, "headers": raw}
-
-    async def _break_off(self, error: ServiceError, send: Send) -> None:
-        """Say what went wrong while it can still be said; else leave the answer without an end."""
-        if not self._started:
-            await answer(error)({"type": "http"}, _nothing, send)
-        elif self._asked.stream_format == "sse":
-            await self._write(send, sse.failed(error), last=True)
+        kind = sse.MEDIA_TYPE if self._as_events else MEDIA_TYPES[self._asked.response_format]
+        await self.write(send, data, kind, last=last, length=length)
 
 
 async def _first_sound(pieces: AsyncIterator[Piece]) -> Piece | None:
@@ -216,7 +174,3 @@ async def _first_sound(pieces: AsyncIterator[Piece]) -> Piece | None:
         if piece.samples.size:
             return replace(piece, text=text)
     return None
-
-
-async def _nothing() -> dict[str, object]:
-    return {"type": "http.disconnect"}

@@ -1,6 +1,5 @@
 """`POST /v1/audio/transcriptions` and `/translations`."""
 
-import asyncio
 import json
 import logging
 import time
@@ -11,11 +10,11 @@ from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Send
 
-from hearth_serving.answers import answer, outcome_of, unforeseen
+from hearth_serving.answers import answer, outcome_of
 from hearth_serving.errors import ServiceError
-from hearth_serving.gone import unless_gone
+from hearth_serving.made import Made
 from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.recognising.work import FileText
 from hearth_whisper.web import formats, sse
@@ -26,10 +25,6 @@ from hearth_whisper.web.upload import Form, read_form
 log = logging.getLogger(__name__)
 
 Task = Literal["transcribe", "translate"]
-
-
-class Stalled(Exception):
-    """The client does not read what was written."""
 
 
 async def transcriptions(request: Request) -> Response:
@@ -83,35 +78,18 @@ class _Figures:
     audio_s: float = 0.0
 
 
-class _Answer(Response):
+class _Answer(Made):
     """The answer to one file."""
 
     def __init__(self, desk: Desk, form: Form, asked: Asked, task: Task) -> None:
         """Nothing is recognised before somebody listens."""
+        super().__init__(desk.limits, "the file was not heard to its end")
         self._desk, self._form, self._asked, self._task = desk, form, asked, task
         self._figures = _Figures(time.monotonic())
-        self._started = False
-        self.background = None
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Listen to the end of the file, or until the client has left."""
-        outcome = "left"
-        try:
-            if not await unless_gone(receive, self._in_time(send)):
-                outcome = "done"
-        except ServiceError as error:
-            outcome = outcome_of(error)
-            await self._break_off(error, send)
-        except Stalled:
-            pass  # without its end, the answer is closed by whoever serves us
-        except Exception as error:
-            outcome = "failed"
-            await self._break_off(unforeseen(error), send)
-        finally:
-            self._form.sheet.close()
-            self._note(outcome)
-
-    def _note(self, outcome: str) -> None:
+    def ended(self, outcome: str) -> None:
+        """Forget the file and note how it went."""
+        self._form.sheet.close()
         took_s = time.monotonic() - self._figures.began
         self._desk.metrics.ended(outcome)
         if outcome == "done":
@@ -125,14 +103,14 @@ class _Answer(Response):
             took_s * 1000,
         )
 
-    async def _in_time(self, send: Send) -> None:
-        try:
-            async with asyncio.timeout(self._desk.limits.total_s):
-                async with self._listening() as text:
-                    await (self._stream if self._asked.stream else self._whole)(text, send)
-        except TimeoutError:
-            message = f"the file was not heard to its end within {self._desk.limits.total_s:g} s"
-            raise ServiceError(message, status=504, code="total_timeout") from None
+    async def make(self, send: Send) -> None:
+        """Listen to the end of the file."""
+        async with self._listening() as text:
+            await (self._stream if self._asked.stream else self._whole)(text, send)
+
+    def broken_off(self, error: ServiceError) -> tuple[bytes, str]:
+        """Say it as an event: only streams have begun before they are whole."""
+        return sse.failed(error), sse.MEDIA_TYPE
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[FileText]:
@@ -163,7 +141,8 @@ class _Answer(Response):
             case "vtt":
                 content = formats.vtt(written)
         kind = formats.MEDIA_TYPES.get(self._asked.response_format, "application/json")
-        await self._write(send, content.encode(), kind, last=True)
+        data = content.encode()
+        await self.write(send, data, kind, last=True, length=len(data))
 
     async def _stream(self, text: FileText, send: Send) -> None:
         whole, number = "", 0
@@ -173,36 +152,6 @@ class _Answer(Response):
             if not said:
                 continue
             timed = sse.segment(number, segment) if self._asked.timed else b""
-            await self._write(send, sse.delta(said) + timed, sse.MEDIA_TYPE)
+            await self.write(send, sse.delta(said) + timed, sse.MEDIA_TYPE)
             whole, number = whole + said, number + 1
-        await self._write(send, sse.done(whole), sse.MEDIA_TYPE, last=True)
-
-    async def _write(self, send: Send, data: bytes, kind: str, *, last: bool = False) -> None:
-        try:
-            async with asyncio.timeout(self._desk.limits.write_s):
-                if not self._started:
-                    self._started = True
-                    await send(_head(kind, len(data) if last else None))
-                await send({"type": "http.response.body", "body": data, "more_body": not last})
-        except TimeoutError:
-            raise Stalled from None
-
-    async def _break_off(self, error: ServiceError, send: Send) -> None:
-        """Say what went wrong while it can still be said."""
-        if not self._started:
-            await answer(error)({"type": "http"}, _nothing, send)
-        else:
-            await self._write(send, sse.failed(error), sse.MEDIA_TYPE, last=True)
-
-
-def _head(kind: str, length: int | None) -> dict[str, object]:
-    # The last one tells nginx and its like not to gather what we send.
-    headers = {"content-type": kind, "cache-control": "no-store", "x-accel-buffering": "no"}
-    if length is not None:
-        headers["content-length"] = str(length)
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return {"type": "http.response.start", "status": 200, "headers": raw}
-
-
-async def _nothing() -> dict[str, object]:
-    return {"type": "http.disconnect"}
+        await self.write(send, sse.done(whole), sse.MEDIA_TYPE, last=True)
