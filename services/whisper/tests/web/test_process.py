@@ -141,8 +141,11 @@ def test_memory_is_flat_whatever_is_sent(server: Server) -> None:
         for file, status in kinds:
             assert server.ask(file).status_code == status
         sizes.append(server.memory_mib())
-    # Kept, the large ones alone would be 24 MiB more by the last round.
-    assert max(sizes[4:]) - sizes[3] < 10, sizes
+    # What is kept is kept in every round: of the large ones alone 3 MiB. A single step is none of
+    # that: glibc's second heap, when two threads first happen to need memory at the same time.
+    grown = np.diff(sizes[3:])
+    assert np.median(grown) < 0.5, sizes
+    assert grown.sum() < 24, sizes
     assert [file.name for file in server.state.iterdir()] == ["choice.json"]
 
 
