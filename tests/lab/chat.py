@@ -1,0 +1,153 @@
+"""The chat of the lab's house: its people, what they show it, and which models were called for it.
+
+How one signs in, writes and hears is hearth/verify/chatting.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import struct
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hearth import lab
+from hearth.verify.chatting import ChatError, Door, Person, sign_in, through
+from hearth.verify.edge import Edge
+from tests.lab.house import NAME, House
+
+SITE = "chat.lan"
+ADMIN = "admin@house.lan"
+PASSWORD = "open_webui_admin_password"
+FILES, ADD, USERS = "/api/v1/files/", "/api/v1/auths/add", "/api/v1/users/"
+_FILE_S = 60
+_CALL = re.compile(
+    r'consumer=(?P<consumer>\S+) alias="(?P<alias>[^"]*)" member=(?P<member>\S+) '
+    r"status=(?P<status>\d+) end=(?P<end>\S+) .*path=(?P<path>\S+)"
+)
+
+
+def door(house: House) -> Door:
+    """Return the way to the chat from outside the machine, through its front door."""
+    return through(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
+
+
+def password(house: House) -> str:
+    """Return the first account's password, as its owner would get it."""
+    done = house.hearth("secret", "show", PASSWORD, "--plain")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def add(admin: Person, name: str, role: str = "user") -> Person:
+    """Have the admin make an account, and sign in with it."""
+    email, word = f"{name}-{secrets.token_hex(4)}@house.lan", secrets.token_urlsafe(16)
+    form = {"name": name, "email": email, "password": word, "role": role}
+    admin.ask("POST", ADD, json=form)
+    return sign_in(admin.door, email, word)
+
+
+def remove(admin: Person, person: Person) -> None:
+    """Have the admin remove an account with all that is its own."""
+    admin.ask("DELETE", f"{USERS}{person.id}")
+
+
+def models(person: Person) -> dict[str, dict[str, Any]]:
+    """Return what somebody is offered, by name."""
+    return {model["id"]: model for model in person.ask("GET", "/api/models")["data"]}
+
+
+def description(model: dict[str, Any]) -> str:
+    """Return what people are told of a model."""
+    return str(model.get("info", {}).get("meta", {}).get("description") or "")
+
+
+def messages(person: Person, chat: str) -> dict[str, dict[str, Any]]:
+    """Return what is written down of a chat."""
+    said = person.ask("GET", f"/api/v1/chats/{chat}")
+    return dict(said["chat"]["history"]["messages"])
+
+
+def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, Any]:
+    """Hand in a document, wait until it was read, and return it as a message names it."""
+    said = person.ask("POST", FILES, files={"file": (name, content, kind)})
+    deadline = time.monotonic() + _FILE_S
+    while (file := person.ask("GET", f"{FILES}{said['id']}"))["data"]["status"] != "completed":
+        if file["data"]["status"] == "failed" or time.monotonic() > deadline:
+            raise ChatError(f"{name} was not read: {file['data']}")
+        time.sleep(0.1)
+    known = {"type": "file", "id": file["id"], "url": file["id"], "name": name, "file": file}
+    return known | {"collection_name": file["meta"]["collection_name"], "status": "uploaded"}
+
+
+def pdf(text: str) -> bytes:
+    """Return a document of one page with one line."""
+    shown = re.sub(r"([()\\])", r"\\\1", text)
+    drawn = f"BT /F1 14 Tf 40 780 Td ({shown}) Tj ET".encode("latin-1")
+    page = b"/MediaBox [0 0 595 842] /Resources << /Font << /F1 5 0 R >> >>"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R %s >>" % page,
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    body, places = b"%PDF-1.4\n", []
+    for number, made in enumerate(objects, 1):
+        places.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, made)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    table = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
+    end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
+    return body + table + end % (len(objects) + 1, len(body))
+
+
+def png(side: int = 64) -> bytes:
+    """Return a red square."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\xff\0\0" * side) * side)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def picture(content: bytes) -> dict[str, Any]:
+    """Return a picture as a message carries it."""
+    data = base64.b64encode(content).decode()
+    return {"type": "image", "url": f"data:image/png;base64,{data}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One line of the gateway's log: who asked for what, and who answered."""
+
+    consumer: str
+    alias: str
+    member: str
+    status: int
+    end: str
+    path: str
+
+
+@contextmanager
+def calls(house: House, consumer: str = "open_webui") -> Iterator[list[Call]]:
+    """Collect what a consumer asked the gateway for, from the block's begin to its end."""
+    read = "incus exec litellm -- journalctl --unit litellm --output cat --no-pager"
+    began = f"{read} --lines 0 --show-cursor </dev/null"
+    cursor = house.shell(began).rpartition("-- cursor: ")[2].strip()
+    found: list[Call] = []
+    yield found
+    # A line is written when its answer has ended, which the page may know a moment before.
+    time.sleep(1)
+    for line in house.shell(f"{read} --after-cursor '{cursor}' </dev/null").splitlines():
+        if (seen := _CALL.search(line)) and seen["consumer"] == consumer:
+            words = seen.groupdict()
+            found.append(Call(**words | {"status": int(words["status"])}))  # type: ignore[arg-type]
