@@ -38,7 +38,13 @@ def can_see(name: Name, consumer: Consumer) -> bool:
 def _entry(name: Name, consumer: Consumer) -> dict[str, Any]:
     """One name in OpenAI's shape; Open WebUI reads the rest, other programs leave it."""
     shown = name.shown
-    capabilities = {"vision": can_see(name, consumer), "usage": True}
+    capabilities = {
+        "vision": can_see(name, consumer),
+        "usage": True,
+        # Open WebUI's own tools are 20 kB of JSON before every question: at home that is a minute
+        # until the first word.
+        "builtin_tools": False,
+    }
     meta: dict[str, Any] = {"description": shown.summary, "capabilities": capabilities}
     if not shown.talks:
         meta["hidden"] = True  # one cannot talk with it; whoever knows its name may call it

@@ -54,6 +54,11 @@ def test_people_read_a_name_and_a_sentence() -> None:
     assert {"object": "model", "created": 0, "owned_by": "hearth"}.items() <= entry.items()
 
 
+def test_nobody_reads_a_book_of_tools_before_every_question() -> None:
+    said = [entry["info"]["meta"]["capabilities"] for entry in listed().values()]
+    assert not any(entry["builtin_tools"] for entry in said)
+
+
 def test_what_may_leave_the_house_says_so() -> None:
     kinds = {key: entry["connection_type"] for key, entry in listed().items()}
     assert {key for key, kind in kinds.items() if kind == "external"} == {"far"}
