@@ -119,6 +119,8 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
         'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
+        # A small Debian 12 has none, and programs that ask for localhost would ask the resolver.
+        '[ -e "$1/etc/hosts" ] || echo "127.0.0.1 localhost" > "$1/etc/hosts"',
         'mkdir -p "$1/opt/hearth"',
         "for unit in systemd-networkd.service systemd-networkd.socket systemd-resolved.service "
         "apt-daily.timer apt-daily-upgrade.timer caddy.service; do "

@@ -26,7 +26,8 @@ READY_LIMIT_S = 60
 NESTING_KEY = "security.nesting"
 # What every unit of Hearth needs of systemd inside an instance: a secret, and a shut file system.
 PROBE = (
-    *("systemd-run", "--quiet", "--wait", "--pipe", "--property=LoadCredential=probe:/etc/hosts"),
+    # A file that every Debian has; a small one of release 12 has no /etc/hosts.
+    *("systemd-run", "--quiet", "--wait", "--pipe", "--property=LoadCredential=probe:/etc/passwd"),
     *("--property=DynamicUser=yes", "--property=ProtectSystem=strict"),
     *(
         "/bin/sh",
@@ -203,6 +204,8 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
     if _inside(client, found, PROBE).exit_code == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
+    # Its start gave it keys of Incus' own, which must be among those that are sent back.
+    found.sync()
     found.config = {**found.config, NESTING_KEY: "true"}
     found.save(wait=True)
     found.restart(wait=True)

@@ -29,6 +29,8 @@ class FakeInstance:
         self.config = {"volatile.uuid": "1", "image.os": "debian", **given["config"]}
         self.devices = given["devices"]
         self.status_code = STOPPED_CODE
+        # What a running one has beyond what its caller last read.
+        self._unread: dict[str, str] = {}
 
     def execute(self, command: Sequence[str]) -> Output:
         """Answer as a system that came up, and whose AppArmor may forbid credentials."""
@@ -48,6 +50,11 @@ class FakeInstance:
         assert wait
         self._incus.did.append(f"start {self.name}")
         self.status_code = RUNNING_CODE
+        self._unread = {"volatile.idmap.base": "1327680"}
+
+    def sync(self) -> None:
+        """Read what Incus has."""
+        self.config = {**self.config, **self._unread}
 
     def stop(self, force: bool, wait: bool) -> None:
         """Stop; one that is stopped is refused, as by Incus."""
@@ -68,6 +75,8 @@ class FakeInstance:
         assert wait
         if self._incus.refusal:
             raise api_error(self._incus.refusal)
+        if not self._unread.keys() <= self.config.keys():
+            raise api_error("Volatile idmap keys can't be deleted by the user")
         self._incus.did.append(f"save {self.name}")
 
 
@@ -90,6 +99,7 @@ class FakeIncus:
     def _get(self, name: str) -> FakeInstance:
         if name not in self.made:
             raise api_error("Instance not found", NotFound)
+        self.made[name].sync()
         return self.made[name]
 
     def _create(self, given: dict[str, Any], wait: bool) -> FakeInstance:
