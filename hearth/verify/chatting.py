@@ -138,11 +138,12 @@ def say(
     files: Sequence[Mapping[str, Any]] = (),
     kept: bool = True,
     titled: bool = False,
+    most: int | None = None,
 ) -> Turn:
     """Write a message, in a new chat or `after` a turn of one; what is not `kept` is forgotten.
 
     `files` are pictures and documents in the page's own words; with `titled` the model names the
-    chat.
+    chat; the answer has `most` tokens.
 
     Raises:
         ChatError: it was not taken.
@@ -155,13 +156,14 @@ def say(
         **{"role": "user", "content": text, "timestamp": int(time.time())},
         **({"files": list(files)} if files else {}),
     }
-    documents = [file for file in files if file["type"] != "image"]
-    body: dict[str, Any] = {
+    body = {
         **{"stream": True, "model": model, "session_id": line.id, "id": answer},
         **{"parent_id": parent, "user_message": message},
         "background_tasks": {"title_generation": True} if titled else {},
+        "params": {"max_tokens": most} if most else {},
         **({"chat_id": chat} if chat else {}),
-        **({"files": documents} if documents else {}),
+        # Pictures stand in the message alone.
+        "files": [file for file in files if file["type"] != "image"] or None,
         # Of a chat that is kept the server knows what was said before.
         **({} if kept else {"messages": [{"role": "user", "content": text}]}),
     }

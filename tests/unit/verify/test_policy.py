@@ -1,0 +1,42 @@
+"""A policy that lets a page reach beyond its house is told apart from one that does not."""
+
+import pytest
+
+from hearth.verify.policy import lapses
+
+GOOD = (
+    "default-src 'self'; img-src 'self' data: blob:; connect-src 'self' wss://chat.lan; "
+    "script-src 'self' 'sha256-x' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+
+
+def test_a_strict_policy_passes() -> None:
+    assert lapses(GOOD, "chat.lan") == []
+    assert lapses(GOOD.upper().replace("CHAT.LAN", "chat.lan") + ";", "chat.lan") == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("default-src 'self'; ", "", "default-src is missing"),
+        ("; frame-ancestors 'none'", "", "frame-ancestors is missing"),
+        ("base-uri 'none'; ", "", "base-uri is missing"),
+        ("form-action 'self'", "", "form-action is missing"),
+        ("img-src 'self'", "img-src *", "img-src lets * in"),
+        ("img-src 'self'", "img-src https:", "img-src lets https: in"),
+        ("wss://chat.lan", "wss:", "connect-src lets wss: in"),
+        ("wss://chat.lan", "https://x.example", "connect-src lets https://x.example in"),
+        ("wss://chat.lan", "http://chat.lan", "connect-src lets http://chat.lan in"),
+        ("'sha256-x'", "'unsafe-eval'", "scripts may be made of text"),
+        ("'sha256-x'", "'unsafe-inline'", "scripts may stand in the text of a page"),
+    ],
+)
+def test_each_hole_is_named(old: str, new: str, said: str) -> None:
+    assert old in GOOD
+    assert lapses(GOOD.replace(old, new), "chat.lan") == [said]
+
+
+def test_no_policy_is_all_holes() -> None:
+    assert len(lapses("", "chat.lan")) == 4
+    assert lapses("default-src 'unsafe-eval'", "a")[-1] == "scripts may be made of text"
