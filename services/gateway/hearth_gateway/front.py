@@ -15,6 +15,7 @@ from hearth_gateway.answer import Answer
 from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
 from hearth_gateway.listing import listing
+from hearth_gateway.pictures import onlooker, shows_picture
 from hearth_gateway.relay import Relay
 from hearth_gateway.settings import Consumer, House, Name
 from hearth_gateway.upload import Bounds, Upload, Uploads
@@ -128,6 +129,8 @@ class Front:
             return
         body = await request.body(receive, self._steers)
         name = self._name(body.get("model"), consumer, story)
+        if shows_picture(body):
+            name = onlooker(name, consumer, self._house) or name
         await self._answer(receive, Turn(name, body, scope, answer, story))
 
     async def _answer(self, receive: Receive, turn: Turn) -> None:

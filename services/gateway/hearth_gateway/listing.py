@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hearth_gateway.pictures import onlooker
 from hearth_gateway.request import Stop
 from hearth_gateway.settings import Consumer, House, Name
-
-# Who looks at pictures for the aliases that cannot.
-EYES = "vision"
 
 
 def listing(path: str, consumer: Consumer, house: House) -> dict[str, Any]:
@@ -19,27 +17,17 @@ def listing(path: str, consumer: Consumer, house: House) -> dict[str, Any]:
     )
     wanted = path.removeprefix("/v1/models").removeprefix("/")
     if not wanted:
-        return {"object": "list", "data": [_entry(name, consumer) for name in names]}
+        return {"object": "list", "data": [_entry(name, consumer, house) for name in names]}
     if wanted not in consumer.names:
         raise Stop(404, f"this key does not open the model {wanted[:80]!r}", "model_not_found")
-    return _entry(house.names[wanted], consumer)
+    return _entry(house.names[wanted], consumer, house)
 
 
-def can_see(name: Name, consumer: Consumer) -> bool:
-    """Say whether a picture in a request of `consumer` is looked at when it asks for `name`.
-
-    An alias without a member that sees passes pictures on to `EYES`; a model never does.
-    """
-    return bool(name.shown.sees) or (
-        name.shown.alias and name.shown.talks and EYES in consumer.names
-    )
-
-
-def _entry(name: Name, consumer: Consumer) -> dict[str, Any]:
+def _entry(name: Name, consumer: Consumer, house: House) -> dict[str, Any]:
     """One name in OpenAI's shape; Open WebUI reads the rest, other programs leave it."""
     shown = name.shown
     capabilities = {
-        "vision": can_see(name, consumer),
+        "vision": onlooker(name, consumer, house) is not None,
         "usage": True,
         # Open WebUI's own tools are 20 kB of JSON before every question: at home that is a minute
         # until the first word.

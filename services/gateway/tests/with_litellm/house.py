@@ -28,9 +28,11 @@ def house(url: str) -> dict[str, Any]:
     """Return the part of `House.as_vars()` that the gateway reads."""
     models = {name: _model(name, url) for name in ("good", "slow", "endless", "cut", "crash")}
     models |= {name: _model(name, url) for name in ("tools", "picture", "llama3.1")}
+    models["picture"]["kind"] = "vision"
     models["vectors"] = {**_model("vectors", url), "kind": "embed"}
     aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
     aliases |= {"forever": _alias("endless"), "embed": _alias("vectors")}
+    aliases["vision"] = _alias("picture")
     for fault in (*FAULTS, "mute-rests"):
         for mode in MODES:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
