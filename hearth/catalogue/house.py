@@ -64,6 +64,7 @@ class Site:
     auth: str
     paths: tuple[str, ...]
     uploads_bytes: int | None
+    policy: str | None
     service: str
     upstream: str | None
     upstream_url: str | None

@@ -59,12 +59,14 @@ class Publish(Record):
     """One name on the LAN: who may come in, to which paths, and files instead of a port.
 
     Requests are held until they are whole, up to 64 MB; with `uploads`, larger ones are passed on
-    as they come, up to that size.
+    as they come, up to that size. `policy` is the Content-Security-Policy of its pages: what they
+    may load, and from where.
     """
 
     auth: Annotated[Auth, Field(examples=["key"])]
     paths: list[Route] = []
     uploads: Size | None = None
+    policy: Annotated[str, AfterValidator(values.policy)] | None = None
     files: Folder | None = None
 
 

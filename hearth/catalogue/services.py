@@ -44,6 +44,7 @@ def _sites(
             auth=site.auth,
             paths=tuple(site.paths),
             uploads_bytes=words.size_bytes(site.uploads) if site.uploads else None,
+            policy=" ".join(site.policy.split()) if site.policy else None,
             service=owner,
             upstream=None if site.files or not url else upstream(url),
             upstream_url=None if site.files else url,
