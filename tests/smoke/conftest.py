@@ -37,6 +37,7 @@ ROWS: Mapping[str, list[Any]] = {
         a for a in HOUSE.aliases.values() if a.offered and a.kind not in ("embed", "transcribe")
     ],
     "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
+    "chat": [s for s in HOUSE.services.values() if s.role == "open_webui" and s.publish],
     "listener": [s for s in HOUSE.services.values() if s.role == "whisper" and s.publish],
     "transcriber": [a for a in HOUSE.aliases.values() if a.offered and a.kind == "transcribe"],
     "way_out": list(HOUSE.egress),
