@@ -22,6 +22,7 @@ PROGRAMS = [
     ["services/kokoro"],
     ["services/whisper"],
     ["services/kokoro_patch"],
+    ["services/pipelines"],
 ]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
