@@ -6,6 +6,7 @@ How one signs in, writes and hears is hearth/verify/chatting.py.
 from __future__ import annotations
 
 import base64
+import json
 import re
 import secrets
 import struct
@@ -17,12 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth import lab
-from hearth.verify.chatting import ChatError, Door, Person, sign_in, through
+from hearth.verify.chatting import ChatError, Door, Heard, Person, sign_in, through
 from hearth.verify.edge import Edge
 from tests.lab.house import NAME, House
 
 SITE = "chat.lan"
-ADMIN = "admin@house.lan"
+SETTINGS = "/etc/open-webui/settings.json"
 PASSWORD = "open_webui_admin_password"
 FILES, ADD, USERS = "/api/v1/files/", "/api/v1/auths/add", "/api/v1/users/"
 _FILE_S = 60
@@ -37,11 +38,13 @@ def door(house: House) -> Door:
     return through(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
 
 
-def password(house: House) -> str:
-    """Return the first account's password, as its owner would get it."""
+def first(house: House) -> Person:
+    """Sign in as the house's owner does, with what the house has made."""
     done = house.hearth("secret", "show", PASSWORD, "--plain")
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    given = json.loads(house.shell(f"incus exec open-webui -- cat {SETTINGS} </dev/null"))
+    email = given["environment"]["WEBUI_ADMIN_EMAIL"]
+    return sign_in(door(house), email, done.stdout.strip())
 
 
 def add(admin: Person, name: str, role: str = "user") -> Person:
@@ -83,6 +86,13 @@ def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, An
         time.sleep(0.1)
     known = {"type": "file", "id": file["id"], "url": file["id"], "name": name, "file": file}
     return known | {"collection_name": file["meta"]["collection_name"], "status": "uploaded"}
+
+
+def cited(heard: Heard) -> dict[str, list[str]]:
+    """Return what an answer says it rests on: the pieces of each document."""
+    told = [event.data for event in heard.events if isinstance(event.data, dict)]
+    found = [source for data in told for source in data.get("sources") or []]
+    return {source["source"]["name"]: source["document"] for source in found}
 
 
 def pdf(text: str) -> bytes:

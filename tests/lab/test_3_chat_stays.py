@@ -1,0 +1,165 @@
+"""The chat stays as the inventory says: changed by hand, restarted, reloaded or built anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from hearth.verify.chat_line import Line, LineError
+from hearth.verify.chatting import ChatError, Person, hear, live, say
+from tests.lab import chat
+from tests.lab.house import ANSIBLE_S, CLONE, House, changed
+
+pytestmark = pytest.mark.lab
+
+INSTANCE = "incus exec open-webui --"
+SETTINGS = f"{CLONE}/inventory/host_vars/open_webui.yml"
+ADMINS_PAGE = "/api/v1/auths/admin/config"
+AUDIO = "/var/lib/open-webui/cache/audio"
+QUESTION = "How does the garden gate open?"
+TOKENS, MANY, WITHIN_S, READY_S = 16, 2000, 60, 120
+# The page waits so long before it dials again; then it may take so long until it is back.
+PAGE_WAITS_S, BACK_S = 1.0, 5.0
+IDLE_S = 600
+
+
+@pytest.fixture(scope="module")
+def admin(house: House) -> Person:
+    """The first account, as the house made it."""
+    return chat.first(house)
+
+
+@pytest.fixture(scope="module")
+def child(admin: Person) -> Person:
+    """Somebody whom the admin has added."""
+    return chat.add(admin, "Child")
+
+
+def features(person: Person) -> dict[str, object]:
+    """Return what is on and off, as the page is told."""
+    return dict(person.ask("GET", "/api/config")["features"])
+
+
+def converge(house: House) -> None:
+    """Run the chat's part of site.yml."""
+    run = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook site.yml --tags open_webui"
+    house.shell(run, timeout=ANSIBLE_S)
+
+
+def until_ready(person: Person) -> float:
+    """Return after how many seconds the chat answers its people again."""
+    began = time.perf_counter()
+    while True:
+        try:
+            if person.send("GET", "/api/config", within_s=2).status_code == 200:
+                return time.perf_counter() - began
+        except ChatError:
+            pass
+        assert time.perf_counter() - began < READY_S
+        time.sleep(0.1)
+
+
+def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
+    house: House, admin: Person, child: Person
+) -> None:
+    with house.spending("a restart of the chat", 0.5):
+        with live(child) as line:
+            turn = say(child, line, QUESTION, "fast", most=TOKENS)
+            hear(line, turn, WITHIN_S)
+            by_hand = admin.ask("GET", ADMINS_PAGE) | {"ENABLE_SIGNUP": True}
+            admin.ask("POST", ADMINS_PAGE, json=by_hand)
+            assert features(admin)["enable_signup"] is True
+            house.shell(f"{INSTANCE} systemctl restart open-webui </dev/null")
+            house.figures["chat ready after a restart, s"] = until_ready(child)
+            # The page is told at once, by the end of its line.
+            assert line.until(lambda: line.closed_s is not None, BACK_S)
+        assert features(admin)["enable_signup"] is False
+        assert turn.answer in chat.messages(child, turn.chat)
+
+
+@pytest.fixture
+def another_setting(house: House, admin: Person) -> Iterator[None]:
+    """The inventory says something else of one setting."""
+    assert features(admin)["enable_message_rating"] is False
+    with house.spending("a setting of the chat", 1.0):
+        said = "open_webui_settings: {ENABLE_MESSAGE_RATING: true}"
+        house.shell(f"mkdir -p $(dirname {SETTINGS}); echo '{said}' > {SETTINGS}")
+        try:
+            converge(house)
+            yield
+        finally:
+            house.shell(f"rm {SETTINGS}")
+            converge(house)
+        assert features(admin)["enable_message_rating"] is False
+
+
+@pytest.mark.usefixtures("another_setting")
+def test_what_the_inventory_says_is_live(admin: Person) -> None:
+    assert features(admin)["enable_message_rating"] is True
+
+
+def test_a_reload_of_the_front_door_loses_nothing(house: House, child: Person) -> None:
+    with house.spending("a chat through a reload", 0.4), ExitStack() as stack:
+        line = stack.enter_context(live(child))
+        turn = say(child, line, QUESTION, "coder", most=MANY)
+        assert line.until(lambda: bool(line.of(turn.answer)), WITHIN_S)
+        house.shell("systemctl reload hearth-caddy")
+        assert line.until(lambda: line.closed_s is not None, BACK_S), "the reload cut nothing"
+        cut = line.closed_s or 0.0
+        # What is written while there is no line is taken all the same.
+        other = say(child, line, "And the door?", "fast", most=TOKENS)
+        again = back(stack, child)
+        house.figures["chat's line back after a reload, s"] = time.perf_counter() - cut
+        assert time.perf_counter() - cut < BACK_S
+        heard = hear(again, turn, WITHIN_S)
+        assert heard.pieces, "the answer had ended before its line was back"
+        first = "".join(event.text for event in line.of(turn.answer))
+        written = chat.messages(child, turn.chat)[turn.answer]
+        assert written["done"]
+        assert written["content"].startswith(first.strip())
+        assert written["content"].endswith(heard.text.strip())
+        answer = chat.messages(child, other.chat)[other.answer]
+        assert answer["done"]
+        assert answer["content"].strip()
+
+
+def back(stack: ExitStack, person: Person) -> Line:
+    """Return a new line, dialled as the page does it."""
+    deadline = time.monotonic() + BACK_S
+    while True:
+        time.sleep(PAGE_WAITS_S)
+        try:
+            return stack.enter_context(live(person))
+        except LineError:
+            assert time.monotonic() < deadline
+
+
+def test_a_chat_outlives_its_instance(house: House, admin: Person, child: Person) -> None:
+    with live(child) as line:
+        turn = say(child, line, QUESTION, "fast", most=TOKENS)
+        hear(line, turn, WITHIN_S)
+    before = chat.messages(child, turn.chat)
+    with house.spending("a new instance for the chat", 1.0):
+        house.shell("incus delete --force open-webui </dev/null")
+        assert changed(house.site()) > 0
+        # The same sign-ins hold, and all that was said is there.
+        assert chat.messages(child, turn.chat) == before
+        assert chat.first(house).id == admin.id
+        with live(child) as line:
+            more = hear(line, say(child, line, "And then?", "fast", after=turn), WITHIN_S)
+        assert not more.error
+    memory = f"{INSTANCE} systemctl show open-webui --property MemoryCurrent --value </dev/null"
+    house.figures["memory of the chat, MiB"] = int(house.shell(memory)) / 2**20
+
+
+@pytest.mark.long
+def test_a_line_lives_through_ten_idle_minutes(house: House, child: Person) -> None:
+    with house.spending("ten idle minutes", 10.5), live(child) as line:
+        assert not line.until(lambda: line.closed_s is not None, IDLE_S), "it was cut"
+        assert line.pings >= IDLE_S // 30
+        heard = hear(line, say(child, line, QUESTION, "fast", most=TOKENS), WITHIN_S)
+        assert not heard.error
+        assert heard.text.strip()
