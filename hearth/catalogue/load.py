@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from hearth.catalogue import schema
+from hearth.catalogue import pipelines, schema
 from hearth.catalogue.explain import explain
 from hearth.catalogue.read import Tree, read
 from hearth.catalogue.records import Catalogue
@@ -36,6 +36,7 @@ def load(folder: Path) -> Catalogue:
     catalogue = Catalogue()
     problems = [*tree.problems, *_fill(catalogue, tree)]
     problems += check(catalogue)
+    problems += pipelines.check(catalogue, folder)
     if problems:
         raise CatalogueError(problems)
     return catalogue
