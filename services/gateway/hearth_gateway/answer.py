@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from hearth_gateway import wire
+from hearth_gateway import wire, words
 from hearth_gateway.assembly import Assembly
 from hearth_gateway.call import Call, Refused, Send
 from hearth_gateway.request import Stop
@@ -65,24 +65,44 @@ class Answer:
         async for piece in call.rest():
             for event in events.feed(piece):
                 if problem := wire.stream_error(event):
-                    raise Refused(502, wire.error(502, str(problem.get("message")), "broken_off"))
+                    raise Refused(*words.broken(member, problem))
                 if isinstance(event, dict):
                     assembly.add(event)
         if not assembly.finished:
             raise Refused(502, wire.error(502, f"{member} broke off", "broken_off"))
         await self.say(200, assembly.answer(), member)
 
-    async def stream(self, member: str, call: Said) -> None:
-        """Pass a stream on, piece by piece."""
+    async def stream(self, member: str, call: Said, before: bytes = b"") -> None:
+        """Pass a stream on, event by event, behind what is to come `before` it.
+
+        Raises:
+            Refused: the member did not end it.
+        """
         self._streams = True
         await self._start(call.status, _kept(call.headers), member, None)
+        if before:
+            await self._body(before, more=True)
         events = wire.Events(_ERROR_BYTES)
         async for piece in call.rest():
-            for event in events.feed(piece):
-                if wire.stream_error(event):
-                    self.end = "broken_off"
-            await self._body(piece, more=True)
-        await self._body(b"", more=False)
+            # What came together goes out together.
+            whole, problem = self._whole(events, piece)
+            if whole:
+                await self._body(whole, more=True)
+            if problem:
+                raise Refused(*words.broken(member, problem))
+        await self._body(events.rest(), more=False)
+
+    def _whole(self, events: wire.Events, piece: bytes) -> tuple[bytes, dict[str, Any] | None]:
+        """Return the events that `piece` completes, up to the one that tells of trouble."""
+        whole = bytearray()
+        for raw, event in events.cut(piece):
+            if problem := wire.stream_error(event):
+                self.end = "broken_off"
+                # Interfaces that name their events have one for this, in the server's own words.
+                if "type" not in event:
+                    return bytes(whole), problem
+            whole += raw
+        return bytes(whole), None
 
     async def fail(self, end: Refused | Stop) -> None:
         """Say what went wrong: as the answer, or as the last event of a stream that runs."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any
 
-from hearth_gateway import wire
+from hearth_gateway import wire, words
 from hearth_gateway.custom_auth import GRANT
 
 Scope = MutableMapping[str, Any]
@@ -44,7 +44,7 @@ class Call:
         headers.append((b"content-length", str(len(content)).encode()))
         self._scope = {**scope, "headers": headers, "state": dict(scope.get("state") or {})}
         self._scope[GRANT] = granted
-        self._app = app
+        self._app, self._member = app, str(body["model"])
         self._content: bytes | None = content
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_QUEUE)
         self._held: list[bytes] = []
@@ -100,7 +100,7 @@ class Call:
             pieces.append(piece)
         body = b"".join(pieces)
         if not 200 <= self.status < 300:
-            raise Refused(self.status or 502, wire.error_of(body, self.status))
+            raise self._refused(self.status or 502, wire.error_of(body, self.status))
         return body
 
     async def until_token(self) -> None:
@@ -112,11 +112,15 @@ class Call:
                 continue
             for event in events.feed(piece):
                 if problem := wire.stream_error(event):
-                    raise Refused(_status_of(problem), wire.shaped(problem, 502))
+                    raise self._refused(wire.status_of(problem), wire.shaped(problem, 502))
                 if wire.carries_token(event):
                     return
         await self.whole()
-        raise Refused(502, wire.error(502, "the model ended without an answer", "empty_answer"))
+        text = f"{self._member} ended without an answer; ask again"
+        raise Refused(502, wire.error(502, text, "empty_answer"))
+
+    def _refused(self, status: int, body: dict[str, Any]) -> Refused:
+        return Refused(status, words.plainly(self._member, body))
 
     async def rest(self) -> AsyncIterator[bytes]:
         """Yield what was held until the first token, then what follows."""
@@ -125,8 +129,3 @@ class Call:
             yield piece
         while (more := await self._piece()) is not None:
             yield more
-
-
-def _status_of(problem: dict[str, Any]) -> int:
-    code = str(problem.get("code", ""))
-    return int(code) if code.isdigit() and 400 <= int(code) < 600 else 502

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth_gateway import request, warm, wire
+from hearth_gateway import request, status, warm, wire
 from hearth_gateway.answer import Answer
 from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
@@ -26,7 +26,8 @@ log = logging.getLogger("hearth_gateway")
 
 HEALTH = frozenset({"/health/liveliness", "/health/readiness"})
 MODELS = re.compile(r"/v1/models(/.+)?")
-GATHERED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+CHAT = "/v1/chat/completions"
+GATHERED = frozenset({CHAT, "/v1/completions", "/v1/responses"})
 INFERENCE = GATHERED | {"/v1/embeddings"}
 SPEECH = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
 
@@ -215,9 +216,16 @@ class Front:
             if gathered:
                 await answer.gather(member, call, assembly_for(path))
             elif streamed:
-                await answer.stream(member, call)
+                await answer.stream(member, call, self._status(turn, member))
             else:
                 await answer.give(member, call, whole)
+
+    def _status(self, turn: Turn, member: str) -> bytes:
+        if not (turn.scope["path"] == CHAT and status.asked(turn.scope)):
+            return b""
+        failed = [tried.rpartition(":")[0] for tried in turn.story.tried]
+        leaves = self._house.names[member].shown.leaves
+        return status.line(turn.story.name, member, failed, leaves)
 
 
 async def _first(call: Call, member: str, tokens: bool, limit_s: float | None) -> bytes:

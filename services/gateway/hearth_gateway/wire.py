@@ -27,15 +27,31 @@ class Events:
         self._most = most_bytes
 
     def feed(self, piece: bytes) -> Iterator[Any]:
-        r"""Yield the data of each event that `piece` completes; `[DONE]` and comments as None."""
+        """Yield the data of each event that `piece` completes; `[DONE]` and comments as None."""
+        for raw, data in self.cut(piece):
+            if raw.endswith(b"\n\n"):
+                yield data
+
+    def cut(self, piece: bytes) -> Iterator[tuple[bytes, Any]]:
+        r"""Yield each event that `piece` completes as it stands, with its data.
+
+        Of one longer than `most_bytes` the beginning comes at once and without data.
+        """
         # After joining: a piece may end between the two bytes of a line's end.
         self._held = (self._held + piece).replace(b"\r\n", b"\n")
         while b"\n\n" in self._held:
             event, self._held = self._held.split(b"\n\n", 1)
-            yield _data(event)
+            yield event + b"\n\n", _data(event)
         if self._most is not None and len(self._held) > self._most:
-            # Enough to see its end come.
-            self._held = self._held[-len(b"\n\r\n") :]
+            # Enough is kept to see its end come.
+            kept = len(b"\n\r\n")
+            long, self._held = self._held[:-kept], self._held[-kept:]
+            yield long, None
+
+    def rest(self) -> bytes:
+        """Return what never became an event."""
+        held, self._held = self._held, b""
+        return held
 
 
 def _data(event: bytes) -> Any:
@@ -76,6 +92,12 @@ def stream_error(event: Any) -> dict[str, Any] | None:
     elif kind == "error" and not found:
         found = {name: event.get(name) for name in ("message", "code", "param")}
     return found if isinstance(found, dict) else ({"message": str(found)} if found else None)
+
+
+def status_of(problem: dict[str, Any]) -> int:
+    """Return the status that an error names, 502 when it names none."""
+    code = str(problem.get("code", ""))
+    return int(code) if code.isdigit() and 400 <= int(code) < 600 else 502
 
 
 def event_bytes(data: dict[str, Any]) -> bytes:

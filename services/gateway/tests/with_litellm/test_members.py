@@ -62,14 +62,16 @@ def test_a_member_that_was_slow_rests(owner: httpx.Client, upstream: Upstream, m
 
 @pytest.mark.parametrize("fault", ["cut", "crash"])
 def test_a_stream_that_breaks_off_is_no_whole_answer(owner: httpx.Client, fault: str) -> None:
+    said = f"{fault} broke off in the middle of its answer; ask again"
     heard = chat(owner, fault, "streamed")
     assert heard.text == "one "
     assert heard.error is not None
+    assert (heard.error["code"], heard.error["message"]) == ("broken_off", said)
     assert (heard.end, heard.done) == (None, False)
     heard = chat(owner, fault, "plain")
     assert heard.status == 502
     assert heard.error is not None
-    assert heard.error["code"] == "broken_off"
+    assert (heard.error["code"], heard.error["message"]) == ("broken_off", said)
 
 
 def test_a_bad_request_stays_bad(owner: httpx.Client, upstream: Upstream) -> None:
@@ -84,4 +86,13 @@ def test_when_all_fail_the_last_one_is_heard(owner: httpx.Client) -> None:
     heard = chat(owner, "500-plain")
     assert heard.status == 500
     assert heard.error is not None
-    assert "fault 500" in heard.error["message"]
+    # The member's words, and none of LiteLLM's around them.
+    assert heard.error["message"] == "fault 500"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_who_is_not_there_is_named(owner: httpx.Client, mode: str) -> None:
+    heard = chat(owner, "refused-plain", mode)
+    assert heard.status == 500
+    assert heard.error is not None
+    assert heard.error["message"] == "refused-plain cannot be reached; try again in a moment"

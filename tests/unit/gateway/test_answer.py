@@ -1,0 +1,65 @@
+"""What goes through to a caller while an answer streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hearth_gateway.answer import Answer
+from hearth_gateway.call import Message, Refused
+
+GOOD = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
+LONG = b'data: {"choices": "' + b"x" * 200_000 + b'"}\n\n'
+BROKEN = b'data: {"error": {"message": "TransferEncodingError", "code": "500"}}\n\n'
+NAMED = b'event: error\ndata: {"type": "error", "error": {"message": "as it says"}}\n\n'
+
+
+class Said:
+    """A member that answers these pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.status = 200
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._pieces = pieces
+
+    async def rest(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+def streamed(*pieces: bytes, before: bytes = b"") -> tuple[Answer, bytes, Refused | None]:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    answer, refused = Answer(send), None
+    try:
+        asyncio.run(answer.stream("m", Said(*pieces), before))
+    except Refused as error:
+        refused = error
+    return answer, b"".join(message.get("body", b"") for message in sent), refused
+
+
+@pytest.mark.parametrize("size", [1000, 7777, 1_000_000])
+def test_everything_arrives_however_it_is_cut(size: int) -> None:
+    whole = b": waiting\n\n" + GOOD + LONG + GOOD + b"data: [DONE]\n\n" + b"data: hal"
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    answer, body, refused = streamed(*pieces, before=b"data: 1\n\n")
+    assert body == b"data: 1\n\n" + whole
+    assert (answer.end, answer.ended, refused) == ("done", True, None)
+
+
+def test_words_before_the_trouble_arrive_and_its_noise_does_not() -> None:
+    answer, body, refused = streamed(GOOD + GOOD + BROKEN + GOOD)
+    assert body == GOOD + GOOD
+    assert answer.end == "broken_off"
+    assert refused is not None
+    assert refused.body["error"]["code"] == "broken_off"
+
+
+def test_an_interface_with_names_for_its_events_is_left_alone() -> None:
+    answer, body, refused = streamed(GOOD, NAMED)
+    assert (body, answer.end, refused) == (GOOD + NAMED, "broken_off", None)
