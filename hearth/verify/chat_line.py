@@ -20,6 +20,7 @@ from websockets.typing import Origin
 PATH = "/ws/socket.io/?EIO=4&transport=websocket"
 # One character of Engine.IO, and for its messages one of Socket.IO.
 _OPEN, _PING, _PONG, _CONNECT, _EVENT = "0", "2", "3", "40", "42"
+_ENDS = ("chat:completion", "chat:message:error")
 # A document comes back with all that was found in it, in one message.
 _MOST_BYTES = 16 * 1024 * 1024
 
@@ -57,6 +58,8 @@ class Event:
     @property
     def last(self) -> bool:
         """Whether nothing more comes of the answer."""
+        if self.kind not in _ENDS:  # a search for documents is done, too, and is no answer
+            return False
         return isinstance(self.data, dict) and bool(self.data.get("done"))
 
 

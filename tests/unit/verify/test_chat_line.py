@@ -64,6 +64,7 @@ def test_a_ping_is_answered_and_an_answer_is_gathered() -> None:
         call.send("2")
         assert call.recv() == "3"
         call.send('42["usage",{}]')
+        say(call, "status", {"action": "sources_retrieved", "done": True})
         delta(call, "hmm", "response.reasoning_text.delta")
         delta(call, "Four")
         delta(call, "teen", "response.function_call_arguments.delta")
