@@ -1,0 +1,6 @@
+"""The tests try the package beside them, installed or not."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
