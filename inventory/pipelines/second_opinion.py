@@ -48,21 +48,24 @@ class Pipeline:
         answers = []
         for number, model in enumerate((self.valves.first, self.valves.second), 1):
             yield f"### {number}. {model}\n\n"
-            answers.append((yield from kept(model, messages)))
+            answers.append((yield from kept(model, messages, body)))
             yield "\n\n"
         if not any(answers):
             raise PipelineError("Neither model had an answer.")
         if self.valves.compare and all(answers):
             yield "### Where they differ\n\n"
             question = COMPARE.format(question=user_message, first=answers[0], second=answers[1])
-            yield from kept(self.valves.second, [{"role": "user", "content": question}])
+            asked = [{"role": "user", "content": question}]
+            yield from kept(self.valves.second, asked, body)
 
 
-def kept(model: str, messages: Sequence[dict[str, Any]]) -> Generator[str, None, str]:
+def kept(
+    model: str, messages: Sequence[dict[str, Any]], body: dict[str, Any]
+) -> Generator[str, None, str]:
     """Pass a model's answer on and return it; one that fails is said, and the other still asked."""
     answer = ""
     try:
-        for piece in ask(model, messages):
+        for piece in ask(model, messages, body):
             answer += piece
             yield piece
     except PipelineError as error:

@@ -11,22 +11,28 @@ import requests
 from hearth_pipelines.errors import PipelineError
 
 CONNECT_S = 5.0
+PASSED_ON = {"max_tokens", "temperature", "top_p", "seed", "stop"}
 
 
 def ask(
-    model: str, messages: Sequence[Mapping[str, Any]], *, within_s: float = 600
+    model: str,
+    messages: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any] | None = None,
+    *,
+    within_s: float = 600,
 ) -> Iterator[str]:
     """Give a model's answer piece by piece, as it is made.
 
     `model` is a name of inventory/aliases.yml or inventory/models.yml; of `messages` only role and
-    content go on.
+    content go on. Of `options`, which may be a pipeline's whole `body`, those go on that say how
+    long and how freely a model shall answer.
 
     Raises:
         PipelineError: it refuses, breaks off or takes longer than `within_s`; words for people.
     """
     end = time.monotonic() + within_s
     try:
-        yield from _stream(model, messages, end)
+        yield from _stream(model, messages, options or {}, end)
     except requests.Timeout:
         raise PipelineError(f"{model} gave no answer in time") from None
     except requests.RequestException:
@@ -34,13 +40,16 @@ def ask(
         raise PipelineError(f"{model} cannot be reached, or broke off") from None
 
 
-def _stream(model: str, messages: Sequence[Mapping[str, Any]], end: float) -> Iterator[str]:
+def _stream(
+    model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any], end: float
+) -> Iterator[str]:
     plain = [{"role": message["role"], "content": message["content"]} for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": plain, "stream": True}
     with requests.Session() as session:
         session.trust_env = False  # a proxy of the environment has no part in this house
         with session.post(
             f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
-            json={"model": model, "messages": plain, "stream": True},
+            json=body | {name: value for name, value in options.items() if name in PASSED_ON},
             headers={"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"},
             stream=True,
             timeout=(CONNECT_S, max(end - time.monotonic(), CONNECT_S)),

@@ -47,10 +47,10 @@ class Server:
         with httpx.Client(trust_env=False, timeout=30) as client:
             return client.request(method, self.url + path, headers=headers, **more)
 
-    def chat(self, model: str, words: str, stream: bool = True) -> httpx.Response:
+    def chat(self, model: str, words: str, stream: bool = True, **more: Any) -> httpx.Response:
         """Say something to a pipeline."""
         messages = [{"role": "user", "content": words}]
-        body = {"model": model, "messages": messages, "stream": stream}
+        body = {"model": model, "messages": messages, "stream": stream, **more}
         return self.ask("POST", "/v1/chat/completions", json=body)
 
     @property

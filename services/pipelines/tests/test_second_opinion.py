@@ -20,7 +20,8 @@ def said(model: str) -> str:
 
 
 def test_both_answers_and_where_they_differ(start: Start, models: Models) -> None:
-    answer = words(start({NAME: TEXT}).chat(NAME, "Is honey good for babies?"))
+    server = start({NAME: TEXT})
+    answer = words(server.chat(NAME, "Is honey good for babies?", max_tokens=99, chat_id="x"))
     parts = ["### 1. fast", said("fast"), "### 2. local", said("local"), "### Where they differ"]
     places = [answer.index(part) for part in parts]
     assert places == sorted(places)
@@ -28,6 +29,9 @@ def test_both_answers_and_where_they_differ(start: Start, models: Models) -> Non
     first, second, compared = models.calls
     assert [call["model"] for call in models.calls] == ["fast", "local", "local"]
     assert {call["key"] for call in models.calls} == {f"Bearer {MODELS_KEY}"}
+    # As long as was asked for; whose chat it is, is nobody's business.
+    assert {call["max_tokens"] for call in models.calls} == {99}
+    assert all("chat_id" not in call for call in models.calls)
     # Each answers by itself: the second does not see the first one's answer.
     assert first["messages"] == second["messages"]
     asked = compared["messages"][0]["content"]
