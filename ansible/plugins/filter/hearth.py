@@ -7,7 +7,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from hearth.chat_config import chat_settings
+from hearth.backup.timer import units
+from hearth.chat_config import ChatConfigError
+from hearth.chat_config import chat_settings as open_webui_settings
 from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.facts import Facts
 from hearth.house.files import consumer_secrets, login_config, puller_models
@@ -24,6 +26,16 @@ def systemd_unit(data: Mapping[str, Any], name: str) -> str:
     try:
         return write_unit(name, data)
     except UnitError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
+def chat_settings(
+    house: Mapping[str, Any], service: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """What Open WebUI is told; a setting that cannot be is one line."""
+    try:
+        return open_webui_settings(house, service, options)
+    except ChatConfigError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
@@ -58,12 +70,18 @@ def incus_instances(
     }
 
 
+def backup_units(record: Mapping[str, Any], root: str) -> dict[str, str]:
+    """What makes a backup every night: file names and texts of systemd's units."""
+    return units(root, record["to"], record["at"])
+
+
 class FilterModule:
     """What Ansible loads."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Name to function."""
         return {
+            "backup_units": backup_units,
             "chat_settings": chat_settings,
             "consumer_secrets": consumer_secrets,
             "gateway_files": gateway_files,

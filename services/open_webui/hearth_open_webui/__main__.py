@@ -1,4 +1,4 @@
-"""`python3 -m hearth_open_webui --settings FILE --host ADDRESS --port PORT`."""
+"""Start Open WebUI: `python3 -m hearth_open_webui --settings FILE --host ADDRESS --port PORT`."""
 
 import argparse
 import os
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hearth_open_webui.bytecode import keep
 from hearth_open_webui.settings import SettingsError, read
 
 
@@ -15,6 +16,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--settings", type=Path, required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--bytecode", type=Path, help="a folder that outlives a start")
     asked = parser.parse_args(words)
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     try:
@@ -24,6 +26,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(f"hearth_open_webui: {error}", file=sys.stderr)
         return 2
+    if asked.bytecode:
+        keep(asked.bytecode, Path(__file__).parents[1])
     _serve(asked.host, asked.port)
     return 0
 
@@ -36,10 +40,12 @@ def _serve(host: str, port: int) -> None:
         "open_webui.main:app",
         host=host,
         port=port,
-        # Paths of chats and files say what people do; the front door counts requests.
+        # Paths of chats and words that are searched for say what people do.
         access_log=False,
+        # Nobody but the front door and the house's own services reaches this port.
         forwarded_allow_ips="*",
-        ws="websockets-sansio",
+        # Every token is a message of its own: packing each costs more than it saves.
+        ws_per_message_deflate=False,
     )
 
 
