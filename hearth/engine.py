@@ -21,6 +21,7 @@ import pylxd.exceptions
 import requests
 
 from hearth import instance_exec
+from hearth.house.instances import POOL
 from hearth.instance_exec import SOCKET
 
 _READ_S = 20
@@ -119,6 +120,15 @@ def state(instance: str) -> State:
     """
     answer = _bounded(instance, lambda: _instance(instance).state(), _READ_S)
     return State(status=answer.status, memory_bytes=int((answer.memory or {}).get("usage", 0)))
+
+
+def has_volume(name: str) -> bool:
+    """Say whether the house's pool holds a volume of this name; not without an engine, either."""
+    try:
+        pool = _client().storage_pools.get(POOL)
+        return any(v.name == name and v.type == "custom" for v in pool.volumes.all())
+    except (pylxd.exceptions.NotFound, pylxd.exceptions.ClientConnectionFailed, OSError):
+        return False
 
 
 def unit_state(instance: str | None, unit: str) -> UnitState:

@@ -73,7 +73,7 @@ def execute(
     collected: dict[str, bytes] = {}
     with contextlib.ExitStack() as opened:
         streams = {
-            name: opened.enter_context(_stream(socket, operation["id"], secret))
+            name: opened.enter_context(open_stream(socket, operation["id"], secret))
             for name, secret in operation["metadata"]["fds"].items()
             if name in STREAMS
         }
@@ -95,7 +95,10 @@ def execute(
     return Output(int(code), *(collected[name] for name in STREAMS[1:]))
 
 
-def _stream(socket: str, operation: str, secret: str) -> AbstractContextManager[ClientConnection]:
+def open_stream(
+    socket: str, operation: str, secret: str
+) -> AbstractContextManager[ClientConnection]:
+    """Open one stream of a command that Incus has started."""
     return unix_connect(
         socket,
         f"ws://incus/1.0/operations/{operation}/websocket?secret={secret}",

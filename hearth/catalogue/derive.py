@@ -120,6 +120,13 @@ def _machine(name: str, record: schema.Machine) -> house.Machine:
         reach=record.reach,
         sleep=record.sleep,
         host_firewall=record.host_firewall,
+        backup=house.Backup(
+            recipient=record.backup.recipient,
+            to=record.backup.to,
+            # Without a recipient there is nobody to encrypt for.
+            at=record.backup.at if record.backup.recipient and record.backup.at != "off" else None,
+            keep=record.backup.keep,
+        ),
     )
 
 

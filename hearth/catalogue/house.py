@@ -9,6 +9,16 @@ from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Backup:
+    """Who opens backups, where they go, at what time of day (None: no timer), how many stay."""
+
+    recipient: str | None
+    to: str
+    at: str | None
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """The computer that carries the house; `auto` is worked out on it."""
 
@@ -22,6 +32,7 @@ class Machine:
     reach: str
     sleep: str
     host_firewall: str
+    backup: Backup
 
 
 @dataclass(frozen=True, slots=True)

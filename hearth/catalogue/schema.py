@@ -33,6 +33,15 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class Backup(Record):
+    """Who can open a house's backups, where they go, and how many stay; `at: off` for no timer."""
+
+    recipient: Annotated[str, AfterValidator(values.recipient)] | None = None
+    to: Folder = "/var/backups/hearth"
+    at: Annotated[str, AfterValidator(values.time_of_day)] = "03:30"
+    keep: Annotated[int, Field(ge=1)] = 14
+
+
 class Machine(Record):
     """A Debian computer that carries instances."""
 
@@ -44,6 +53,7 @@ class Machine(Record):
     reach: Annotated[str, AfterValidator(values.reach)] = "local"
     sleep: Literal["masked", "allowed"] = "masked"
     host_firewall: Literal["open", "close"] = "open"
+    backup: Backup = Backup()
 
 
 class Health(Record):

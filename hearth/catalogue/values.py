@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from packaging.version import InvalidVersion, Version
 
+from hearth.backup import bech32
 from hearth.catalogue import words
 
 
@@ -167,6 +168,26 @@ def enabled(value: object) -> bool | str:
     if value is True or value is False or value == "auto":
         return value
     raise ValueError(f"{value!r} is not a choice; write true, false or auto")
+
+
+def time_of_day(text: str) -> str:
+    """Accept HH:MM, or `off`."""
+    if text == "off" or re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
+        return text
+    raise ValueError(f"{text!r} is no time of day; write e.g. 03:30, or off")
+
+
+def recipient(text: str) -> str:
+    """Accept the public half of a recovery key, without a mistake in it."""
+    if text.upper().startswith("AGE-SECRET-KEY-"):
+        # The refusal of anything else repeats it; this one must stay out of logs.
+        raise ValueError(
+            "this is the recovery key itself, which opens every backup: keep it elsewhere, make "
+            "another one by `hearth backup --new-key`"
+        )
+    if bech32.decode("age", text) is None:
+        raise ValueError(f"{text!r} is not age's recipient; `hearth backup --new-key` writes one")
+    return text
 
 
 def upstream(value: object) -> str | list[str]:

@@ -19,7 +19,12 @@ from hearth.cli.say import err
 from hearth.project import Project
 
 # What needs the house itself; `check`, `lock` and `lab` work on the project and stay here.
-COMMANDS = frozenset({"up", "verify", "status", "logs", "shell", "models", "secret", "bench"})
+COMMANDS = frozenset(
+    {
+        *("up", "verify", "status", "logs", "shell", "models", "secret", "bench"),
+        *("backup", "restore"),
+    }
+)
 CLONE = "/root/hearth"
 _LOCK = "sources.lock.yml"
 _SEND_S = 600

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from hearth.cli import afar, bench_stt, house, keep, kokoro_patch, prove, up
+from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, prove, up
 from hearth.lab.cli import app as lab
 from hearth.project import current
 
@@ -21,7 +21,9 @@ app = typer.Typer(
 @app.callback()
 def follow_the_house(context: typer.Context) -> None:
     """A private AI house on one Debian machine."""
-    if context.invoked_subcommand not in afar.COMMANDS or {"-h", "--help", "--lab"} & {*sys.argv}:
+    # The key of backups belongs into the inventory here, which the house gets by `up`.
+    here = {"-h", "--help", "--lab", "--new-key"} & {*sys.argv}
+    if context.invoked_subcommand not in afar.COMMANDS or here:
         return
     project = current()
     reach = project.house().machine.reach
@@ -38,6 +40,8 @@ app.command()(house.shell)
 app.command()(house.models)
 app.add_typer(keep.secret, name="secret")
 app.command()(keep.lock)
+app.command()(backup.backup)
+app.command()(backup.restore)
 prove.bench.command("stt")(bench_stt.bench_stt)
 app.add_typer(prove.bench, name="bench")
 app.add_typer(lab, name="lab")

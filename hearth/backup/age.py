@@ -1,0 +1,166 @@
+"""Encrypt and decrypt streams with the program `age`, and make the house's recovery key.
+
+Only keys of age's own kind are used: a recipient is `age1…`, what opens is `AGE-SECRET-KEY-1…`
+(the format is described at https://age-encryption.org/v1).
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from hearth.backup import BackupError, bech32
+
+MAGIC = b"age-encryption.org/v1"
+_RECIPIENT, _IDENTITY = "age", "age-secret-key-"
+_WAIT_S = 60
+
+
+def new_key() -> tuple[str, str]:
+    """Make a key at random; return what opens (keep it secret) and the recipient."""
+    key = X25519PrivateKey.generate()
+    identity = bech32.encode(_IDENTITY, key.private_bytes_raw()).upper()
+    return identity, bech32.encode(_RECIPIENT, key.public_key().public_bytes_raw())
+
+
+def recipient_of(identity: str) -> str:
+    """Return the recipient that an identity belongs to; BackupError when it is none."""
+    raw = bech32.decode(_IDENTITY, identity.lower()) if identity.isupper() else None
+    if raw is None:
+        raise BackupError(
+            "this is no recovery key: it begins with AGE-SECRET-KEY-1 and has 74 signs, and one "
+            "of them is wrong or missing"
+        )
+    key = X25519PrivateKey.from_private_bytes(raw).public_key()
+    return bech32.encode(_RECIPIENT, key.public_bytes_raw())
+
+
+def is_recipient(text: str) -> bool:
+    """Whether a text is a recipient without a mistake in it."""
+    return bech32.decode(_RECIPIENT, text) is not None
+
+
+def read_identity(text: str) -> str:
+    """Find the recovery key in what a person gave: the key, or a file as age-keygen writes it."""
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line for line in lines if line and not line.startswith("#")]
+    if len(found) != 1:
+        raise BackupError("give one recovery key, a line that begins with AGE-SECRET-KEY-1")
+    recipient_of(found[0])
+    return found[0]
+
+
+@contextlib.contextmanager
+def encrypting(recipient: str, target: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Give a stream whose encrypted content goes into `target`, an open file.
+
+    Raises:
+        BackupError: age is not there, or the disk is full.
+    """
+    argv = [_program(), "--encrypt", "--recipient", recipient]
+    process = subprocess.Popen(  # noqa: S603 - fixed words and a checked recipient
+        argv, stdin=subprocess.PIPE, stdout=target, stderr=subprocess.PIPE
+    )
+    assert process.stdin is not None  # noqa: S101 - for mypy: PIPE makes one
+    with _ended(process):
+        try:
+            yield process.stdin
+            process.stdin.close()
+        except BrokenPipeError:
+            # age ended first; it says why.
+            raise BackupError(f"writing failed: {_words(process)}") from None
+        if process.wait(_WAIT_S):
+            raise BackupError(f"writing failed: {_words(process)}")
+
+
+class Decrypted:
+    """What comes out of age; every refusal names the file."""
+
+    def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
+        """Take the running age."""
+        self._path, self._process = path, process
+
+    def read(self, size: int = -1) -> bytes:
+        """Return decrypted bytes, each authenticated; none at the end, which is checked."""
+        assert self._process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
+        piece = self._process.stdout.read(size)
+        if len(piece) < size or not piece:
+            self.finish()
+        return piece
+
+    def finish(self) -> None:
+        """Read to the end and raise when age found damage."""
+        assert self._process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
+        while self._process.stdout.read(2**20):
+            pass
+        if self._process.wait(_WAIT_S):
+            words = _words(self._process)
+            if "no identity matched" in words:
+                raise BackupError(f"{self._path}: this key does not open it: it has another one")
+            raise BackupError(f"{self._path}: damaged or cut short: take another backup")
+
+
+@contextlib.contextmanager
+def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
+    """Give the decrypted content of a file as a stream; the key stands in no file or argument.
+
+    Raises:
+        BackupError: no such file, none of age's, another key, or damage (while it is read).
+    """
+    try:
+        source = path.open("rb", buffering=0)
+    except OSError as error:
+        raise BackupError(f"{path}: {error.strerror}") from None
+    with source:
+        if source.read(len(MAGIC)) != MAGIC:
+            raise BackupError(f"{path}: no backup of a house: age did not encrypt it")
+        source.seek(0)
+        reader, writer = os.pipe()
+        try:
+            # Below what a pipe holds, so nobody has to read yet.
+            os.write(writer, f"{identity}\n".encode())
+            os.close(writer)
+            process = subprocess.Popen(  # noqa: S603 - fixed words
+                [_program(), "--decrypt", "--identity", f"/dev/fd/{reader}"],
+                stdin=source,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(reader,),
+            )
+        finally:
+            os.close(reader)
+        with _ended(process):
+            yield Decrypted(path, process)
+
+
+def _words(process: subprocess.Popen[bytes]) -> str:
+    """Return what age said, in one line without its prefix."""
+    said = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    lines = [line.removeprefix("age: ").removeprefix("error: ") for line in said.splitlines()]
+    return next((line for line in lines if line and "report" not in line), "age gave no reason")
+
+
+@contextlib.contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no process behind, whatever happens."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait(_WAIT_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _program() -> str:
+    found = shutil.which("age")
+    if found is None:
+        raise BackupError("the program age is not installed here: run `hearth up`")
+    return found

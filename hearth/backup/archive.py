@@ -1,0 +1,267 @@
+"""The tar inside a backup: how it is written, and how every word of it is doubted when read.
+
+`hearth.json` comes first, then `vault.json`, then `data/SERVICE/NUMBER/…` volume by volume, and
+last `manifest.json`. Whoever knows the recipient can make such a file, and the recipient is no
+secret: so names, kinds and sizes are checked, and nothing is unpacked here at all.
+"""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal, Protocol, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hearth.backup import BackupError
+
+FORMAT = 1
+HEADER, VAULT, MANIFEST = "hearth.json", "vault.json", "manifest.json"
+DATA = "data"
+# JSON is read whole; this much and no more.
+_SMALL_BYTES, _MANIFEST_BYTES = 2**22, 2**28
+_PIECE = 2**20
+
+
+class Readable(Protocol):
+    """What can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes; none at the end."""
+        ...
+
+
+class Record(BaseModel):
+    """What is read is exactly what was written."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Volume(Record):
+    """One data folder: whose, which, and how it was taken."""
+
+    service: str
+    path: str
+    copy_as: Literal["sqlite", "files"]
+
+
+class Header(Record):
+    """What a backup says of itself before anything else."""
+
+    format: int
+    house: str
+    domain: str
+    hearth: str
+    made_at: str
+    volumes: list[Volume]
+
+
+class Entry(Record):
+    """One file or folder; `integrity` is what SQLite said of a copied database."""
+
+    size: int
+    sha256: str
+    integrity: str | None = None
+
+
+class Manifest(Record):
+    """Every entry before this one, and what was left out and found damaged on the way."""
+
+    entries: dict[str, Entry]
+    left_out: list[str]
+    damaged: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All that a backup says of itself, once it was found whole; secrets show in no repr."""
+
+    header: Header
+    manifest: Manifest
+    secrets: Mapping[str, str] = field(repr=False)
+
+    def expected(self, number: int) -> dict[str, dict[str, Any]]:
+        """What a volume holds: name below its folder to size and digest."""
+        begin = f"{prefix(self.header.volumes, number)}/"
+        return {
+            name.removeprefix(begin): {"size": entry.size, "sha256": entry.sha256}
+            for name, entry in self.manifest.entries.items()
+            if name.startswith(begin)
+        }
+
+
+def prefix(volumes: Sequence[Volume], number: int) -> str:
+    """Name the folder of a volume in the tar."""
+    return f"{DATA}/{volumes[number].service}/{number}"
+
+
+def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
+    """Return what stays of a member under another name: nothing of owners, links or devices."""
+    # A fresh one: the old one's extended headers would bring its old name along.
+    clean = tarfile.TarInfo(name)
+    clean.type = tarfile.DIRTYPE if info.isdir() else tarfile.REGTYPE
+    clean.size, clean.mtime, clean.mode = info.size, int(info.mtime), info.mode & 0o777
+    return clean
+
+
+class _Counted:
+    """A stream that notes what goes through it."""
+
+    def __init__(self, source: Readable) -> None:
+        self._source, self.digest, self.size = source, hashlib.sha256(), 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._source.read(size)
+        self.digest.update(piece)
+        self.size += len(piece)
+        return piece
+
+
+class Writer:
+    """A backup while it is made."""
+
+    def __init__(self, sink: IO[bytes], header: Header) -> None:
+        """Write the header."""
+        self._tar = tarfile.open(  # noqa: SIM115 - `end` closes it
+            fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT
+        )
+        self.header = header
+        self.entries: dict[str, Entry] = {}
+        self.left_out: list[str] = []
+        self.damaged: dict[str, str] = {}
+        self.text(HEADER, header.model_dump_json())
+
+    def text(self, name: str, content: str) -> None:
+        """Add a small file of our own."""
+        raw = content.encode()
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(raw), 0o600
+        self.add(info, io.BytesIO(raw))
+
+    def add(
+        self, info: tarfile.TarInfo, content: Readable | None, integrity: str | None = None
+    ) -> None:
+        """Add a file, or a folder where there is no content."""
+        counted = _Counted(content or io.BytesIO())
+        self._tar.addfile(info, cast("IO[bytes]", counted) if content else None)
+        digest = counted.digest.hexdigest() if content else ""
+        self.entries[info.name] = Entry(size=counted.size, sha256=digest, integrity=integrity)
+
+    def judge(self, name: str, integrity: str) -> None:
+        """Note what SQLite said of an entry that is in already."""
+        self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
+
+    def end(self) -> None:
+        """Write the manifest; without it the file is not whole."""
+        manifest = Manifest(
+            entries=self.entries, left_out=sorted(self.left_out), damaged=self.damaged
+        )
+        # Names need not be UTF-8 on a disk; JSON's own escapes carry the others.
+        self.text(MANIFEST, json.dumps(manifest.model_dump()))
+        self._tar.close()
+
+
+def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
+    """Yield every entry with its content (none for a folder), in order and proper by its name.
+
+    Raises:
+        BackupError: a link, a device, a name that leads elsewhere, one that comes twice, or a cut.
+    """
+    seen: set[str] = set()
+    try:
+        with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
+            for info in tar:
+                _refuse(info, seen, where)
+                seen.add(info.name)
+                yield info, cast("Readable | None", tar.extractfile(info)) if info.isreg() else None
+    except (tarfile.TarError, OSError, ValueError) as error:
+        raise BackupError(f"{where}: damaged: {error}: take another backup") from None
+
+
+def _refuse(info: tarfile.TarInfo, seen: set[str], where: str) -> None:
+    parts = info.name.split("/")
+    proper = (parts[0] == DATA and len(parts) > 3) or info.name in (HEADER, VAULT, MANIFEST)
+    if not proper or {"", ".", ".."} & {*parts} or "\0" in info.name:
+        raise BackupError(f"{where}: refused: it names {info.name!r}, which is no place in a house")
+    if not (info.isdir() or info.isreg()) or info.issparse():
+        raise BackupError(f"{where}: refused: {info.name} is a link or a device")
+    if info.name in seen:
+        raise BackupError(f"{where}: refused: {info.name} is in it twice")
+
+
+def check(source: Readable, where: str) -> Contents:
+    """Read a backup from its first to its last byte and return what it holds; nothing is written.
+
+    Raises:
+        BackupError: it is newer than this Hearth, not whole, or not what its manifest says.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    texts: dict[str, str] = {}
+    header: Header | None = None
+    for info, content in members(source, where):
+        if MANIFEST in texts or (header is None) != (info.name == HEADER):
+            raise BackupError(f"{where}: refused: {info.name} is out of its order")
+        if info.name in (HEADER, VAULT, MANIFEST):
+            if info.size > (_MANIFEST_BYTES if info.name == MANIFEST else _SMALL_BYTES):
+                raise BackupError(f"{where}: refused: {info.name} is too large")
+            raw = content.read() if content else b""
+            texts[info.name] = raw.decode(errors="replace")
+            found[info.name] = (len(raw), hashlib.sha256(raw).hexdigest())
+            header = _header(texts[HEADER], where) if info.name == HEADER else header
+        else:
+            found[info.name] = _digest(content)
+    return _agreed(header, texts, found, where)
+
+
+def _digest(content: Readable | None) -> tuple[int, str]:
+    if content is None:
+        return 0, ""
+    counted = _Counted(content)
+    while counted.read(_PIECE):
+        pass
+    return counted.size, counted.digest.hexdigest()
+
+
+def _header(text: str, where: str) -> Header:
+    """Read the header; one of a newer Hearth may say anything else, but not its format."""
+    try:
+        said = json.loads(text)
+        newer = said.get("format") if isinstance(said, dict) else None
+        if isinstance(newer, int) and newer > FORMAT:
+            raise BackupError(
+                f"{where}: made by a newer Hearth (format {newer}, this one reads {FORMAT}): "
+                "update this checkout first"
+            )
+        return Header.model_validate_json(text)
+    except (ValueError, ValidationError):
+        raise BackupError(f"{where}: refused: its {HEADER} says nothing sensible") from None
+
+
+def _agreed(
+    header: Header | None, texts: dict[str, str], found: dict[str, tuple[int, str]], where: str
+) -> Contents:
+    """Compare what was read with the manifest, both ways."""
+    if header is None or MANIFEST not in texts or VAULT not in texts:
+        raise BackupError(f"{where}: cut short: it ends before its manifest: take another backup")
+    try:
+        manifest = Manifest.model_validate(json.loads(texts[MANIFEST]))
+        secrets = json.loads(texts[VAULT])
+    except (ValueError, ValidationError):
+        raise BackupError(f"{where}: refused: its manifest says nothing sensible") from None
+    del found[MANIFEST]
+    said = {name: (entry.size, entry.sha256) for name, entry in manifest.entries.items()}
+    if wrong := sorted(name for name in {*said, *found} if said.get(name) != found.get(name)):
+        raise BackupError(
+            f"{where}: damaged: {wrong[0]} is not what the manifest says: take another backup"
+        )
+    own = [f"{prefix(header.volumes, number)}/" for number in range(len(header.volumes))]
+    for name in found:
+        if name.startswith(f"{DATA}/") and not any(name.startswith(begin) for begin in own):
+            raise BackupError(f"{where}: refused: {name} belongs to no folder that it names")
+    if not isinstance(secrets, dict) or not all(
+        isinstance(text, str) for pair in secrets.items() for text in pair
+    ):
+        raise BackupError(f"{where}: refused: its {VAULT} says nothing sensible")
+    return Contents(header, manifest, secrets)

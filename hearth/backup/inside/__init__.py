@@ -1,0 +1,1 @@
+"""Two programs that are handed to an instance as text; nothing here is imported by Hearth."""

@@ -1,0 +1,69 @@
+"""The units that make a backup every night."""
+
+from pathlib import Path
+
+UNIT = "hearth-backup"
+# Where the command itself writes, besides the folder of the backups.
+_WRITABLE = ("/run", "/var/lib/hearth")
+
+
+def units(root: str, to: str, at: str | None) -> dict[str, str]:
+    """Write the service and the timer, by file name; without a time nothing starts the timer.
+
+    The service may do what root may with Incus, which is everything; what it does not need is
+    taken from it all the same: the network, other programs' files, writing anywhere else.
+    """
+    service = f"""\
+# Written by Hearth.
+[Unit]
+Description=Backup of the house
+After=incus.service
+
+[Service]
+Type=oneshot
+ExecStart={_quoted(f"{root}/scripts/hearth")} backup
+Environment=HOME={_quoted(str(Path.home()))}
+Environment=PYTHONDONTWRITEBYTECODE=1
+Nice=10
+IOSchedulingClass=idle
+NoNewPrivileges=yes
+CapabilityBoundingSet=CAP_DAC_OVERRIDE
+PrivateNetwork=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ReadWritePaths={" ".join(_WRITABLE)} {_quoted(f"-{to}")}
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+UMask=0077
+"""
+    timer = f"""\
+# Written by Hearth.
+[Unit]
+Description=A backup of the house every night
+
+[Timer]
+OnCalendar=*-*-* {at or "03:30"}:00
+# A night that the machine slept through is made up for.
+Persistent=true
+
+[Install]
+WantedBy=timers.target
+"""
+    return {f"{UNIT}.service": service, f"{UNIT}.timer": timer}
+
+
+def _quoted(word: str) -> str:
+    """Quote one word for systemd, which expands `%` everywhere."""
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'

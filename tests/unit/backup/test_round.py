@@ -1,0 +1,146 @@
+"""A house goes into a file and comes out of it as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hearth.backup import BackupError
+from hearth.backup.restore import read, restore
+from tests.unit.backup.local import KEY, House, backup, place
+
+
+def fill(folder: Path, word: str = "hello") -> None:
+    """Put a database, a nested one and files into a folder, as a service would."""
+    (folder / "vector_db" / "empty").mkdir(parents=True)
+    for name in ("webui.db", "vector_db/chroma.sqlite3"):
+        with sqlite3.connect(folder / name) as database:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("CREATE TABLE chat (id INTEGER PRIMARY KEY, text TEXT)")
+            database.execute("INSERT INTO chat (text) VALUES (?)", (word,))
+        database.close()
+    (folder / "uploads").mkdir()
+    (folder / "uploads" / "ü \udcff.pdf").write_bytes(os.urandom(3000))
+    (folder / "uploads" / "big").write_bytes(os.urandom(9 * 2**20))
+    (folder / "tool").write_text("#!/bin/sh\n")
+    (folder / "tool").chmod(0o750)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything in a folder but databases: mode and content."""
+    return {
+        str(path.relative_to(folder)): (
+            stat.S_IMODE(path.stat().st_mode),
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in folder.rglob("*")
+        if path.suffix not in (".db", ".sqlite3")
+    }
+
+
+def chats(database: Path) -> list[str]:
+    """The rows of a database."""
+    with sqlite3.connect(database) as opened:
+        rows = [text for (text,) in opened.execute("SELECT text FROM chat ORDER BY id")]
+    opened.close()
+    return rows
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    fill(folder)
+    return folder
+
+
+def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "note").write_text("kept")
+    made = backup(tmp_path / "to", place(data), place(plain, "files", "other"))
+    assert made.good
+    assert made.databases == {
+        "open_webui:webui.db": "ok",
+        "open_webui:vector_db/chroma.sqlite3": "ok",
+    }
+    before = tree(data)
+    for folder in (data, plain):
+        shutil.rmtree(folder)
+        folder.mkdir()
+    house = House(tmp_path, [place(data), place(plain, "files", "other")])
+    contents = read(made.path, KEY)
+    filled = restore(made.path, KEY, contents, house.target(), False, lambda text: None)
+    assert [one.service for one in filled] == ["open_webui", "other"]
+    assert tree(data) == before
+    assert chats(data / "webui.db") == chats(data / "vector_db/chroma.sqlite3") == ["hello"]
+    assert (plain / "note").read_text() == "kept"
+    assert house.values == {"some_key": "made at random"}
+    # Nothing stands still for longer than the exchange, and what others need rises first.
+    assert house.did == ["stop other", "stop open_webui", "converge"]
+    assert not (tmp_path / "restoring").exists()
+
+
+def test_only_its_owner_may_read_a_backup_and_no_word_of_it_is_plain(
+    tmp_path: Path, data: Path
+) -> None:
+    made = backup(tmp_path / "to", place(data), secrets={"house_root_key": "do not tell"})
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
+    content = made.path.read_bytes()
+    assert content.startswith(b"age-encryption.org/v1\n")
+    assert not [word for word in (b"do not tell", b"hello", b"webui.db") if word in content]
+    assert [path.name for path in made.path.parent.iterdir()] == [made.path.name]
+
+
+def test_age_and_tar_open_a_backup_without_hearth(tmp_path: Path, data: Path) -> None:
+    made = backup(tmp_path / "to", place(data))
+    key = tmp_path / "key"
+    key.write_text(KEY)
+    plain = tmp_path / "plain.tar"
+    argv = ["age", "--decrypt", "--identity", str(key), "--output", str(plain), str(made.path)]
+    subprocess.run(argv, check=True, timeout=30)
+    with tarfile.open(plain) as tar:
+        names = tar.getnames()
+    assert names[:3] == ["hearth.json", "vault.json", "data/open_webui/0/webui.db"]
+    assert names[3] == "data/open_webui/0/vector_db/chroma.sqlite3"
+    assert names[-1] == "manifest.json"
+    assert not [name for name in names if name.endswith(("-wal", "-shm"))]
+
+
+def test_links_and_sockets_are_left_out_and_named(tmp_path: Path, data: Path) -> None:
+    (data / "passwd").symlink_to("/etc/passwd")
+    (data / "outside").symlink_to("/etc")
+    os.mkfifo(data / "pipe")
+    made = backup(tmp_path / "to", place(data))
+    assert made.left_out == [f"data/open_webui/0/{name}" for name in ("outside", "passwd", "pipe")]
+    contents = read(made.path, KEY)
+    assert contents.manifest.left_out == made.left_out
+    assert not [name for name in contents.manifest.entries if "passwd" in name]
+
+
+def test_a_damaged_database_is_copied_as_it_is_and_said(tmp_path: Path, data: Path) -> None:
+    upload = data / "uploads" / "broken.db"
+    upload.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    made = backup(tmp_path / "to", place(data))
+    assert not made.good
+    assert list(made.damaged) == ["data/open_webui/0/uploads/broken.db"]
+    entry = read(made.path, KEY).manifest.entries["data/open_webui/0/uploads/broken.db"]
+    assert entry.size == upload.stat().st_size
+    assert entry.integrity is None
+
+
+def test_a_file_that_cannot_be_read_makes_no_backup(tmp_path: Path, data: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (data / "tool").chmod(0)
+    with pytest.raises(BackupError, match="tool: Permission denied"):
+        backup(tmp_path / "to", place(data))
+    assert list((tmp_path / "to").iterdir()) == []
