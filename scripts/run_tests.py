@@ -23,6 +23,7 @@ PROGRAMS = [
     ["services/whisper"],
     ["services/kokoro_patch"],
     ["services/pipelines"],
+    ["services/open_webui"],
 ]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.

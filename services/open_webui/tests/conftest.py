@@ -1,4 +1,4 @@
-"""The tests try the package beside them, installed or not."""
+"""The package stands beside its tests; nothing need be installed."""
 
 import sys
 from pathlib import Path

@@ -1,0 +1,70 @@
+"""The variables that Open WebUI sees, out of a file and credentials."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hearth_open_webui.settings import SettingsError, read
+
+
+def written(folder: Path, data: Any) -> Path:
+    path = folder / "settings.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    return path
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Path:
+    folder = tmp_path / "credentials"
+    folder.mkdir()
+    (folder / "gateway_key").write_text("sesame\n")
+    (folder / "pipelines_key").write_text("thyme")
+    (folder / "empty").write_text("\n")
+    return folder
+
+
+def test_texts_and_secrets_become_variables(tmp_path: Path, credentials: Path) -> None:
+    path = written(
+        tmp_path,
+        {
+            "environment": {"ENV": "prod"},
+            "secrets": {"KEYS": ["gateway_key", "pipelines_key"], "KEY": ["gateway_key"]},
+        },
+    )
+    assert read(path, credentials) == {"ENV": "prod", "KEYS": "sesame;thyme", "KEY": "sesame"}
+
+
+def test_without_secrets_no_credentials_are_needed(tmp_path: Path) -> None:
+    path = written(tmp_path, {"environment": {"ENV": "prod"}, "secrets": {}})
+    assert read(path, None) == {"ENV": "prod"}
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("{", "no JSON"),
+        ([], "environment is missing"),
+        ({"environment": {}}, "secrets is missing"),
+        ({"environment": {"A": 1}, "secrets": {}}, "A is no text"),
+        ({"environment": {}, "secrets": {"A": "gateway_key"}}, "A is no list of names"),
+        ({"environment": {}, "secrets": {"A": ["gone"]}}, "gone: No such file or directory"),
+        ({"environment": {}, "secrets": {"A": ["empty"]}}, "empty: is empty: hearth secret set"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(
+    data: Any, text: str, tmp_path: Path, credentials: Path
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(written(tmp_path, data), credentials)
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_missing_credentials_are_said(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"settings\.json: No such file"):
+        read(tmp_path / "settings.json", None)
+    with pytest.raises(SettingsError, match="CREDENTIALS_DIRECTORY is not set"):
+        read(written(tmp_path, {"environment": {}, "secrets": {"A": ["gateway_key"]}}), None)
