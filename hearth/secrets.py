@@ -20,6 +20,8 @@ from hearth.files import LockHeldError, locked, write_atomic
 Kind = Literal["random", "given"]
 
 KEY = "hearth_secrets"
+# What everybody knows is no secret: the key of upstream's Pipelines where none is given.
+PUBLIC = frozenset({"0p3n-w3bu!"})
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Nothing that a person confuses when reading it aloud: no i, l, o, 0, 1. 16 of them are 79 bits.
 _TYPEABLE = "23456789abcdefghjkmnpqrstuvwxyz"
@@ -63,6 +65,15 @@ def make_random(name: str) -> str:
     return secrets.token_urlsafe(32)
 
 
+def _refuse_public(values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        if value in PUBLIC:
+            raise SecretsError(
+                f"secret {name}: this is a program's public default, which everybody knows: give "
+                f"it another value with `hearth secret set {name}`"
+            )
+
+
 class Vault:
     """One ansible-vault file and the password file that opens it."""
 
@@ -77,6 +88,7 @@ class Vault:
         A `given` one stays absent until `set` is called; an existing one is never changed.
         """
         with self._change() as values:
+            _refuse_public(values)
             made = sorted(n for n, kind in names.items() if kind == "random" and n not in values)
             for name in made:
                 values[_checked_name(name)] = make_random(name)
@@ -111,6 +123,7 @@ class Vault:
             _checked_name(name)
             if not value or "\0" in value:
                 raise SecretsError(f"secret {name}: an empty value or a NUL: give it a value")
+        _refuse_public(new)
         with self._change() as values:
             values.update(new)
 

@@ -17,11 +17,10 @@ from packaging.utils import canonicalize_name
 
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.words import SNAKE, Problem, suggest
+from hearth.secrets import PUBLIC
 
 FOLDER = "pipelines"
 LOCK = Path("requirements", "pipelines.txt")
-# Upstream's key where none is given: whoever read its documentation knows it.
-PUBLIC_KEY = "0p3n-w3bu!"
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)", re.MULTILINE)
 _TYPES = ("filter", "manifold")
 
@@ -78,7 +77,7 @@ def _public_key(inventory: Path) -> Iterator[Problem]:
         if not path.is_file() or path.name == "secrets.yml":
             continue
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
-            if PUBLIC_KEY.encode() in line:
+            if any(key.encode() in line for key in PUBLIC):
                 text = "this is upstream's public default key, which everybody knows; leave it out "
                 text += "and let pipelines_key be made at random"
                 yield Problem(_shown(inventory, path), number, text)

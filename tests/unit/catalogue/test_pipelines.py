@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from hearth.catalogue import CatalogueError, load
-from hearth.catalogue.pipelines import PUBLIC_KEY, files
+from hearth.catalogue.pipelines import files
+from hearth.secrets import PUBLIC
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests/fixtures/catalogue/base"
+(PUBLIC_KEY,) = PUBLIC
 LOCK = "requests==2.34.2 \\\n    --hash=sha256:0\npython-multipart==0.0.33\n"
 PIPE = "    def pipe(self, **asked):\n        return 'an answer'\n"
 GOOD = f"class Pipeline:\n{PIPE}"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hearth.files import LockHeldError, locked
-from hearth.secrets import Kind, SecretsError, Vault
+from hearth.secrets import PUBLIC, Kind, SecretsError, Vault
 
 BIN = Path(sys.executable).parent
 Damage = Callable[[bytes], bytes]
@@ -216,3 +216,20 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
         locked(tmp_path / "lock", within_s=0.1),
     ):
         pass
+
+
+@pytest.mark.parametrize("value", sorted(PUBLIC))
+def test_what_everybody_knows_is_no_secret(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    with pytest.raises(SecretsError, match="public default") as caught:
+        vault.set("pipelines_key", f" {value}\n")
+    assert value not in str(caught.value)
+    # Somebody may have written it with Ansible's own editor: then nothing is converged with it.
+    with monkeypatch.context() as patch:
+        patch.setattr("hearth.secrets.PUBLIC", frozenset())
+        vault.set("pipelines_key", value)
+    with pytest.raises(SecretsError, match="hearth secret set pipelines_key"):
+        vault.ensure({"pipelines_key": "random"})
+    vault.set("pipelines_key", "another one")
+    assert vault.ensure({"pipelines_key": "random"}) == []
