@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from hearth_open_webui.settings import SettingsError, read
 
 

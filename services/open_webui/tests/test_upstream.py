@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from hearth_open_webui import upstream
 
 NAMES = Path(upstream.__file__).parent / "names.txt"
