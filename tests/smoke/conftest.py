@@ -39,6 +39,7 @@ ROWS: Mapping[str, list[Any]] = {
     "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
     "chat": [s for s in HOUSE.services.values() if s.role == "open_webui" and s.publish],
     "listener": [s for s in HOUSE.services.values() if s.role == "whisper" and s.publish],
+    "pipes": [s for s in instances(HOUSE) if s.role == "pipelines"],
     "transcriber": [a for a in HOUSE.aliases.values() if a.offered and a.kind == "transcribe"],
     "way_out": list(HOUSE.egress),
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],

@@ -1,0 +1,207 @@
+"""Pipelines in the house: who reaches them, how one comes and goes, and what a broken one breaks.
+
+That nothing is fetched, moved or changed by the server itself is proved beside it
+(services/pipelines/tests).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from hearth import lab
+from hearth.verify.chatting import Heard, Person, hear, live, say
+from tests.lab import chat
+from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
+
+pytestmark = pytest.mark.lab
+
+ADDRESS, PORT = "10.140.30.18", 9099
+OURS = "second_opinion"
+LOCAL = f"{CLONE}/inventory/local/pipelines"
+INSTANCE = "incus exec pipelines --"
+JOURNAL = f"{INSTANCE} journalctl --unit pipelines --boot --no-pager --output cat </dev/null"
+TOKENS, WITHIN_S = 16, 120
+# Said to a pipeline, and found in no log afterwards.
+WORD = "zanzibar-blue-4712"
+LIGHTS = f'''"""
+description: Says which light is on.
+requirements: requests
+"""
+class Pipeline:
+    name = "The lights"
+    def pipe(self, user_message, **asked):
+        if user_message == "fail":
+            raise ValueError("{WORD}")
+        yield "It is on: "
+        yield user_message
+'''
+BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **asked): ...\n"
+GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **asked): ...\n'
+# The firewall says so, or, where it said so often a moment ago, nothing.
+CLOSED = {"No route to host", "timed out"}
+TRY = """
+import socket, sys
+plug = socket.socket()
+plug.settimeout(3)
+try:
+    plug.connect((sys.argv[1], int(sys.argv[2])))
+    print("open")
+except OSError as error:
+    print(error.strerror or type(error).__name__)
+"""
+
+
+@pytest.fixture(scope="module")
+def admin(house: House) -> Person:
+    """The first account, as the house made it."""
+    return chat.first(house)
+
+
+@pytest.fixture(scope="module")
+def child(admin: Person) -> Iterator[Person]:
+    """Somebody whom the admin has added."""
+    person = chat.add(admin, "Child")
+    yield person
+    chat.remove(admin, person)
+
+
+def write(house: House, name: str, text: str) -> None:
+    """Put a pipeline where a person would."""
+    house.inside("/bin/mkdir", "-p", LOCAL, check=True)
+    put = ["/usr/bin/install", "-m", "644", "/dev/stdin", f"{LOCAL}/{name}.py"]
+    lab.run(NAME, put, stdin=text, check=True)
+
+
+def converge(house: House) -> None:
+    """Run the pipelines' part of site.yml."""
+    run = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook site.yml --tags pipelines"
+    house.shell(run, timeout=ANSIBLE_S)
+
+
+@contextmanager
+def added(house: House, names: Sequence[str]) -> Iterator[None]:
+    """Converge with pipelines that were written, and without them at last."""
+    try:
+        converge(house)
+        yield
+    finally:
+        for name in names:
+            house.inside("/bin/rm", "-f", f"{LOCAL}/{name}.py", check=True)
+        converge(house)
+
+
+def said(person: Person, text: str, model: str) -> Heard:
+    """Say something to a model, as the page does, and wait for the end."""
+    with live(person) as line:
+        return hear(line, say(person, line, text, model, most=TOKENS), WITHIN_S)
+
+
+def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
+    house: House, child: Person
+) -> None:
+    with house.spending("a second opinion", 0.5):
+        offered = chat.models(child)[OURS]
+        assert offered["name"] == "Second opinion"
+        assert chat.description(offered).startswith("Two models")
+        with chat.calls(house, "pipelines") as asked:
+            heard = said(child, f"Is the lamp on, {WORD}?", OURS)
+        assert not heard.error
+        parts = ["### 1. fast", "### 2. local", "### Where they differ"]
+        assert [part for part in parts if part in heard.text] == parts
+        # It came as it was made: more pieces than there are headings.
+        assert len(heard.pieces) > len(parts)
+        found = [(call.alias, call.status, call.end) for call in asked]
+        assert found == [(name, 200, "done") for name in ("fast", "local", "local")]
+        written = chat.messages(child, heard.turn.chat)
+        assert parts[2] in written[heard.turn.answer]["content"]
+
+
+def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
+    house: House, child: Person
+) -> None:
+    with house.spending("pipelines come and go", 0.8):
+        assert OURS in chat.models(child)
+        assert "lights" not in chat.models(child)
+        write(house, "lights", LIGHTS)
+        write(house, "broken", BROKEN)
+        with added(house, ["lights", "broken"]):
+            offered = chat.models(child)
+            assert {OURS, "lights"} <= offered.keys()
+            assert "broken" not in offered
+            assert chat.description(offered["lights"]) == "Says which light is on."
+            assert said(child, WORD, "lights").text == f"It is on: {WORD}"
+            failed = said(child, "fail", "lights")
+            assert failed.error == "The pipeline lights failed; the house's log says where."
+            log = house.shell(JOURNAL)
+            assert "broken.py is left out: ModuleNotFoundError in line 1" in log
+            assert "lights.py failed: ValueError in line 9" in log
+            assert WORD not in log
+        assert "lights" not in chat.models(child)
+        assert OURS in chat.models(child)
+
+
+def test_what_is_not_in_the_lock_is_refused_before_anything_happens(house: House) -> None:
+    started = house.shell(f"{INSTANCE} systemctl show -p MainPID pipelines </dev/null")
+    write(house, "greedy", GREEDY)
+    try:
+        done = house.hearth("check")
+        assert done.returncode == 1
+        place = "inventory/local/pipelines/greedy.py:2: requirements six is not in "
+        assert f"{place}requirements/pipelines.txt" in " ".join(done.stderr.split())
+    finally:
+        house.inside("/bin/rm", "-f", f"{LOCAL}/greedy.py", check=True)
+    assert house.hearth("check").returncode == 0
+    assert house.shell(f"{INSTANCE} systemctl show -p MainPID pipelines </dev/null") == started
+
+
+def test_nobody_but_the_chat_reaches_it(house: House, guest: str) -> None:
+    listed = json.loads(house.shell("incus list --format json </dev/null"))
+    instances = sorted(one["name"] for one in listed if one["name"] != "pipelines")
+    assert {"open-webui", "kokoro", "litellm"} <= set(instances)
+    words = shlex.join(["-c", TRY, ADDRESS, str(PORT)])
+    seen = {
+        name: house.shell(f"incus exec {name} -- python3 {words} </dev/null").strip()
+        for name in instances
+    }
+    assert seen.pop("open-webui") == "open"
+    assert set(seen.values()) <= CLOSED, seen
+    # On the machine itself, root alone.
+    user = house.shell(f"setpriv --reuid=65534 --clear-groups python3 {words}").strip()
+    assert user in CLOSED
+    # A device on the LAN that knows the way.
+    route = ["ip", "route", "replace", f"{ADDRESS}/32", "via", lab.address(NAME)]
+    lab.run(guest, route, check=True)
+    argv = ["python3", "-c", TRY, ADDRESS, str(PORT)]
+    assert lab.run(guest, argv, timeout=30, check=True).stdout.strip() != "open"
+    argv[-2] = lab.address(NAME)
+    assert lab.run(guest, argv, timeout=30, check=True).stdout.strip() != "open"
+
+
+def test_the_front_door_does_not_know_it(house: House, guest: str) -> None:
+    there = lab.address(NAME)
+    for name in ("pipelines.lan", "pipelines"):
+        argv = ["curl", "--silent", "--insecure", "--max-time", "10", "--output", "/dev/null"]
+        argv += ["--write-out", "%{http_code}", "--connect-to", f"{name}:443:{there}:443"]
+        done = lab.run(guest, [*argv, f"https://{name}/v1/models"], timeout=30)
+        assert done.stdout.strip() == "000", done.stdout
+    assert "pipelines" not in house.shell("cat /etc/hearth/caddy/* /etc/caddy/* 2>/dev/null; true")
+
+
+def test_the_page_for_admins_changes_nothing(house: House, admin: Person, child: Person) -> None:
+    listed = admin.ask("GET", "/api/v1/pipelines/list")["data"]
+    (index,) = [one["idx"] for one in listed if str(PORT) in one["url"]]
+    place = f"/api/v1/pipelines/{OURS}/valves"
+    before = admin.ask("GET", f"{place}?urlIdx={index}")
+    assert before["first"] == "fast"
+    change = admin.send("POST", f"{place}/update?urlIdx={index}", json={"first": "coder"})
+    assert change.status_code == 403
+    assert admin.ask("GET", f"{place}?urlIdx={index}") == before
+    gone = {"id": OURS, "urlIdx": index}
+    assert admin.send("DELETE", "/api/v1/pipelines/delete", json=gone).status_code == 403
+    assert child.send("GET", "/api/v1/pipelines/list").status_code in (401, 403)
+    assert OURS in chat.models(child)
