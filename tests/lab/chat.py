@@ -156,7 +156,7 @@ def calls(house: House, consumer: str = "open_webui") -> Iterator[list[Call]]:
     found: list[Call] = []
     yield found
     # A line is written when its answer has ended, which the page may know a moment before.
-    time.sleep(1)
+    time.sleep(0.5)
     for line in house.shell(f"{read} --after-cursor '{cursor}' </dev/null").splitlines():
         if (seen := _CALL.search(line)) and seen["consumer"] == consumer:
             words = seen.groupdict()

@@ -7,6 +7,7 @@ test_3_chat_stays.py. The models' weights are made up, so nothing is asked of th
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -25,6 +26,7 @@ KOKORO = "http://10.140.30.13:8880/status"
 WORD = "zanzibar-blue-4711"
 SENTENCE = f"The garden gate opens with the key called {WORD}."
 QUESTION = f"How does the garden gate open, {WORD}?"
+PAPER = f"{WORD}.pdf"
 TOKENS, WITHIN_S = 16, 60
 JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
 
@@ -94,14 +96,14 @@ def test_a_documents_sentence_is_found_again_and_cited(
     house: House, child: Person, line: Line
 ) -> None:
     with chat.calls(house) as asked:
-        paper = chat.upload(child, "garden.pdf", chat.pdf(SENTENCE), "application/pdf")
+        paper = chat.upload(child, PAPER, chat.pdf(SENTENCE), "application/pdf")
     assert [(call.alias, call.path) for call in asked] == [("embed", "/v1/embeddings")]
     with chat.calls(house) as asked:
         heard = hear(line, say(child, line, QUESTION, "fast", files=[paper], most=TOKENS), WITHIN_S)
     assert not heard.error
     assert {call.alias for call in asked} == {"embed", "fast"}, asked
     assert {call.status for call in asked} == {200}
-    assert chat.cited(heard) == {"garden.pdf": [SENTENCE]}
+    assert chat.cited(heard) == {PAPER: [SENTENCE]}
     # It is there as well when the page is loaded anew.
     stored = chat.messages(child, heard.turn.chat)[heard.turn.answer]["sources"]
     assert SENTENCE in json.dumps(stored)
@@ -114,7 +116,9 @@ def test_it_hears_and_speaks(house: House, child: Person) -> None:
     assert said["text"].strip()
     assert [(call.alias, call.status) for call in asked] == [("transcribe", 200)]
     before = spoken_texts(house)
-    wish = {"model": "", "input": f"The gate is open, {WORD}.", "voice": ""}
+    # What was read aloud before is not asked for again.
+    text = f"The gate is open, {WORD}, {secrets.token_hex(3)}."
+    wish = {"model": "", "input": text, "voice": ""}
     sound = child.send("POST", "/api/v1/audio/speech", json=wish)
     assert sound.status_code == 200, sound.text[:200]
     assert sound.headers["content-type"].startswith("audio/")
@@ -135,7 +139,9 @@ def test_nothing_that_was_said_stands_in_a_log(house: House, admin: Person, chil
     journals = {name: house.shell(f"incus exec {name} -- {read} </dev/null") for name in JOURNALS}
     journals["the machine"] = house.shell(read)
     assert all(journals.values()), [name for name, text in journals.items() if not text]
-    private = {WORD: "words", child.token: "a sign-in", admin.token: "a sign-in"}
+    address = str(child.ask("GET", "/api/v1/auths/")["email"])
+    private = {WORD: "words", address: "who is there"}
+    private |= dict.fromkeys((child.token, admin.token), "a sign-in")
     for where, text in journals.items():
         for secret, what in private.items():
             assert secret not in text, f"{what} in the journal of {where}"

@@ -4,12 +4,14 @@ Nothing is left behind: what is asked here is asked in a chat that is not kept.
 """
 
 import json
+import re
 
 import pytest
 
 from hearth import engine, status
 from hearth.catalogue.house import House, Service
 from hearth.secrets import Vault
+from hearth.verify import inside as look
 from hearth.verify.chat_line import LineError, dialled
 from hearth.verify.chatting import (
     SIGN_IN,
@@ -38,7 +40,6 @@ ALIAS, TOKENS, TIMES = "fast", 16, 5
 CLOSED = ["/api/models", "/api/v1/chats/", "/api/v1/users/", "/api/v1/files/", "/openai/models"]
 # What a house is better off without, by the words of /api/config.
 OFF = {
-    "enable_signup",
     "enable_ldap",
     "enable_direct_connections",
     "enable_direct_integrations",
@@ -174,8 +175,9 @@ def test_a_question_is_answered_over_the_line(admin: Person, house: House, notes
 
 
 def test_what_it_takes(chat: Service, notes: Notes) -> None:
-    argv = ["/usr/bin/systemctl", "show", chat.unit, "--property=MemoryCurrent", "--value"]
-    said = engine.execute(chat.instance, argv, timeout=ASK_S).stdout.strip()
-    if not said.isdecimal():
-        raise NotMeasured(f"systemd does not count the memory of {chat.unit}")
-    notes.figure(f"memory of {chat.name}", "MiB", [int(said) / 2**20])
+    read = f"cat /proc/$(systemctl show {chat.unit} --property MainPID --value)/status"
+    said = look.host(chat.instance).check_output(read)
+    held, most = (
+        int(re.findall(rf"{word}:\s+(\d+)", said)[0]) / 1024 for word in ("VmRSS", "VmHWM")
+    )
+    notes.figure(f"memory of {chat.name}", "MiB", [held], f"{most:.0f} at its highest")
