@@ -12,7 +12,7 @@ import secrets
 import struct
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,7 @@ SITE = "chat.lan"
 SETTINGS = "/etc/open-webui/settings.json"
 PASSWORD = "open_webui_admin_password"
 FILES, ADD, USERS = "/api/v1/files/", "/api/v1/auths/add", "/api/v1/users/"
+KNOWLEDGE = "/api/v1/knowledge"
 _FILE_S = 60
 _CALL = re.compile(
     r'consumer=(?P<consumer>\S+) alias="(?P<alias>[^"]*)" member=(?P<member>\S+) '
@@ -86,6 +87,14 @@ def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, An
         time.sleep(0.1)
     known = {"type": "file", "id": file["id"], "url": file["id"], "name": name, "file": file}
     return known | {"collection_name": file["meta"]["collection_name"], "status": "uploaded"}
+
+
+def collect(person: Person, name: str, papers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Put documents together, and return the collection as a message names it."""
+    said = person.ask("POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name})
+    for paper in papers:
+        person.ask("POST", f"{KNOWLEDGE}/{said['id']}/file/add", json={"file_id": paper["id"]})
+    return {"type": "collection", "id": said["id"], "name": name}
 
 
 def cited(heard: Heard) -> dict[str, list[str]]:

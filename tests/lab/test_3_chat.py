@@ -109,6 +109,20 @@ def test_a_documents_sentence_is_found_again_and_cited(
     assert SENTENCE in json.dumps(stored)
 
 
+def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> None:
+    papers = [
+        chat.upload(admin, f"{number}.pdf", chat.pdf(text), "application/pdf")
+        for number, text in enumerate((SENTENCE, "The cellar has no door."))
+    ]
+    collection = chat.collect(admin, "Keys", papers)
+    with live(admin) as line, chat.calls(house) as asked:
+        turn = say(admin, line, QUESTION, "fast", files=[collection], most=TOKENS)
+        heard = hear(line, turn, WITHIN_S)
+    assert not heard.error
+    assert "embed" in {call.alias for call in asked}
+    assert SENTENCE in chat.cited(heard)["Keys"]
+
+
 def test_it_hears_and_speaks(house: House, child: Person) -> None:
     spoken = ("speech.wav", wav(utterances(3)[0].pcm), "audio/wav")
     with chat.calls(house) as asked:
