@@ -84,9 +84,9 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
 @pytest.fixture
 def another_setting(house: House, admin: Person) -> Iterator[None]:
     """The inventory says something else of one setting."""
-    assert features(admin)["enable_message_rating"] is False
+    assert features(admin)["enable_tags_generation"] is False
     with house.spending("a setting of the chat", 1.0):
-        said = "open_webui_settings: {ENABLE_MESSAGE_RATING: true}"
+        said = "open_webui_settings: {ENABLE_TAGS_GENERATION: true}"
         house.shell(f"mkdir -p $(dirname {SETTINGS}); echo '{said}' > {SETTINGS}")
         try:
             converge(house)
@@ -94,12 +94,12 @@ def another_setting(house: House, admin: Person) -> Iterator[None]:
         finally:
             house.shell(f"rm {SETTINGS}")
             converge(house)
-        assert features(admin)["enable_message_rating"] is False
+        assert features(admin)["enable_tags_generation"] is False
 
 
 @pytest.mark.usefixtures("another_setting")
 def test_what_the_inventory_says_is_live(admin: Person) -> None:
-    assert features(admin)["enable_message_rating"] is True
+    assert features(admin)["enable_tags_generation"] is True
 
 
 def test_a_reload_of_the_front_door_loses_nothing(house: House, child: Person) -> None:
