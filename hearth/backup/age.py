@@ -55,8 +55,20 @@ def read_identity(text: str) -> str:
     return found[0]
 
 
+class _Sink:
+    """The way into age; once that is over, nobody minds what else is written."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe, self.over = pipe, False
+
+    def write(self, data: bytes) -> int:
+        if not self.over:
+            self._pipe.write(data)
+        return len(data)
+
+
 @contextlib.contextmanager
-def encrypting(recipient: str, target: IO[bytes]) -> Iterator[IO[bytes]]:
+def encrypting(recipient: str, target: IO[bytes]) -> Iterator[_Sink]:
     """Give a stream whose encrypted content goes into `target`, an open file.
 
     Raises:
@@ -67,13 +79,17 @@ def encrypting(recipient: str, target: IO[bytes]) -> Iterator[IO[bytes]]:
         argv, stdin=subprocess.PIPE, stdout=target, stderr=subprocess.PIPE
     )
     assert process.stdin is not None  # noqa: S101 - for mypy: PIPE makes one
+    sink = _Sink(process.stdin)
     with _ended(process):
         try:
-            yield process.stdin
+            yield sink
             process.stdin.close()
         except BrokenPipeError:
             # age ended first; it says why.
             raise BackupError(f"writing failed: {_words(process)}") from None
+        finally:
+            # A tar that was given up half-way still wants to write its end.
+            sink.over = True
         if process.wait(_WAIT_S):
             raise BackupError(f"writing failed: {_words(process)}")
 

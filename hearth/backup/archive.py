@@ -9,17 +9,25 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import IO, Any, Literal, Protocol, cast
+from collections.abc import Iterator
+from typing import IO, Protocol, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from hearth.backup import BackupError
+from hearth.backup.records import (
+    DATA,
+    FORMAT,
+    HEADER,
+    MANIFEST,
+    VAULT,
+    Contents,
+    Entry,
+    Header,
+    Manifest,
+    prefix,
+)
 
-FORMAT = 1
-HEADER, VAULT, MANIFEST = "hearth.json", "vault.json", "manifest.json"
-DATA = "data"
 # JSON is read whole; this much and no more.
 _SMALL_BYTES, _MANIFEST_BYTES = 2**22, 2**28
 _PIECE = 2**20
@@ -33,68 +41,12 @@ class Readable(Protocol):
         ...
 
 
-class Record(BaseModel):
-    """What is read is exactly what was written."""
+class Writable(Protocol):
+    """What can be written to."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Volume(Record):
-    """One data folder: whose, which, and how it was taken."""
-
-    service: str
-    path: str
-    copy_as: Literal["sqlite", "files"]
-
-
-class Header(Record):
-    """What a backup says of itself before anything else."""
-
-    format: int
-    house: str
-    domain: str
-    hearth: str
-    made_at: str
-    volumes: list[Volume]
-
-
-class Entry(Record):
-    """One file or folder; `integrity` is what SQLite said of a copied database."""
-
-    size: int
-    sha256: str
-    integrity: str | None = None
-
-
-class Manifest(Record):
-    """Every entry before this one, and what was left out and found damaged on the way."""
-
-    entries: dict[str, Entry]
-    left_out: list[str]
-    damaged: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """All that a backup says of itself, once it was found whole; secrets show in no repr."""
-
-    header: Header
-    manifest: Manifest
-    secrets: Mapping[str, str] = field(repr=False)
-
-    def expected(self, number: int) -> dict[str, dict[str, Any]]:
-        """What a volume holds: name below its folder to size and digest."""
-        begin = f"{prefix(self.header.volumes, number)}/"
-        return {
-            name.removeprefix(begin): {"size": entry.size, "sha256": entry.sha256}
-            for name, entry in self.manifest.entries.items()
-            if name.startswith(begin)
-        }
-
-
-def prefix(volumes: Sequence[Volume], number: int) -> str:
-    """Name the folder of a volume in the tar."""
-    return f"{DATA}/{volumes[number].service}/{number}"
+    def write(self, data: bytes, /) -> int:
+        """Write all of it."""
+        ...
 
 
 def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
@@ -122,10 +74,10 @@ class _Counted:
 class Writer:
     """A backup while it is made."""
 
-    def __init__(self, sink: IO[bytes], header: Header) -> None:
+    def __init__(self, sink: Writable, header: Header) -> None:
         """Write the header."""
         self._tar = tarfile.open(  # noqa: SIM115 - `end` closes it
-            fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT
+            fileobj=cast("IO[bytes]", sink), mode="w|", format=tarfile.PAX_FORMAT
         )
         self.header = header
         self.entries: dict[str, Entry] = {}

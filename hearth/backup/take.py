@@ -12,9 +12,10 @@ from typing import IO, Any, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import encrypting
-from hearth.backup.archive import FORMAT, VAULT, Header, Writer, prefix, renamed
+from hearth.backup.archive import Writer, renamed
 from hearth.backup.child import Child
 from hearth.backup.keep import PART, file_name
+from hearth.backup.records import FORMAT, VAULT, Header, prefix
 from hearth.backup.volumes import Hands, Place, below
 from hearth.files import sync_folder
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from hearth import engine
 from hearth.backup import BackupError
-from hearth.backup.archive import Volume
 from hearth.backup.child import Child, Runner, in_instance
+from hearth.backup.records import Volume
 from hearth.catalogue.house import House
 
 _PYTHON = ("/usr/bin/python3", "-I", "-c")

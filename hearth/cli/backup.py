@@ -14,7 +14,7 @@ import typer
 from hearth import engine
 from hearth.backup import BackupError, age, keep
 from hearth.backup import restore as back
-from hearth.backup.archive import Contents
+from hearth.backup.records import Contents
 from hearth.backup.take import Made, Subject, take
 from hearth.backup.volumes import Hands, Place, kept, places
 from hearth.catalogue.house import House

@@ -22,17 +22,24 @@ from typing import IO, Any
 
 # What a restore keeps beside the data: `new`, then `old`, and the names of steps that are done.
 WORK = ".hearth-restore"
+# What is being forgotten: half of it must never be taken for the way back.
+GONE = f"{WORK}.gone"
 
 
 class Trouble(Exception):
     """One line: what is in the way."""
 
 
+def names(root: Path) -> list[str]:
+    """What lies in the folder, without what a restore keeps there."""
+    return sorted(name for name in os.listdir(root) if name not in (WORK, GONE))
+
+
 def look(root: Path) -> dict[str, Any]:
     """Say whether anything lies in the folder, whether a restore was cut, and what is free."""
     space = os.statvfs(root)
     return {
-        "empty": not any(name != WORK for name in os.listdir(root)),
+        "empty": not names(root),
         "unfinished": (root / WORK).exists(),
         "free_bytes": space.f_bavail * space.f_frsize,
     }
@@ -41,7 +48,12 @@ def look(root: Path) -> dict[str, Any]:
 def proper(name: str, base: str) -> str:
     """Give a member's name below `base`; Trouble when it leads anywhere else."""
     parts = name.split("/")
-    if parts[0] != base or len(parts) < 2 or {"", ".", "..", WORK} & {*parts[1:]} or "\0" in name:
+    if (
+        parts[0] != base
+        or len(parts) < 2
+        or {"", ".", "..", WORK, GONE} & {*parts[1:]}
+        or "\0" in name
+    ):
         raise Trouble(f"the backup names {name!r}, which is no place in this folder")
     return "/".join(parts[1:])
 
@@ -91,7 +103,7 @@ def stage(root: Path, identity: str, given: IO[bytes]) -> None:
     work = root / WORK
     if (work / "old").exists():
         raise Trouble("an older restore was cut short here and must be undone first")
-    remove(work)
+    finish(root)
     (work / "new").mkdir(mode=0o700, parents=True)
     with tarfile.open(fileobj=given, mode="r|") as tar:
         first = tar.next()
@@ -114,9 +126,8 @@ def switch(root: Path, identity: str) -> None:
         raise Trouble("another backup was staged here meanwhile; run this again")
     (work / "old").mkdir(mode=0o700, exist_ok=True)
     if not (work / "moved").exists():
-        for name in sorted(os.listdir(root)):
-            if name != WORK:
-                move(root / name, work / "old" / name)
+        for name in names(root):
+            move(root / name, work / "old" / name)
         (work / "moved").touch()
     for name in sorted(os.listdir(work / "new")):
         move(work / "new" / name, root / name)
@@ -127,15 +138,22 @@ def back(root: Path) -> None:
     """Put the data back as they were before `switch`, wherever that was cut; forget the rest."""
     work = root / WORK
     if (work / "moved").exists():
-        for name in os.listdir(root):
-            if name != WORK:
-                remove(root / name)
+        for name in names(root):
+            remove(root / name)
         # Now it is as if the exchange had been cut before its middle.
         (work / "moved").unlink()
     if (work / "old").exists():
         for name in sorted(os.listdir(work / "old")):
             move(work / "old" / name, root / name)
-    remove(work)
+    finish(root)
+
+
+def finish(root: Path) -> None:
+    """Forget what was there before, and what was staged."""
+    remove(root / GONE)
+    if (root / WORK).exists():
+        (root / WORK).rename(root / GONE)
+        remove(root / GONE)
 
 
 def move(source: Path, target: Path) -> None:
@@ -175,7 +193,7 @@ def main(words: list[str]) -> None:
     elif verb == "back":
         back(root)
     elif verb == "finish":
-        remove(root / WORK)
+        finish(root)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 # What a restore keeps beside the data belongs to no backup.
-WORK = ".hearth-restore"
+WORK = (".hearth-restore", ".hearth-restore.gone")
 SCRATCH, SCRATCH_PREFIX = "/var/tmp", "hearth-backup-"  # noqa: S108 - made by mkdtemp, mode 0700
 HEADER = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")
@@ -51,7 +51,7 @@ def walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
             continue
         for entry in entries:
             name = f"{below}/{entry.name}" if below else entry.name
-            if name == WORK:
+            if name in WORK:
                 continue
             yield name, entry
             if entry.is_dir(follow_symlinks=False):

@@ -1,0 +1,272 @@
+"""Kills, full disks and unwell houses: what was there stays, or the same command mends it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hearth.backup import BackupError
+from hearth.backup.child import Child
+from hearth.backup.restore import read, restore
+from hearth.backup.take import take
+from hearth.backup.volumes import Hands
+from tests.unit.backup import local
+from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
+
+
+def fill(folder: Path, word: str) -> None:
+    """Put some data into a folder."""
+    (folder / "uploads").mkdir(parents=True)
+    for name in ("a", "b", "uploads/c"):
+        (folder / name).write_text(word)
+    database = sqlite3.connect(folder / "webui.db")
+    database.execute("CREATE TABLE chat (text TEXT)")
+    database.execute("INSERT INTO chat VALUES (?)", (word,))
+    database.commit()
+    database.close()
+
+
+def words(folder: Path) -> dict[str, str]:
+    """What lies in a folder, a database by its row."""
+    found = {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix != ".db"
+    }
+    database = sqlite3.connect(folder / "webui.db")
+    found["webui.db"] = database.execute("SELECT text FROM chat").fetchone()[0]
+    database.close()
+    return found
+
+
+def all_of(word: str) -> dict[str, str]:
+    """What `fill` leaves."""
+    return dict.fromkeys(("a", "b", "uploads/c", "webui.db"), word)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    fill(tmp_path / "data", "old")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def file(tmp_path: Path, data: Path) -> Path:
+    """A backup of `old`; the house has gone on to `new` since."""
+    path = backup(tmp_path / "to", place(data)).path
+    shutil.rmtree(data)
+    fill(data, "new")
+    return path
+
+
+def put_back(file: Path, house: House, instead: bool = False) -> None:
+    restore(file, KEY, read(file, KEY), house.target(), instead, lambda text: None)
+
+
+def test_a_house_that_holds_something_is_left_alone(file: Path, data: Path, tmp_path: Path) -> None:
+    house = House(tmp_path, [place(data)], values={"some_key": "another"})
+    with pytest.raises(BackupError) as refused:
+        put_back(file, house)
+    assert str(refused.value) == (
+        f"this house is not empty ({data} of open_webui, its secrets): say --replace and the "
+        "backup takes their place; what is there now is lost then"
+    )
+    assert words(data) == all_of("new")
+    assert house.did == []
+    assert house.values == {"some_key": "another"}
+    put_back(file, house, instead=True)
+    assert words(data) == all_of("old")
+    assert house.values == {"some_key": "made at random"}
+
+
+def test_a_bare_machine_is_built_first_and_with_the_old_secrets(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], built=False)
+    seen: list[dict[str, str]] = []
+    house.healthy = lambda: seen.append(dict(house.values))
+    put_back(file, house)
+    assert house.did == ["converge", "stop open_webui", "converge"]
+    assert seen[0] == {"some_key": "made at random"}
+    assert words(data) == all_of("old")
+
+
+def test_data_of_an_instance_that_is_gone_are_something_to_lose(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], built=False)
+    target = house.target()
+    kept = replace(target, holds=lambda place: True)
+    with pytest.raises(BackupError, match="not empty"):
+        restore(file, KEY, read(file, KEY), kept, False, lambda text: None)
+    assert house.did == []
+
+
+def test_a_house_that_does_not_become_healthy_gets_back_what_it_had(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values={"some_key": "another"})
+    seen: list[dict[str, str]] = []
+
+    def ill() -> None:
+        seen.append(words(data))
+        if len(seen) == 1:
+            raise BackupError("open_webui is not healthy")
+
+    house.healthy = ill
+    with pytest.raises(BackupError, match="did not become healthy: open_webui is not healthy\n"):
+        put_back(file, house, instead=True)
+    assert [one["a"] for one in seen] == ["old", "new"]
+    assert words(data) == all_of("new")
+    assert not (data / ".hearth-restore").exists()
+    assert house.values == {"some_key": "another"}
+
+
+def test_a_service_that_is_off_is_said(file: Path, data: Path, tmp_path: Path) -> None:
+    house = House(tmp_path, [place(tmp_path / "elsewhere")])
+    with pytest.raises(BackupError, match=f"holds {data} of open_webui, which this house has not"):
+        put_back(file, house)
+
+
+def dying(verb: str, after: int) -> Callable[..., contextlib.AbstractContextManager[Child]]:
+    """A runner whose program is killed in `verb`, when it has done so many changes of names."""
+
+    @contextlib.contextmanager
+    def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
+        if "put" in argv[3][:2000] and argv[4] == verb:
+            script = (
+                "import os, signal, sys\n"
+                "done = 0\n"
+                "def watch(event, args):\n"
+                "    global done\n"
+                "    if event in ('os.rename', 'os.mkdir', 'os.remove', 'os.rmdir') or (\n"
+                "        event == 'open' and '.hearth-restore' in str(args)):\n"
+                f"        done += 1\n        if done > {after}: os.kill(os.getpid(), 9)\n"
+                "sys.addaudithook(watch)\n"
+            )
+            argv = [*argv[:3], f"{script}\nexec({argv[3]!r})", *argv[4:]]
+            with local.run(instance, argv, user, group) as child:
+                yield child
+            return
+        with local.run(instance, argv, user, group) as child:
+            yield child
+
+    return run
+
+
+@pytest.mark.parametrize("verb", ["stage", "switch", "finish"])
+@pytest.mark.parametrize("after", range(12))
+def test_a_restore_killed_anywhere_is_run_again(
+    file: Path, data: Path, tmp_path: Path, verb: str, after: int
+) -> None:
+    house = House(tmp_path, [place(data)])
+    target = house.target()
+    contents = read(file, KEY)
+
+    # As after a power cut, nobody puts anything back.
+    weak = replace(
+        target, hands=Hands(run=dying(verb, after), owner=HANDS.owner), set_secrets=lambda new: None
+    )
+    with contextlib.suppress(BackupError), _no_undoing():
+        restore(file, KEY, contents, weak, True, lambda text: None)
+    # The same command, and without --replace: the machine remembers that it was said.
+    if (tmp_path / "restoring").exists():
+        put_back(file, house)
+    assert words(data) == all_of("old")
+    assert sorted(path.name for path in data.iterdir()) == ["a", "b", "uploads", "webui.db"]
+    assert not (tmp_path / "restoring").exists()
+
+
+@contextlib.contextmanager
+def _no_undoing() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hearth.backup.restore._undo", lambda chosen, target, before: "cut")
+        yield
+
+
+def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
+    for after in range(16):
+        data = tmp_path / str(after)
+        fill(data, "new")
+        new = data / ".hearth-restore" / "new"
+        fill(new, "old")
+        (data / ".hearth-restore" / "complete").write_text("id")
+        hands = Hands(run=dying("switch", after), owner=HANDS.owner)
+        with contextlib.suppress(BackupError):
+            hands.put(place(data), "switch", "id")
+        HANDS.put(place(data), "back")
+        assert words(data) == all_of("new"), after
+        assert not (data / ".hearth-restore").exists()
+
+
+def test_a_killed_backup_leaves_no_half_file_and_the_next_clears_up(
+    tmp_path: Path, data: Path
+) -> None:
+    (data / "large").write_bytes(bytes(60 * 2**20))
+    script = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from pathlib import Path\n"
+        "from tests.unit.backup.local import backup, place\n"
+        f"backup(Path({str(tmp_path / 'to')!r}), place(Path({str(data)!r})))\n"
+    )
+    for _ in range(2):
+        process = subprocess.Popen([sys.executable, "-c", script])
+        while not any(
+            path.stat().st_size > 100_000
+            for path in (tmp_path / "to").glob(".hearth-backup-house-*")
+        ):
+            assert process.poll() is None, "it was done before it could be killed"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert [path.name[:15] for path in (tmp_path / "to").iterdir()] == [".hearth-backup-"]
+    made = backup(tmp_path / "to", place(data))
+    assert list((tmp_path / "to").iterdir()) == [made.path]
+    assert read(made.path, KEY).manifest.entries["data/open_webui/0/large"].size == 60 * 2**20
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts a disk")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1M", "small", str(folder)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("nothing can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path: Path, data: Path, small_disk: Path) -> None:
+    (data / "large").write_bytes(os.urandom(3 * 2**20))
+    with pytest.raises(BackupError, match="no space left on device"):
+        take(subject(place(data)), small_disk, HANDS, lambda text: None)
+    assert list(small_disk.iterdir()) == []
+
+
+def test_room_is_asked_for_before_anything_is_touched(
+    file: Path, tmp_path: Path, small_disk: Path
+) -> None:
+    (small_disk / "there").write_text("kept")
+    contents = read(file, KEY)
+    here = place(small_disk)
+    volume = contents.header.volumes[0].model_copy(update={"path": str(small_disk)})
+    header = contents.header.model_copy(update={"volumes": [volume]})
+    house = House(tmp_path, [here])
+    with pytest.raises(BackupError, match="nothing was changed"):
+        restore(
+            file, KEY, replace(contents, header=header), house.target(), True, lambda text: None
+        )
+    assert [path.name for path in small_disk.iterdir()] == ["there"]
+    assert house.did == []

@@ -1,0 +1,196 @@
+"""What is damaged, forged, newer or somebody else's is refused in one line, and nothing changed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.backup import BackupError, age
+from hearth.backup.restore import read
+from tests.unit.backup.local import KEY, RECIPIENT, backup, place
+
+Members = list[tuple[tarfile.TarInfo, bytes]]
+HEADER = {
+    "format": 1,
+    "house": "house",
+    "domain": "lan",
+    "hearth": "1",
+    "made_at": "2026-11-22T00:00:00+00:00",
+    "volumes": [{"service": "open_webui", "path": "/data", "copy_as": "files"}],
+}
+
+
+def member(name: str, content: bytes = b"", **more: Any) -> tuple[tarfile.TarInfo, bytes]:
+    """One entry of a tar."""
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info, content
+
+
+def proper(*more: tuple[tarfile.TarInfo, bytes]) -> Members:
+    """A backup with some entries, and a manifest that agrees with them."""
+    made = [
+        member("hearth.json", json.dumps(HEADER).encode()),
+        member("vault.json", b"{}"),
+        *more,
+    ]
+    entries = {
+        info.name: {
+            "size": len(content),
+            "sha256": "" if info.isdir() else hashlib.sha256(content).hexdigest(),
+        }
+        for info, content in made
+    }
+    manifest = {"entries": entries, "left_out": [], "damaged": {}}
+    return [*made, member("manifest.json", json.dumps(manifest).encode())]
+
+
+def sealed(path: Path, members: Members) -> Path:
+    """Encrypt a tar as anybody could who knows the recipient."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for info, content in members:
+            tar.addfile(info, io.BytesIO(content))
+    argv = ["age", "--encrypt", "--recipient", RECIPIENT, "--output", str(path)]
+    subprocess.run(argv, input=plain.getvalue(), check=True, timeout=30)
+    return path
+
+
+def test_what_these_tests_forge_is_a_backup_otherwise(tmp_path: Path) -> None:
+    contents = read(sealed(tmp_path / "b", proper(member("data/open_webui/0/a", b"1"))), KEY)
+    assert contents.expected(0) == {"a": {"size": 1, "sha256": hashlib.sha256(b"1").hexdigest()}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (member("data/open_webui/0/../../x"), "which is no place in a house"),
+        (member("/etc/passwd"), "which is no place in a house"),
+        (member("data/open_webui/0//x"), "which is no place in a house"),
+        (member("etc/passwd"), "which is no place in a house"),
+        (member("data/open_webui/0/l", type=tarfile.SYMTYPE, linkname="/etc"), "a link or"),
+        (member("data/open_webui/0/h", type=tarfile.LNKTYPE, linkname="x"), "a link or a device"),
+        (member("data/open_webui/0/d", type=tarfile.CHRTYPE), "is a link or a device"),
+        (member("data/open_webui/0/p", type=tarfile.FIFOTYPE), "is a link or a device"),
+        (member("data/litellm/1/x"), "belongs to no folder that it names"),
+        (member("hearth.json", b"{}"), "is in it twice"),
+    ],
+)
+def test_a_forged_entry_is_refused(
+    tmp_path: Path, entry: tuple[tarfile.TarInfo, bytes], reason: str
+) -> None:
+    file = sealed(tmp_path / "b", proper(entry))
+    with pytest.raises(BackupError, match=reason) as refused:
+        read(file, KEY)
+    assert str(refused.value).startswith(f"{file}: refused: ")
+    assert "\n" not in str(refused.value)
+
+
+def _without_manifest(members: Members) -> Members:
+    return members[:-1]
+
+
+def _without_a_file(members: Members) -> Members:
+    return [one for one in members if not one[0].name.startswith("data/")]
+
+
+def _with_another_content(members: Members) -> Members:
+    return [(info, b"2" if info.name.startswith("data/") else content) for info, content in members]
+
+
+def _with_one_more(members: Members) -> Members:
+    return [*members[:-1], member("data/open_webui/0/b", b"1"), members[-1]]
+
+
+def _manifest_first(members: Members) -> Members:
+    return [members[-1], *members[:-1]]
+
+
+def _vault_of_numbers(members: Members) -> Members:
+    return [members[0], member("vault.json", b"[1]"), *members[2:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_manifest, "cut short: it ends before its manifest"),
+        (_without_a_file, "damaged: data/open_webui/0/a is not what the manifest says"),
+        (_with_another_content, "damaged: data/open_webui/0/a is not what the manifest says"),
+        (_with_one_more, "damaged: data/open_webui/0/b is not what the manifest says"),
+        (_manifest_first, "refused: manifest.json is out of its order"),
+        (_vault_of_numbers, "damaged: vault.json is not what the manifest says"),
+    ],
+)
+def test_what_the_manifest_does_not_say_is_refused(
+    tmp_path: Path, change: Callable[[Members], Members], reason: str
+) -> None:
+    file = sealed(tmp_path / "b", change(proper(member("data/open_webui/0/a", b"1"))))
+    with pytest.raises(BackupError) as refused:
+        read(file, KEY)
+    assert f"{file}: {reason}" in str(refused.value)
+
+
+def test_a_newer_format_says_that_it_is_newer_whatever_else_it_says(tmp_path: Path) -> None:
+    newer = {"format": 2, "chapters": []}
+    file = sealed(tmp_path / "b", [member("hearth.json", json.dumps(newer).encode())])
+    with pytest.raises(
+        BackupError, match="made by a newer Hearth \\(format 2, this one reads 1\\)"
+    ):
+        read(file, KEY)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A backup of a little more than one of age's pieces of 64 KiB."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a").write_bytes(bytes(200_000))
+    return backup(tmp_path / "to", place(data, "files")).path
+
+
+def test_every_cut_is_found(file: Path) -> None:
+    whole = file.read_bytes()
+    # Also exactly between two pieces, where a reader without age's last one would see a good end.
+    header = whole.index(b"\n", whole.index(b"\n--- ") + 1) + 1 + 16
+    assert len(whole) > header + 65552
+    for size in (0, 10, 100, header, 65536, header + 65552, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        with pytest.raises(BackupError) as refused:
+            read(file, KEY)
+        assert "damaged or cut short" in str(refused.value) or size < 21, size
+    file.write_bytes(whole + b"x")
+    with pytest.raises(BackupError, match="damaged or cut short"):
+        read(file, KEY)
+
+
+def test_every_flipped_bit_is_found(file: Path) -> None:
+    whole = file.read_bytes()
+    for at in (30, 150, 300, 70_000, len(whole) - 1):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(BackupError) as refused:
+            read(file, KEY)
+        assert "\n" not in str(refused.value)
+
+
+def test_another_key_does_not_open_it_and_the_line_says_so(file: Path) -> None:
+    other, _ = age.new_key()
+    with pytest.raises(BackupError, match="this key does not open it: it has another one"):
+        read(file, other)
+
+
+def test_no_backup_at_all(tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    with pytest.raises(BackupError, match="no backup of a house: age did not encrypt it"):
+        read(tmp_path / "picture", KEY)
+    with pytest.raises(BackupError, match="No such file"):
+        read(tmp_path / "nothing", KEY)
