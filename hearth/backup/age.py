@@ -178,5 +178,5 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
 def _program() -> str:
     found = shutil.which("age")
     if found is None:
-        raise BackupError("the program age is not installed here: run `hearth up`")
+        raise BackupError("the program age is not installed here: say `sudo apt-get install age`")
     return found
