@@ -13,7 +13,7 @@ House = Mapping[str, Any]
 Service = Mapping[str, Any]
 
 # All that the locked Open WebUI reads, by `hearth_open_webui.upstream`.
-NAMES = Path(__file__).parent.parent / "services/open_webui/hearth_open_webui/names.txt"
+NAMES = Path(__file__).resolve().parents[1] / "services/open_webui/hearth_open_webui/names.txt"
 
 # What the house is and what it promises; no setting may say otherwise.
 FIXED: Mapping[str, str] = {
@@ -97,7 +97,7 @@ class ChatConfigError(ValueError):
 def chat_settings(
     house: House, service: Service, options: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return `settings.json`: `environment`, and `secrets` as names of credentials.
+    """Return its file of settings: `environment`, and `secrets` as names of credentials.
 
     `options` are the role's variables without their prefix.
 
