@@ -2,10 +2,9 @@
  * Visit a page with one browser and say what happened: one line of JSON for each scene.
  *
  * The job is read from standard input, so that the password stands in no list of processes:
- * {"browser": "chromium" | "firefox", "play": "speaking" | "listening", "page": address,
- * "password": ..., "folder": ..., "sound": a file with what a microphone hears, "long": one that is written down in
- * several parts, "utterances": how many sentences "sound" has}, and for who works on a scene
- * "only": [its name].
+ * {"browser": "chromium" | "firefox", "play": one of those in scenes.mjs, "page": address,
+ * "password": ..., "folder": ..., "sound": a file with what a microphone hears}, what the scenes of
+ * that play want to know beside it, and for who works on a scene "only": [its name].
  * The scenes measure; whoever reads the lines judges.
  */
 import { mkdir, rm } from "node:fs/promises";
@@ -15,9 +14,11 @@ import { open } from "./browsers.mjs";
 import * as plays from "./scenes.mjs";
 import { about } from "./visit.mjs";
 
+/** Longer than any scene, except where somebody has gone to make tea. */
 const SCENE_MS = 120_000;
 
 const job = JSON.parse(await text(process.stdin));
+const limit_ms = SCENE_MS + (job.idle_ms ?? 0);
 job.downloads = join(job.folder, "downloads");
 // What an earlier visit left would be taken for this one's.
 await rm(job.folder, { recursive: true, force: true });
@@ -30,7 +31,7 @@ async function play(name, scene, browser) {
   const began = performance.now();
   let late;
   const end = new Promise((_, reject) => {
-    late = setTimeout(reject, SCENE_MS, new Error(`no end after ${SCENE_MS / 1000} s`));
+    late = setTimeout(reject, limit_ms, new Error(`no end after ${limit_ms / 1000} s`));
   });
   try {
     const found = await Promise.race([scene(browser, job), end]);
@@ -57,11 +58,13 @@ async function left(name, browser) {
 }
 
 for (const dark of [false, true]) {
+  const scenes = Object.entries(plays[job.play](dark, job));
+  if (!scenes.length) continue;
   const began = performance.now();
   const browser = await open(job, { dark });
   const seconds = (performance.now() - began) / 1000;
   say({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
-  for (const [name, scene] of Object.entries(plays[job.play](dark))) {
+  for (const [name, scene] of scenes) {
     // Nothing can be seen without it.
     const asked = !job.only || name === "login" || job.only.includes(name);
     if (asked) await play(name, scene, browser);

@@ -1,3 +1,5 @@
+import * as broken from "./scenes/broken.mjs";
+import * as chat from "./scenes/chatting.mjs";
 import * as door from "./scenes/door.mjs";
 import * as listened from "./scenes/listening.mjs";
 import * as looks from "./scenes/looks.mjs";
@@ -46,6 +48,42 @@ export function listening(dark) {
     "light pictures": looks.lightPictures,
     "login ended": listened.loginEnded,
   };
+}
+
+/** Return the scenes of the chat. */
+export function chatting(dark, { browser }) {
+  if (dark) return { "log in in the dark": chat.login, "dark pictures": chat.pictures };
+  const first = { stranger: chat.stranger, login: chat.login, streaming: chat.streaming };
+  // What a second browser is there for: that the page is no work of the first one alone.
+  if (browser === "firefox") return { ...first, speaker: chat.speaker };
+  return {
+    ...first,
+    again: chat.again,
+    speaker: chat.speaker,
+    dictation: chat.dictation,
+    picture: chat.picture,
+    document: chat.letter,
+    "second account": chat.second,
+    "light pictures": chat.pictures,
+  };
+}
+
+/** Return the scenes in which somebody ends programs of the house while the chat is open. */
+export function breaking(dark) {
+  if (dark) return {};
+  return {
+    login: chat.login,
+    reload: broken.reload,
+    "without LiteLLM": broken.withoutLitellm,
+    "without Ollama": broken.withoutOllama,
+    "without Kokoro": broken.withoutKokoro,
+    "without its server": broken.withoutServer,
+  };
+}
+
+/** Return the scene of somebody who goes away and comes back. */
+export function waiting(dark) {
+  return dark ? {} : { login: chat.login, idle: broken.idle };
 }
 
 const inTheDark = (login) => ({

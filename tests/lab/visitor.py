@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +115,61 @@ def modules() -> Path:
     return folder
 
 
-def visit(guest: str, browser: str, play: str, page: str, password: str, **more: Any) -> Visit:
-    """Have one browser play its scenes on the guest; return what it found, pictures brought out."""
+@dataclass(slots=True)
+class Errands:
+    """Does what a visitor asks for and no visitor can: read from what it says, as it says it."""
+
+    guest: str
+    deeds: Mapping[str, Callable[[], object]]
+    rest: bytes = b""
+
+    def hear(self, said: bytes) -> None:
+        """Do what whole lines ask for, and lay the result where the visitor waits for it."""
+        *lines, self.rest = (self.rest + said).split(b"\n")
+        for line in lines:
+            if line.startswith(b'{"deed"'):
+                asked = json.loads(line)
+                result = json.dumps(self._do(asked["deed"]))
+                # Whole at once: whoever waits reads it as soon as it is there.
+                put = 'cat > "$0.new" && chmod 644 "$0.new" && mv "$0.new" "$0"'
+                argv = ["/bin/sh", "-c", put, asked["reply"]]
+                lab.run(self.guest, argv, stdin=result, check=True)
+
+    def _do(self, name: str) -> object:
+        # Who waits for it has to be told; the scene then breaks off with the reason.
+        try:
+            return {"done": self.deeds[name]()}
+        except Exception as error:
+            return {"failed": f"{type(error).__name__}: {error}"}
+
+
+class _Heard(BytesIO):
+    """What is written to it is heard at once."""
+
+    def __init__(self, errands: Errands) -> None:
+        super().__init__()
+        self._errands = errands
+
+    def write(self, said: Any) -> int:
+        self._errands.hear(bytes(said))
+        return super().write(said)
+
+
+def visit(
+    guest: str,
+    browser: str,
+    play: str,
+    page: str,
+    password: str,
+    *,
+    deeds: Mapping[str, Callable[[], object]] | None = None,
+    within_s: float = VISIT_S,
+    **more: Any,
+) -> Visit:
+    """Have one browser play its scenes on the guest; return what it found, pictures brought out.
+
+    `deeds` are what the scenes may have done to the house meanwhile, by name.
+    """
     folder = f"{_FOLDER_THERE}/{play}/{browser}"
     known = {"browser": browser, "play": play, "page": page, "folder": folder}
     job: dict[str, Any] = {**known, "password": password, **more}
@@ -123,9 +178,10 @@ def visit(guest: str, browser: str, play: str, page: str, password: str, **more:
     settings = ["HOME=/home/visitor", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
     argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
     argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
-    done = lab.run(guest, argv, stdin=json.dumps(job), timeout=VISIT_S)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert done.returncode == 0, f"{browser}: {done.stderr[-3000:]}{done.stdout[-1000:]}"
+    heard = _Heard(Errands(guest, deeds or {}))
+    done = lab.run(guest, argv, stdin=json.dumps(job), timeout=within_s, stream_to=heard)
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scene"')]
+    assert done.returncode == 0, f"{browser}: {done.stdout[-4000:]}"
     target = ARTEFACTS / play / browser
     shutil.rmtree(target, ignore_errors=True)
     lab.copy_out(guest, folder, target)

@@ -1,0 +1,57 @@
+/**
+ * Note what a chat's page shows and what its live line does, before any script of its own has run.
+ *
+ * It is written into each new document as text, so it may use nothing from outside itself. An answer
+ * is noted whenever its text changes, so a reader can tell a stream from a lump, and what was on the
+ * page when something else happened.
+ */
+export function chatting() {
+  const LINE = "/ws/socket.io/";
+  const noted = { shown: [], said: [], notices: [], lines: [] };
+
+  const Socket = globalThis.WebSocket;
+  globalThis.WebSocket = class extends Socket {
+    constructor(...given) {
+      super(...given);
+      if (new URL(given[0], location.href).pathname !== LINE) return;
+      const line = { begun: performance.now(), greeted: null, ended: null };
+      noted.lines.push(line);
+      this.addEventListener("message", ({ data }) => {
+        // What the server says last of all before the page may speak.
+        if (String(data).startsWith("40")) line.greeted ??= performance.now();
+      });
+      this.addEventListener("close", () => (line.ended = performance.now()));
+    }
+  };
+
+  const text = (one) => one?.innerText.trim() ?? "";
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const look = () => {
+    note(noted.shown, text(all("#response-content-container").at(-1)));
+    note(noted.said, all("[data-sonner-toast]").map(text).join("\n"));
+    note(noted.notices, all("#hearth-connection:not([hidden])").map(text).join("\n"));
+  };
+  const note = (list, value) => {
+    if ((list.at(-1)?.[1] ?? "") !== value) list.push([performance.now(), value]);
+  };
+  const watch = { subtree: true, childList: true, characterData: true, attributes: true };
+  new MutationObserver(look).observe(document, { ...watch, attributeFilter: ["hidden"] });
+
+  globalThis.__chatting = {
+    /** Forget what was shown and said so far. */
+    clear() {
+      Object.assign(noted, { shown: [], said: [], notices: [] });
+    },
+    /** Return all of it, in milliseconds on the page's clock, with what stands there now. */
+    report() {
+      const messages = all("[id^=message-]")
+        .filter((one) => one.id !== "message-input-container")
+        .map((one) => ({
+          mine: one.querySelector("#response-content-container") === null,
+          model: text(one.querySelector("#response-message-model-name")) || null,
+          text: text(one.querySelector("#response-content-container") ?? one),
+        }));
+      return { ...noted, messages, now: performance.now() };
+    },
+  };
+}

@@ -1,0 +1,172 @@
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { come, enter, ask, handIn, logIn, request, told } from "../talk.mjs";
+import { about, pause, sound } from "../visit.mjs";
+
+const QUESTION = "What is there to eat today?";
+const DICTATION_MS = 60_000;
+// Long enough to hear a sentence.
+const SPEAKING_MS = 4000;
+
+/** Come without a login: what is shown instead of the chat. */
+export async function stranger(browser, job) {
+  const page = await come(browser, job);
+  await page.waitForSelector("#email");
+  return page.evaluate(() => ({
+    secure: isSecureContext,
+    password: document.querySelector("input[type=password]") !== null,
+    writes: document.querySelector("#chat-input") !== null,
+    buttons: [...document.querySelectorAll("button")].map((one) => one.innerText.trim()),
+  }));
+}
+
+/** Log in as the one who looks after the house; return which models there are to choose from. */
+export async function login(browser, job) {
+  const page = await come(browser, job);
+  await logIn(page, job.email, job.password);
+  return { ...(await choices(page)), ...(await told(page)) };
+}
+
+/** Open the list of models; return what it shows of each, and the page's own words about them. */
+async function choices(page) {
+  await page.click("#model-selector-model-button");
+  await page.waitForSelector("[role=option]");
+  const offered = await page.$$eval("[role=option]", (found) =>
+    found.map((one) => ({ label: one.ariaLabel, text: one.innerText.trim() })),
+  );
+  await page.keyboard.press("Escape");
+  const { data } = await request(page, "GET", "/api/models");
+  const known = data.map(({ id, name, info }) => ({
+    ...{ id, name },
+    description: info?.meta?.description ?? null,
+    hidden: info?.meta?.hidden ?? false,
+  }));
+  return { offered, known };
+}
+
+/** Choose a model by its name in the list, write, and see the answer come. */
+export async function streaming(browser, job) {
+  const page = await enter(browser, job);
+  const name = await choose(page, "fast");
+  const found = await ask(page, QUESTION);
+  await page.screenshot({ path: join(job.folder, `${job.browser}-answer.png`) });
+  job.chat = await page.evaluate(() => location.pathname);
+  return { name, question: QUESTION, chat: job.chat, ...found };
+}
+
+/** Choose a model in the list by what the gateway calls it; return what people call it. */
+async function choose(page, id) {
+  const { data } = await request(page, "GET", "/api/models");
+  const { name } = data.find((one) => one.id === id);
+  await page.click("#model-selector-model-button");
+  await page.locator(`[role=option][aria-label="Select ${name} model"]`).click();
+  return name;
+}
+
+/** Come back to a chat, find it in the list, and press the speaker at its answer. */
+export async function speaker(browser, job) {
+  const page = await enter(browser, job, job.chat.slice(1));
+  await page.waitForSelector("[id^=speak-button-]");
+  await page.evaluate(() => globalThis.__ear.clear());
+  await page.click("[id^=speak-button-]");
+  await sound(page);
+  // More than one look of the ear at it.
+  await pause(1000);
+  return { ...(await about(page)), complaints: page.complaints };
+}
+
+/** Load the page anew: the chat is in the list, and its words are in the chat. */
+export async function again(browser, job) {
+  const page = await enter(browser, job, job.chat.slice(1));
+  await page.waitForSelector("[id^=speak-button-]");
+  const before = await told(page);
+  await page.reload();
+  await page.waitForSelector("[id^=speak-button-]");
+  const after = await told(page);
+  const { length } = await page.$$(`a[href="${job.chat}"]`);
+  return { before: before.messages, after: after.messages, listed: length };
+}
+
+/** Say something into the microphone, and see it arrive in the field. */
+export async function dictation(browser, job) {
+  const page = await enter(browser, job);
+  await page.click("#voice-input-button");
+  await page.waitForSelector("#confirm-recording-button", { visible: true });
+  const speech = job.browser === "firefox" ? spawn("paplay", [job.sound], { stdio: "ignore" }) : null;
+  await pause(SPEAKING_MS);
+  await page.click("#confirm-recording-button");
+  await page.waitForFunction(
+    () => document.querySelector("#chat-input")?.innerText.trim(),
+    { polling: 50, timeout: DICTATION_MS },
+  );
+  speech?.kill();
+  const text = await page.$eval("#chat-input", (field) => field.innerText.trim());
+  await page.screenshot({ path: join(job.folder, `${job.browser}-dictation.png`) });
+  return { text, ...(await told(page)) };
+}
+
+/** Show a picture and ask about it. */
+export async function picture(browser, job) {
+  const page = await enter(browser, job);
+  await handIn(page, job.picture);
+  const found = await ask(page, "What is in this picture?");
+  await page.screenshot({ path: join(job.folder, `${job.browser}-picture.png`) });
+  const shown = await page.$$eval(".user-message img, [id^=message-] img", (found) =>
+    found.filter((one) => one.naturalWidth).length,
+  );
+  return { shown, ...found };
+}
+
+/** Hand in a document, ask about it, and look up where the answer's words are from. */
+export async function letter(browser, job) {
+  const page = await enter(browser, job);
+  await handIn(page, job.document);
+  const found = await ask(page, job.question);
+  const sources = await page.waitForSelector("[id^=message-] button[aria-label*=' source'][aria-expanded]");
+  await sources.click();
+  const source = await page.waitForSelector("[id^=source-]");
+  const name = await source.evaluate((one) => one.innerText.trim());
+  await source.click();
+  const dialog = await page.waitForSelector("[role=dialog]");
+  await pause(300);
+  const cited = await dialog.evaluate((one) => one.innerText.trim());
+  await page.screenshot({ path: join(job.folder, `${job.browser}-document.png`) });
+  return { name, cited, ...found };
+}
+
+/** Make an account for somebody as the admin, and let that person in, in a browser of their own. */
+export async function second(browser, job) {
+  const page = await enter(browser, job);
+  const person = {
+    ...{ name: "Grandma", role: "user" },
+    email: `grandma-${Date.now()}@house.lan`,
+    password: crypto.randomUUID(),
+  };
+  await request(page, "POST", "/api/v1/auths/add", person);
+  const own = await browser.createBrowserContext();
+  try {
+    const hers = await come(own, job);
+    await logIn(hers, person.email, person.password);
+    const seen = await choices(hers);
+    return { ...seen, ...(await ask(hers, QUESTION)) };
+  } finally {
+    await own.close();
+  }
+}
+
+/** Take the pictures for people to look at: an answer on a desk and on a phone. */
+export async function pictures(browser, job) {
+  const page = await enter(browser, job, job.chat?.slice(1));
+  const names = [];
+  const sizes = { desk: { width: 1280, height: 800 }, phone: { width: 390, height: 760 } };
+  const dark = await page.evaluate(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  for (const [place, size] of Object.entries(sizes)) {
+    await page.setViewport(size);
+    await pause(500);
+    const name = `${job.browser}-${place}-${dark ? "dark" : "light"}.png`;
+    await page.screenshot({ path: join(job.folder, name) });
+    names.push(name);
+  }
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  return { names, wide };
+}

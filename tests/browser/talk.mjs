@@ -1,0 +1,136 @@
+import { access, mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { chatting } from "./chatting.mjs";
+import { pause, visit } from "./visit.mjs";
+
+/** How long an answer may take that nobody disturbs, and a server to come back. */
+export const ANSWER_MS = 60_000;
+const FIELD = "#chat-input";
+const SEND = "#send-message-button";
+const LAST_ANSWER = "[id^=speak-button-]";
+
+/** Open the chat's page, or what is shown instead of it. */
+export async function come(browser, job, path = "") {
+  const page = await visit(browser, "about:blank");
+  await page.evaluateOnNewDocument(chatting);
+  await page.goto(job.page + path);
+  return page;
+}
+
+/** Open the chat, logged in as the browser is, and wait until one may write. */
+export async function enter(browser, job, path = "") {
+  const page = await come(browser, job, path);
+  await ready(page);
+  return page;
+}
+
+/** Log in as a person does, and wait until one may write. */
+export async function logIn(page, email, password) {
+  await page.waitForSelector("#email");
+  await page.type("#email", email);
+  await page.type("#password", password);
+  await page.keyboard.press("Enter");
+  await ready(page);
+}
+
+/** Wait until the page is there and its live line too, and nothing lies over it. */
+export async function ready(page) {
+  await page.waitForSelector(FIELD);
+  await page.waitForFunction(
+    () => globalThis.__chatting.report().lines.some(({ greeted, ended }) => greeted && !ended),
+    { polling: 50 },
+  );
+  // News of a version, for who has not seen them.
+  const news = await page.$("[role=dialog] button[aria-label=Close]");
+  if (news) await news.click();
+}
+
+/** Write a message and send it; the page is told by its field, as by a person. */
+export async function write(page, text) {
+  await page.click(FIELD);
+  await page.keyboard.type(text);
+  await page.waitForSelector(SEND);
+  await page.evaluate(() => globalThis.__chatting.clear());
+  const before = (await page.$$(LAST_ANSWER)).length;
+  await page.click(SEND);
+  return { before, sent: await page.evaluate(() => performance.now()) };
+}
+
+/** Wait until the answer to a message has ended, well or badly, and return all about it. */
+export async function answered(page, { before, sent }) {
+  await page.waitForFunction(
+    (selector, count) => document.querySelectorAll(selector).length > count,
+    { polling: 50, timeout: ANSWER_MS },
+    LAST_ANSWER,
+    before,
+  );
+  return { sent, ...(await told(page)) };
+}
+
+/** Write a message and wait for the end of its answer. */
+export async function ask(page, text) {
+  return answered(page, await write(page, text));
+}
+
+/** Wait until an answer has begun: so many states of it were shown. */
+export async function streams(page, states = 3) {
+  await page.waitForFunction(
+    (least) => globalThis.__chatting.report().shown.filter(([, text]) => text).length >= least,
+    { polling: 20, timeout: ANSWER_MS },
+    states,
+  );
+}
+
+/** Return what the page showed, said and refused. */
+export async function told(page) {
+  const found = await page.evaluate(() => globalThis.__chatting.report());
+  const { refusals } = await page.evaluate(() => globalThis.__ear.report());
+  // A stream has hundreds of states: what a reader needs is when they came, and the last one.
+  const states = found.shown.map(([at, { length }]) => [at, length]);
+  const last = found.shown.at(-1)?.[1] ?? "";
+  return { ...found, shown: undefined, states, last, refusals, complaints: [...page.complaints] };
+}
+
+/** Hand in files as a person does: by the menu at the field, and wait until they are taken. */
+export async function handIn(page, path) {
+  await page.click("#input-menu-button");
+  const item = await page.waitForSelector("::-p-text(Upload Files)");
+  const [chooser] = await Promise.all([page.waitForFileChooser(), item.click()]);
+  await chooser.accept([path]);
+  await page.waitForSelector("#message-input-container [aria-label='Remove file' i]");
+  // It turns while the server still reads.
+  await page.waitForSelector("#message-input-container [class^=spinner]", { hidden: true });
+}
+
+/** Ask the server for something as its page does, with the token of who is logged in. */
+export async function request(page, method, path, body) {
+  return page.evaluate(
+    async (verb, where, content) => {
+      const headers = { authorization: `Bearer ${localStorage.token}`, "content-type": "application/json" };
+      const answer = await fetch(where, { method: verb, headers, body: content && JSON.stringify(content) });
+      if (!answer.ok) throw new Error(`${verb} ${where}: HTTP ${answer.status}`);
+      return answer.json();
+    },
+    ...[method, path, body],
+  );
+}
+
+let asked = 0;
+
+/**
+ * Have somebody outside do what no visitor can: end a program of the house, reload its front door.
+ *
+ * @returns what the page's clock said when it was asked for, and what came of it
+ */
+export async function deed(page, job, name) {
+  const number = (asked += 1);
+  const folder = join(job.folder, "deeds");
+  await mkdir(folder, { recursive: true });
+  const reply = join(folder, `${number}.json`);
+  const at = await page.evaluate(() => performance.now());
+  process.stdout.write(`${JSON.stringify({ deed: name, reply })}\n`);
+  while (!(await access(reply).then(() => true, () => false))) await pause(20);
+  const { done, failed } = JSON.parse(await readFile(reply, "utf8"));
+  if (failed) throw new Error(`${name}: ${failed}`);
+  return { at, done };
+}

@@ -1,0 +1,83 @@
+"""What the visits of the chat share: how a browser comes to it, and how what it found is judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hearth import lab
+from tests.lab import chat, visitor
+from tests.lab.house import House
+from tests.lab.test_3_listening_page import SOUND, write_speech
+from tests.lab.visitor import Visit
+
+PAGE = "https://chat.lan/"
+PICTURE, DOCUMENT = "/srv/red.png", "/srv/ferry.pdf"
+SENTENCE = "The ferry to the island leaves at seven minutes past nine."
+QUESTION = "When does the ferry to the island leave?"
+# What Open WebUI's own page complains of in Chromium, whatever the house does.
+UPSTREAM = (
+    # Its manifest says how other programs share things with it, without naming a way to write it.
+    "Manifest: Enctype should be set",
+    # It opens its live line before anybody has logged in.
+    "No token found in localStorage",
+)
+# And when its live line comes back: it asks for channels, which this house has turned off.
+CHANNELS = ("/api/v1/channels/", "the server responded with a status of 403")
+# What a browser itself says of a line that is cut, and of a server that is away.
+CUT = ("WebSocket connection to", "HTTP 502", "status of 502")
+
+
+def furnish(guest: str, folder: Path) -> None:
+    """Lay on the guest what is said into its microphone and what is handed in."""
+    write_speech(folder / "speech.wav", 1)
+    (folder / "red.png").write_bytes(chat.png())
+    (folder / "ferry.pdf").write_bytes(chat.pdf(SENTENCE))
+    for name, there in (("speech.wav", SOUND), ("red.png", PICTURE), ("ferry.pdf", DOCUMENT)):
+        lab.copy_in(guest, folder / name, there)
+
+
+def come(
+    house: House,
+    guest: str,
+    browser: str,
+    play: str,
+    deeds: Mapping[str, Callable[[], object]] | None = None,
+    **more: Any,
+) -> Visit:
+    """Have a browser play, as the one who looks after the house."""
+    done = house.hearth("secret", "show", chat.PASSWORD, "--plain")
+    assert done.returncode == 0, done.stderr
+    given = json.loads(house.shell(f"incus exec open-webui -- cat {chat.SETTINGS} </dev/null"))
+    return visitor.visit(
+        *(guest, browser, play, PAGE, done.stdout.strip()),
+        deeds=deeds,
+        email=given["environment"]["WEBUI_ADMIN_EMAIL"],
+        sound=SOUND,
+        picture=PICTURE,
+        document=DOCUMENT,
+        question=QUESTION,
+        **more,
+    )
+
+
+def quiet(found: Any, *known: str) -> None:
+    """Judge that the page loaded nothing from elsewhere, and complained of nothing unknown."""
+    assert found["refusals"] == []
+    expected = (*UPSTREAM, *known)
+    strange = [one for one in found["complaints"] if not any(part in one for part in expected)]
+    assert strange == []
+
+
+def answers(found: Any) -> str:
+    """Judge that the last message was answered without trouble; return the answer."""
+    *_, question, answer = found["messages"]
+    assert question["mine"]
+    assert not answer["mine"]
+    assert answer["text"]
+    said = [text for _, text in found["said"] if text]
+    # What the page says that is no trouble.
+    assert [text for text in said if "logged in" not in text and text != "Reconnected"] == []
+    return str(answer["text"])

@@ -1,0 +1,150 @@
+"""The chat in a browser while programs of the house end: who is told what, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.lab.chat_visit import CHANNELS, CUT, answers, come, furnish, quiet
+from tests.lab.house import House
+from tests.lab.visitor import Visit
+
+pytestmark = pytest.mark.lab
+
+# Who is told of trouble within this time knows why nothing comes.
+TOLD_MS = 5000
+# After a reload of the front door; the page tries again after half a second to one and a half.
+BACK_MS = 5000
+TEA_MS = 600_000
+# A model made up answers at once; so the middle of its answer lasts long enough to do something.
+SLOW = """
+systemd-run --quiet --unit=slow-model /bin/sh -c '
+while :; do
+  pkill -STOP -x llama-server; sleep 0.2
+  pkill -CONT -x llama-server; sleep 0.01
+done'
+"""
+FAST = "systemctl stop slow-model 2>/dev/null || true; pkill -CONT -x llama-server || true"
+
+
+@pytest.fixture(scope="module")
+def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """A visit in which programs end one after the other; all of them are back after it."""
+    furnish(guest, tmp_path_factory.mktemp("handed in"))
+    try:
+        with house.spending("a chat while programs end", 1.8):
+            return come(house, guest, "chromium", "breaking", deeds(house))
+    finally:
+        house.shell(f"{FAST}; {inside('open-webui', 'start')}")
+        house.wait_green()
+
+
+def deeds(house: House) -> dict[str, Callable[[], object]]:
+    """Return what scenes may have done to the house."""
+
+    def told(script: str) -> Callable[[], object]:
+        return lambda: house.shell(script)
+
+    killed = "kill --signal=KILL"
+    services = ("litellm", "ollama", "kokoro")
+    return {
+        "slow the model": told(SLOW),
+        "let the model run": told(FAST),
+        "reload the front door": told("systemctl reload hearth-caddy"),
+        **{f"end {name}": told(inside(name, killed)) for name in services},
+        **{f"wait for {name}": house.wait_green for name in services},
+        # Killed it would be back before anybody had looked; stopped it is away for as long.
+        "stop open_webui": told(f"{inside('open-webui', killed)}; {inside('open-webui', 'stop')}"),
+        "start open_webui": told(inside("open-webui", "start")),
+    }
+
+
+def inside(service: str, words: str) -> str:
+    """Return the command that tells a service's unit something."""
+    return f"incus exec {service} -- systemctl {words} {service}.service </dev/null"
+
+
+def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) -> None:
+    found = visit["reload"]
+    running = found["running"]
+    cut, back = running["lines"][0], running["lines"][-1]
+    assert cut["ended"] > found["cut"]["at"], "the front door did not cut the line"
+    assert len(running["lines"]) > 1
+    away = back["greeted"] - cut["ended"]
+    house.figures["live line back after a reload of Caddy, ms"] = away
+    assert away < BACK_MS
+    # It ran through the reload: some of it was there before, and more came after.
+    assert running["states"][0][0] < cut["ended"] < running["now"]
+    answers(running)
+    answers(found["after"])
+    texts = [one["text"] for one in found["kept"]]
+    assert texts == [one["text"] for one in found["after"]["messages"]]
+    assert texts[1] == running["messages"][1]["text"], "words of the stream were lost"
+    quiet(running, *CHANNELS, *CUT)
+
+
+@pytest.mark.parametrize("program", ["LiteLLM", "Ollama"])
+def test_an_answer_that_breaks_off_says_so_and_stays(
+    visit: Visit, house: House, program: str
+) -> None:
+    found = visit[f"without {program}"]
+    broken = found["broken"]
+    said = [(at, text) for at, text in broken["said"] if text]
+    assert said, "nobody said that it broke off"
+    told_ms = said[0][0] - found["cut"]["at"]
+    house.figures[f"told that {program} is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    understood(said[0][1])
+    # What had come by then, and the same words under it, where they stay.
+    assert broken["last"].startswith(found["before"].rstrip())
+    assert said[0][1].splitlines()[0] in broken["last"]
+    answers(found["next"])
+    # The chat so far is above it.
+    assert len(found["next"]["messages"]) == 4
+    quiet(broken)
+
+
+def understood(text: str) -> None:
+    """Judge that a person can read it: a sentence, and no name out of a program."""
+    assert " " in text
+    for foreign in ("Error:", "<", "{", "payload", "NoneType", "Traceback", "aiohttp"):
+        assert foreign not in text, text
+
+
+def test_who_cannot_be_read_to_is_told(visit: Visit, house: House) -> None:
+    found = visit["without Kokoro"]
+    answers(found["turn"])
+    said = [(at, text) for at, text in found["broken"]["said"] if text]
+    told_ms = said[0][0] - found["cut"]["at"]
+    house.figures["told that Kokoro is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    understood(said[0][1])
+    answers(found["next"])
+
+
+def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house: House) -> None:
+    found = visit["without its server"]
+    away, following = found["away"], found["next"]
+    notices = [(at, text) for at, text in away["notices"] if text]
+    told_ms = notices[0][0] - found["cut"]["at"]
+    house.figures["told that Open WebUI is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    # It stands there for as long as it is true.
+    assert away["notices"][-1][1] == notices[-1][1]
+    # What was written meanwhile went nowhere, and did not go away.
+    assert found["field"] == found["held"] == "Are you there?"
+    assert len(away["messages"]) == 2
+    assert following["notices"][-1][1] == ""
+    answers(following)
+    assert len(following["messages"]) == 4
+    quiet(following, *CHANNELS, *CUT)
+
+
+@pytest.mark.long
+def test_the_live_line_lasts_over_a_cup_of_tea(house: House, guest: str) -> None:
+    visit = come(house, guest, "chromium", "waiting", idle_ms=TEA_MS, within_s=900)
+    found = visit["idle"]
+    answers(found["after"])
+    assert len(found["after"]["lines"]) == 1, "it was cut"
+    quiet(found["after"])
