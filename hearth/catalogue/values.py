@@ -182,8 +182,8 @@ def recipient(text: str) -> str:
     if text.upper().startswith("AGE-SECRET-KEY-"):
         # The refusal of anything else repeats it; this one must stay out of logs.
         raise ValueError(
-            "this is the recovery key itself, which opens every backup: keep it elsewhere, make "
-            "another one by `hearth backup --new-key`"
+            "is the recovery key itself, which opens every backup; keep it elsewhere, and let "
+            "`hearth backup --new-key` make another one"
         )
     if bech32.decode("age", text) is None:
         raise ValueError(f"{text!r} is not age's recipient; `hearth backup --new-key` writes one")

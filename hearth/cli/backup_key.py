@@ -66,7 +66,7 @@ def _tries(text: str, machine: str, recipient: str) -> list[str]:
     # A second `machines:` would take the first one's place.
     tries = [] if re.search("^machines:", text, re.M) else [text.rstrip("\n") + "\n" + whole]
     for owner, more in (("backup", line), (machine, f"backup: {{{line}}}")):
-        tries.append(re.sub(rf"^( *{re.escape(owner)}: *{{)", rf"\1{more}, ", text, flags=re.M))
+        tries.append(re.sub(rf"(\b{re.escape(owner)}: *{{)", rf"\1{more}, ", text))
     for indent in (2, 4):
         room = " " * indent
         # Below `backup:` where it is there; else a new one as the first of the record.

@@ -1,0 +1,155 @@
+"""The command: the key is shown once, the inventory gets its other half, old backups go."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hearth.backup import age, keep
+from hearth.backup.timer import units
+from hearth.backup.volumes import places
+from hearth.catalogue import derive, load
+from hearth.cli.app import app
+from hearth.cli.backup_key import with_recipient
+from hearth.project import current
+from tests.unit.backup.local import KEY, RECIPIENT, backup, place
+
+ROOT = Path(__file__).parents[3]
+OTHER = age.new_key()[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\n",
+        "# nothing yet\n",
+        "---\nmachines: {house: {domain: home.arpa}}\n",
+        "---\nmachines:\n  house: {domain: home.arpa}  # ours\n",
+        "---\nmachines:\n  house:\n    domain: home.arpa  # ours\n\n    sleep: allowed\n",
+        "machines:\n    house:\n        domain: home.arpa\n",
+        "machines:\n  house:\n    backup:\n      keep: 3\n    domain: home.arpa\n",
+        "machines:\n  house:\n    backup: {keep: 3}\n",
+        f"machines:\n  house:\n    backup:\n      recipient: {OTHER}\n      keep: 3\n",
+        "machines:\n  house:\n    backup:\n",
+        "machines:\n",
+    ],
+)
+def test_a_recipient_is_one_line_more_and_nothing_else_changes(text: str) -> None:
+    new = with_recipient(text, "house", RECIPIENT)
+    assert new is not None
+    wanted = yaml.safe_load(text) or {}
+    wanted["machines"] = wanted.get("machines") or {}
+    record = wanted["machines"].setdefault("house", {})
+    record["backup"] = (record.get("backup") or {}) | {"recipient": RECIPIENT}
+    assert yaml.safe_load(new) == wanted
+    assert new.count("machines:") == 1
+    assert new.count("#") == text.count("#")
+
+
+def test_what_cannot_be_extended_safely_is_left_alone() -> None:
+    assert with_recipient('machines: {"house": {"sleep": "allowed"}}\n', "house", RECIPIENT) is None
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A checkout with the inventory of this one and no settings of its own."""
+    folder = tmp_path / "checkout"
+    (folder / "inventory").mkdir(parents=True)
+    for name in ("machines", "services", "consumers", "models", "aliases", "sources.lock"):
+        source = ROOT / "inventory" / f"{name}.yml"
+        (folder / "inventory" / source.name).write_text(source.read_text())
+    monkeypatch.setenv("HEARTH_PROJECT", str(folder))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    current.cache_clear()
+    yield folder
+    current.cache_clear()
+
+
+def test_the_key_is_shown_once_and_kept_nowhere(project: Path, tmp_path: Path) -> None:
+    refused = CliRunner().invoke(app, ["backup"])
+    assert "say `hearth backup --new-key`" in str(refused.exception)
+    done = CliRunner().invoke(app, ["backup", "--new-key"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    (key,) = (line for line in done.stdout.splitlines() if line)
+    recipient = age.recipient_of(key)
+    local = project / "inventory/local/machines.yml"
+    assert yaml.safe_load(local.read_text())["machines"]["house"]["backup"] == {
+        "recipient": recipient
+    }
+    machine = derive(load(project / "inventory")).machine
+    assert (machine.backup.recipient, machine.backup.at) == (recipient, "03:30")
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in written if key in path.read_text(errors="replace")]
+    again = CliRunner().invoke(app, ["backup", "--new-key"])
+    assert "has a recipient already" in str(again.exception)
+    assert recipient in local.read_text()
+
+
+def test_there_is_no_timer_before_there_is_a_key() -> None:
+    machine = derive(load(ROOT / "inventory")).machine
+    assert (machine.backup.recipient, machine.backup.at) == (None, None)
+
+
+def test_a_backup_is_described_to_programs_without_a_secret_in_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "a").write_text("1")
+    made = backup(tmp_path / "to", place(data, "files"), secrets={"some_key": "hush"})
+    key = tmp_path / "key"
+    key.write_text(KEY)
+    words = ["restore", "--check", "--json", "--key", str(key), str(made.path)]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert (said["house"], said["bytes"] > 0, said["damaged"]) == ("house", True, {})
+    assert said["volumes"] == [{"service": "open_webui", "path": str(data), "copy_as": "files"}]
+    assert "hush" not in done.output
+    # The key may also come by a pipe, which no list of processes shows.
+    piped = CliRunner().invoke(app, ["restore", "--check", str(made.path)], input=f"{KEY}\n")
+    assert piped.exit_code == 0, piped.output
+    assert "1 secrets" in piped.stdout
+
+
+def test_the_oldest_go_and_only_whole_backups_of_this_house(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    ours = [keep.file_name("house", now + timedelta(days=day)) for day in range(5)]
+    others = ["hearth-other-20200101T000000Z.tar.age", "holiday.jpg", f"{keep.PART}house-x"]
+    others.append("hearth-house-20200101T000000Z.tar.age.old")
+    for name in (*ours, *others):
+        (tmp_path / name).touch()
+    removed = keep.rotate(tmp_path, "house", 3)
+    assert [path.name for path in removed] == ours[:2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*ours[2:], *others])
+
+
+def test_what_can_be_fetched_again_is_not_taken() -> None:
+    house = derive(load(ROOT / "inventory"))
+    taken = {(one.service, one.path): one.copy_as for one in places(house)}
+    assert taken[("open_webui", "/var/lib/open-webui")] == "sqlite"
+    all_folders = {
+        (service.name, volume.path): volume.copy
+        for service in house.services.values()
+        for volume in service.volumes
+    }
+    assert taken == {key: kind for key, kind in all_folders.items() if kind != "none"}
+
+
+def test_systemd_takes_the_units(tmp_path: Path) -> None:
+    made = units(str(ROOT), "/mnt/my backups/100%", "12:30")
+    for name, text in made.items():
+        (tmp_path / name).write_text(text)
+    argv = ["systemd-analyze", "verify", *(str(tmp_path / name) for name in made)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "OnCalendar=*-*-* 12:30:00" in made["hearth-backup.timer"]
+    service = made["hearth-backup.service"]
+    assert 'ReadWritePaths=/run /var/lib/hearth "-/mnt/my backups/100%%"' in service
+    # Incus is a socket of this machine: a backup needs no network.
+    assert "PrivateNetwork=yes" in service
