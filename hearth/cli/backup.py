@@ -2,7 +2,6 @@
 
 import contextlib
 import getpass
-import importlib.metadata
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from hearth.cli.backup_key import make_key
 from hearth.cli.say import AsJson, err, show, write_json
 from hearth.files import locked
 from hearth.project import Project, current
+from hearth.verify.run import version
 
 LOCK = Path("/run/hearth-backup.lock")
 UNFINISHED = Path("/var/lib/hearth/backup/restoring")
@@ -125,7 +125,7 @@ def _subject(project: Project, house: House) -> Subject:
     return Subject(
         house=house.machine.name,
         domain=house.machine.domain,
-        version=importlib.metadata.version("hearth"),
+        version=version(project),
         recipient=recipient,
         secrets=project.vault.values(),
         places=places(house),
