@@ -35,6 +35,7 @@ class Answer:
         """Answer through `send`."""
         self._send = send
         self._streams = False
+        self._aside = b""
         self.status = 0
         self.ended = False
         self.end = "done"
@@ -72,16 +73,14 @@ class Answer:
             raise Refused(502, wire.error(502, f"{member} broke off", "broken_off"))
         await self.say(200, assembly.answer(), member)
 
-    async def stream(self, member: str, call: Said, before: bytes = b"") -> None:
-        """Pass a stream on, event by event, behind what is to come `before` it.
+    async def stream(self, member: str, call: Said, aside: bytes = b"") -> None:
+        """Pass a stream on, event by event, and say something `aside` behind the first token.
 
         Raises:
             Refused: the member did not end it.
         """
-        self._streams = True
+        self._streams, self._aside = True, aside
         await self._start(call.status, _kept(call.headers), member, None)
-        if before:
-            await self._body(before, more=True)
         events = wire.Events(_ERROR_BYTES)
         async for piece in call.rest():
             # What came together goes out together.
@@ -102,6 +101,9 @@ class Answer:
                 if "type" not in event:
                     return bytes(whole), problem
             whole += raw
+            if self._aside and wire.carries_token(event):
+                whole += self._aside
+                self._aside = b""
         return bytes(whole), None
 
     async def fail(self, end: Refused | Stop) -> None:

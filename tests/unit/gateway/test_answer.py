@@ -12,6 +12,7 @@ from hearth_gateway.call import Message, Refused
 
 GOOD = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
 LONG = b'data: {"choices": "' + b"x" * 200_000 + b'"}\n\n'
+ASIDE = b"data: 1\n\n"
 BROKEN = b'data: {"error": {"message": "TransferEncodingError", "code": "500"}}\n\n'
 NAMED = b'event: error\ndata: {"type": "error", "error": {"message": "as it says"}}\n\n'
 
@@ -29,7 +30,7 @@ class Said:
             yield piece
 
 
-def streamed(*pieces: bytes, before: bytes = b"") -> tuple[Answer, bytes, Refused | None]:
+def streamed(*pieces: bytes, aside: bytes = b"") -> tuple[Answer, bytes, Refused | None]:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -37,7 +38,7 @@ def streamed(*pieces: bytes, before: bytes = b"") -> tuple[Answer, bytes, Refuse
 
     answer, refused = Answer(send), None
     try:
-        asyncio.run(answer.stream("m", Said(*pieces), before))
+        asyncio.run(answer.stream("m", Said(*pieces), aside))
     except Refused as error:
         refused = error
     return answer, b"".join(message.get("body", b"") for message in sent), refused
@@ -47,8 +48,8 @@ def streamed(*pieces: bytes, before: bytes = b"") -> tuple[Answer, bytes, Refuse
 def test_everything_arrives_however_it_is_cut(size: int) -> None:
     whole = b": waiting\n\n" + GOOD + LONG + GOOD + b"data: [DONE]\n\n" + b"data: hal"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    answer, body, refused = streamed(*pieces, before=b"data: 1\n\n")
-    assert body == b"data: 1\n\n" + whole
+    answer, body, refused = streamed(*pieces, aside=ASIDE)
+    assert body == whole.replace(GOOD, GOOD + ASIDE, 1)
     assert (answer.end, answer.ended, refused) == ("done", True, None)
 
 

@@ -24,18 +24,23 @@ def lines(events: list[dict[str, Any]]) -> list[str]:
     return [event["event"]["data"]["description"] for event in events if "event" in event]
 
 
-def test_the_model_is_named_before_its_first_word(owner: httpx.Client) -> None:
-    first, *others = stream(owner, "fast", ASKED)
+def test_the_model_is_named_right_behind_its_first_word(owner: httpx.Client) -> None:
+    events = stream(owner, "fast", ASKED)
     said = {"type": "status", "data": {"description": "Answered by good", "done": True}}
-    assert first == {"event": said}
-    assert lines(others) == []
-    assert any(choice["delta"].get("content") for e in others for choice in e.get("choices", []))
+    at = events.index({"event": said})
+    assert [words(event) for event in events[: at + 2]] == ["", "one ", "", "two "]
+    assert lines(events) == ["Answered by good"]
 
 
 def test_who_did_not_answer_is_named_too(owner: httpx.Client) -> None:
     assert lines(stream(owner, "after-500-streamed", ASKED)) == [
         "Answered by good; 500-streamed gave no answer"
     ]
+
+
+def words(event: dict[str, Any]) -> str:
+    choices = event.get("choices") or []
+    return "".join(choice["delta"].get("content") or "" for choice in choices)
 
 
 @pytest.mark.parametrize("headers", [{}, {"x-hearth-status": "yes"}])
