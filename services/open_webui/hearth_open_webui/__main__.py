@@ -2,12 +2,18 @@
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from hearth_open_webui import streams
 from hearth_open_webui.bytecode import keep
+from hearth_open_webui.leftovers import keep_thrown_away
 from hearth_open_webui.settings import SettingsError, read
+
+# The house's own additions to the page.
+PAGE = Path(__file__).parent / "page"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -33,11 +39,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _serve(host: str, port: int) -> None:
-    # Open WebUI reads its environment when it is imported.
+    # Open WebUI reads its environment when it is imported, and empties its folder of static files.
     import uvicorn
+    from open_webui.config import CACHE_DIR, STATIC_DIR
+    from open_webui.main import app
 
+    shutil.copyfile(PAGE / "loader.js", Path(STATIC_DIR) / "loader.js")
+    keep_thrown_away(Path(CACHE_DIR) / "audio")
+    streams.mend()
     uvicorn.run(
-        "open_webui.main:app",
+        app,
         host=host,
         port=port,
         # Paths of chats and words that are searched for say what people do.

@@ -1,0 +1,27 @@
+"""What was spoken is not kept, but for a while."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from hearth_open_webui.leftovers import throw_away
+
+
+def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "speech"
+    folder.mkdir()
+    old, new = folder / "old.mp3", folder / "new.mp3"
+    for path in (old, new):
+        path.write_bytes(b"sound")
+    long_ago = time.time() - 7200
+    os.utime(old, (long_ago, long_ago))
+    throw_away(tmp_path, 3600)
+    assert list(tmp_path.rglob("*.mp3")) == [new]
+    throw_away(tmp_path)
+    assert list(tmp_path.rglob("*")) == [folder]
+
+
+def test_a_folder_that_is_not_there_is_nothing_to_do(tmp_path: Path) -> None:
+    throw_away(tmp_path / "none")
