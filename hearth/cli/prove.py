@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hearth.bench.tts import PARTS
+from hearth.cli.bench_chat import bench_chat
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
 from hearth.verify.page import number, write
@@ -15,6 +16,7 @@ from hearth.verify.receipt import Receipt, Verdict
 from hearth.verify.run import run
 
 bench = typer.Typer(help="Measure.", no_args_is_help=True)
+bench.command("chat")(bench_chat)
 _COLOURS = {"passed": "green", "failed": "red", "pending": "yellow", "not measured": "yellow"}
 
 

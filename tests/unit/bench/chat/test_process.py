@@ -1,0 +1,81 @@
+"""The chat's own process: what it holds, and how soon it is ready after a start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth import engine
+from hearth.bench import BenchError
+from hearth.bench.chat import process
+from hearth.catalogue.house import Service
+from hearth.readme import shipped_house
+from hearth.verify.chatting import ChatError, Door
+
+STATUS = "Name:\tpython3\nVmPeak:\t 900000 kB\nVmRSS:\t 409600 kB\n"
+
+
+@dataclass
+class Machine:
+    """An instance whose unit has these process numbers, one for each time that it is asked."""
+
+    pids: list[int]
+    answers: list[int | None]
+    restarted: list[str] = field(default_factory=list)
+
+    def execute(self, instance: str, argv: list[str], **more: Any) -> engine.Completed:
+        if argv[1] == "restart":
+            self.restarted.append(argv[-1])
+            return engine.Completed(0, "", "")
+        pid = self.pids.pop(0) if len(self.pids) > 1 else self.pids[0]
+        return engine.Completed(0, f"{pid}\n", "")
+
+    def answer(self) -> httpx.Response:
+        answer = self.answers.pop(0)
+        if answer is None:
+            raise ChatError("nobody answers")
+        return httpx.Response(answer, text='{"status":true}')
+
+
+@pytest.fixture
+def service() -> Service:
+    return shipped_house().services["open_webui"]
+
+
+def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Door:
+    monkeypatch.setattr(engine, "execute", machine.execute)
+    monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
+    monkeypatch.setattr(Door, "send", lambda door, *words, **more: machine.answer())
+    monkeypatch.setattr(process, "_LOOK_S", 0)
+    return Door("http://127.0.0.1:9", "chat.lan")
+
+
+def test_what_it_holds_is_read_and_nothing_is_started(
+    monkeypatch: pytest.MonkeyPatch, service: Service
+) -> None:
+    machine = Machine([41], [])
+    seen = process.seen(service, house(monkeypatch, machine), restart=False)
+    assert (seen.memory_bytes, seen.ready_s) == (400 * 2**20, None)
+    assert machine.restarted == []
+
+
+def test_only_the_new_process_counts_as_ready(
+    monkeypatch: pytest.MonkeyPatch, service: Service
+) -> None:
+    # The old one would answer all the time.
+    machine = Machine([41, 41, 0, 42], [None, 503, 200, 200])
+    seen = process.seen(service, house(monkeypatch, machine), restart=True)
+    assert machine.restarted == [service.unit]
+    assert seen.ready_s is not None
+    assert machine.answers == [200]
+
+
+def test_one_that_does_not_come_back_is_said(
+    monkeypatch: pytest.MonkeyPatch, service: Service
+) -> None:
+    slow = replace(service, health=replace(service.health, ready_s=0))
+    with pytest.raises(BenchError, match="was not ready 0 s after its start"):
+        process.seen(slow, house(monkeypatch, Machine([41], [])), restart=True)
