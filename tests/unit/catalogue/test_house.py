@@ -46,13 +46,24 @@ def without_a_card(inventory: Path) -> House:
 
 def test_the_reference_house_has_its_services_in_order(without_a_card: House) -> None:
     house = without_a_card
-    assert list(house.services) == ["ollama", "kokoro", "whisper", "litellm"]
+    assert list(house.services) == [
+        "ollama",
+        "kokoro",
+        "whisper",
+        "litellm",
+        "pipelines",
+        "open_webui",
+    ]
     assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
         ("litellm", "ollama", 11434),
         ("litellm", "whisper", 8000),
+        ("pipelines", "litellm", 4000),
+        ("open_webui", "litellm", 4000),
+        ("open_webui", "kokoro", 8880),
+        ("open_webui", "pipelines", 9099),
     ]
     # Who speaks is not called through LiteLLM, so the two have nothing to say to each other.
-    called = {("litellm", "ollama"), ("litellm", "whisper")}
+    called = {(flow.source, flow.target) for flow in house.flows}
     assert {(flow.source, flow.target) for flow in house.forbidden if flow.port != 10300} == {
         (source, target)
         for source in house.services
@@ -64,17 +75,21 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         "ollama",
         "kokoro",
         "litellm",
+        "pipelines",
+        "open_webui",
     }
     assert set(house.published_ports) == {
         ("10.140.30.12", 4000),
         ("10.140.30.13", 8880),
         ("10.140.30.16", 8000),
+        ("10.140.30.17", 8080),
     }
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
         ("kokoro-web.lan", "house"),
         ("whisper.lan", "house"),
         ("llm.lan", "key"),
+        ("chat.lan", "own"),
         ("home.lan", "house"),
     ]
 
@@ -148,10 +163,15 @@ def test_a_key_opens_the_cloud_for_aliases_that_allow_it_only(inventory: Path) -
 def test_every_secret_of_the_house_has_a_name(house: House) -> None:
     assert house.secrets == {
         "litellm_master_key": "random",
+        "open_webui_admin_password": "random",
+        "open_webui_secret_key": "random",
+        "pipelines_key": "random",
         "house_password": "random",
         "cookie_secret": "random",
         "consumer_household": "random",
         "consumer_guest": "random",
+        "consumer_open_webui": "random",
+        "consumer_pipelines": "random",
         "consumer_hearth_verify": "random",
         "openrouter_api_key": "given",
         "anthropic_api_key": "given",

@@ -158,5 +158,5 @@ def test_a_bug_of_ours_is_not_hidden(house: Project, monkeypatch: pytest.MonkeyP
 def test_services_complete(house: Project) -> None:
     from hearth.cli.house import _complete
 
-    assert _complete("o") == ["ollama"]
+    assert _complete("o") == ["ollama", "open_webui"]
     assert set(_complete("")) >= {"ollama", "litellm", "caddy"}

@@ -68,3 +68,18 @@ def test_large_files_are_passed_on_and_all_else_is_held() -> None:
     assert [bool(proxy.get("buffer_requests")) for proxy in proxies] == [False, True]
     (refused,) = (one for one in passed_on if one.get("status_code") == 413)
     assert json.loads(refused["body"])["error"]["code"] == "too_large"
+
+
+def test_a_page_s_policy_is_sent_where_the_answer_has_none_of_its_own() -> None:
+    (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["chat.lan"]})
+    (sent,) = (
+        one["response"]
+        for one in within(site)
+        if "Content-Security-Policy" in json.dumps(one.get("response", {}).get("set", {}))
+    )
+    (policy,) = sent["set"]["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self' ")
+    assert sent["require"]["headers"] == {"Content-Security-Policy": None}
+    # No other site has one: Hearth's own pages say theirs themselves.
+    others = (r for r in routes(adapted()) if sent_to(r).get("host", ["chat.lan"]) != ["chat.lan"])
+    assert not any("Content-Security-Policy" in json.dumps(route) for route in others)

@@ -217,6 +217,8 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
         "ollama",
         "ollama-gate",
         "ollama-models",
+        "open-webui",
+        "pipelines",
         "whisper",
     ]
 
