@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from hearth.catalogue.pipelines import FOLDER
 from hearth.cli.say import err
 from hearth.project import Project
 
@@ -105,11 +106,11 @@ def take_settings(inventory: str) -> str:
     first sight, which are nowhere else.
     """
     return (
-        f"set -e; cd {inventory}; rm -rf local.new; mkdir -p local local.new/local; "
+        f"set -e; cd {inventory}; rm -rf local.new; mkdir -p local local.new/local/{FOLDER}; "
         "tar -x -C local.new; "
         'for old in local/*.yml; do [ -e "local.new/$old" ] || rm -f "$old"; done; '
         'for new in local.new/local/*.yml; do [ ! -e "$new" ] || mv "$new" local/; done; '
-        "rm -r local.new"
+        f"rm -rf local/{FOLDER}; mv local.new/local/{FOLDER} local/; rm -r local.new"
     )
 
 
@@ -139,6 +140,8 @@ def local_settings(folder: Path, recorded: str) -> bytes:
             entry = tarfile.TarInfo(f"local/{name}")
             entry.size, entry.mode = len(text), 0o600
             archive.addfile(entry, io.BytesIO(text))
+        for path in sorted((folder / FOLDER).glob("*.py")):
+            archive.add(path, f"local/{FOLDER}/{path.name}")
     return packed.getvalue()
 
 

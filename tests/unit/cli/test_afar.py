@@ -66,7 +66,7 @@ def test_settings_come_whole_or_not_at_all(tmp_path: Path) -> None:
         (there / name).write_text(text)
 
     def found() -> dict[str, str]:
-        return {path.name: path.read_text() for path in there.iterdir()}
+        return {path.name: path.read_text() for path in there.iterdir() if path.is_file()}
 
     def take(data: bytes) -> int:
         command = ["bash", "-c", take_settings(str(there.parent))]
@@ -82,3 +82,19 @@ def test_settings_come_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in there.parent.iterdir()] == ["local"]
     assert take(local_settings(tmp_path, "")) == 0
     assert found() == {}
+
+
+def test_pipelines_come_along_and_those_that_are_gone_go(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there" / "local"
+    for folder, name in ((here, "new"), (there, "old")):
+        (folder / "pipelines").mkdir(parents=True)
+        (folder / f"pipelines/{name}.py").write_text(f"# {name}\n")
+
+    def take(folder: Path) -> list[str]:
+        command = ["bash", "-c", take_settings(str(there.parent))]
+        data = local_settings(folder, "")
+        subprocess.run(command, input=data, check=True, capture_output=True, timeout=10)
+        return [path.read_text() for path in (there / "pipelines").iterdir()]
+
+    assert take(here) == ["# new\n"]
+    assert take(tmp_path) == []
