@@ -31,6 +31,13 @@ TOKENS, WITHIN_S = 16, 60
 JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def ledger(house: House) -> Iterator[None]:
+    """What this file costs."""
+    with house.spending("what the chat is shown and told", 0.6):
+        yield
+
+
 @pytest.fixture(scope="module")
 def admin(house: House) -> Person:
     """The first account, as the house made it."""
