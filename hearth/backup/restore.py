@@ -48,7 +48,7 @@ class Target:
     built: Callable[[Place], bool]
     holds: Callable[[Place], bool]  # of one that is not built: whether its data lie there
     stop: Callable[[Place], None]
-    converge: Callable[[], None]
+    converge: Callable[[Sequence[Place]], None]  # of nothing in particular: the whole house
     unfinished: Path  # names the backup that is being restored
 
 
@@ -73,7 +73,7 @@ def restore(
     if not all(target.built(place) for place in chosen):
         say("build the house")
         target.set_secrets(contents.secrets)
-        target.converge()
+        target.converge(())
     for place in chosen:
         if target.hands.look(place)["unfinished"]:
             target.stop(place)
@@ -204,8 +204,11 @@ def _exchange(
             target.stop(place)
         for place in chosen:
             target.hands.put(place, "switch", name)
+        known = target.secrets()
         target.set_secrets(contents.secrets)
-        target.converge()
+        # Other services have something to learn only where secrets change.
+        same = all(known.get(key) == value for key, value in contents.secrets.items())
+        target.converge(chosen if same else ())
     except Exception as error:
         say("put back what was there")
         undone = _undo(chosen, target, before)
@@ -220,7 +223,7 @@ def _undo(chosen: Sequence[Place], target: Target, before: Mapping[str, str]) ->
             target.stop(place)
             target.hands.put(place, "back")
         target.set_secrets(before)
-        target.converge()
+        target.converge(())
     except Exception as error:
         return f"and what was there did not come back, either ({error}): run `hearth up`"
     return "what was there before is back"

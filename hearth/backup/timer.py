@@ -24,6 +24,7 @@ Type=oneshot
 ExecStart={_quoted(f"{root}/scripts/hearth")} backup
 Environment=HOME={_quoted(str(Path.home()))}
 Environment=PYTHONDONTWRITEBYTECODE=1
+Environment=ANSIBLE_LOCAL_TEMP=/tmp
 Nice=10
 IOSchedulingClass=idle
 NoNewPrivileges=yes

@@ -3,7 +3,7 @@
 import contextlib
 import getpass
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -148,7 +148,7 @@ def _target(project: Project) -> back.Target:
         built=_built,
         holds=kept,
         stop=_stop,
-        converge=lambda: _converge(project),
+        converge=lambda only: _converge(project, house, only),
         unfinished=UNFINISHED,
     )
 
@@ -166,8 +166,10 @@ def _stop(place: Place) -> None:
         raise BackupError(f"{place.instance}: {place.unit} does not stop: {done.stderr.strip()}")
 
 
-def _converge(project: Project) -> None:
-    playbook.run(project, err)
+def _converge(project: Project, house: House, only: Sequence[Place]) -> None:
+    """Converge the whole house, or some services and what they need of their machine."""
+    hosts = ",".join(["localhost", house.machine.name, *(place.instance for place in only)])
+    playbook.run(project, err, ("--limit", hosts) if only else ())
 
 
 @contextlib.contextmanager

@@ -101,8 +101,8 @@ class House:
     def target(self) -> Target:
         """What `restore` is given."""
 
-        def converge() -> None:
-            self.did.append("converge")
+        def converge(only: Sequence[Place]) -> None:
+            self.did.append(" ".join(["converge", *(place.service for place in only)]))
             self.built = True
             self.healthy()
 

@@ -96,7 +96,7 @@ def test_a_bare_machine_is_built_first_and_with_the_old_secrets(
     seen: list[dict[str, str]] = []
     house.healthy = lambda: seen.append(dict(house.values))
     put_back(file, house)
-    assert house.did == ["converge", "stop open_webui", "converge"]
+    assert house.did == ["converge", "stop open_webui", "converge open_webui"]
     assert seen[0] == {"some_key": "made at random"}
     assert words(data) == all_of("old")
 

@@ -1,0 +1,120 @@
+"""What the tests of backups do to the lab's house: a busy writer in the chat's own database."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+
+from tests.lab.house import CLONE, House
+
+DATA = "/var/lib/open-webui"
+KEY = "/root/recovery-key"
+GONE = "/root/gone"
+_UNIT = "hearth-proof"
+# As a service does it: first the file, then the row that names it, and when SQLite has taken that,
+# the word that it is kept.
+_WRITER = f"""
+import os, sqlite3, time
+os.makedirs("{DATA}/uploads/proof", exist_ok=True)
+database = sqlite3.connect("{DATA}/webui.db", isolation_level=None, timeout=30)
+database.execute("CREATE TABLE IF NOT EXISTS hearth_proof (id INTEGER PRIMARY KEY, file TEXT)")
+said = open("/var/tmp/hearth-proof", "w", buffering=1)
+number, due = 0, time.monotonic()
+while True:
+    name = f"uploads/proof/{{number}}"
+    with open(f"{DATA}/{{name}}", "w") as file:
+        file.write(str(number))
+    database.execute("INSERT INTO hearth_proof VALUES (?, ?)", (number, name))
+    print(number, time.time(), file=said)
+    number, due = number + 1, due + 0.02
+    time.sleep(max(0, due - time.monotonic()))
+"""  # noqa: S608 - our own words
+_READER = f"""
+import json, os, sqlite3
+database = sqlite3.connect("{DATA}/webui.db")
+rows = database.execute("SELECT id, file FROM hearth_proof ORDER BY id").fetchall()
+missing = [file for _, file in rows if not os.path.isfile(f"{DATA}/" + file)]
+print(json.dumps({{"rows": [row for row, _ in rows], "missing": missing}}))
+"""  # noqa: S608 - our own words
+_CLEANER = f"""
+import shutil, sqlite3
+database = sqlite3.connect("{DATA}/webui.db", timeout=30)
+database.execute("DROP TABLE IF EXISTS hearth_proof")
+database.commit()
+shutil.rmtree("{DATA}/uploads/proof", ignore_errors=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was acknowledged, and when, in seconds since 1970."""
+
+    said: tuple[tuple[int, float], ...]
+
+    def before(self, moment: float) -> set[int]:
+        """Return the rows that were acknowledged before a moment."""
+        return {number for number, at in self.said if at < moment}
+
+    @property
+    def per_s(self) -> float:
+        """How many commits there were in a second."""
+        return (len(self.said) - 1) / (self.said[-1][1] - self.said[0][1])
+
+
+def as_chat(house: House, program: str) -> str:
+    """Run a Python program in the chat's instance as the chat's own user."""
+    words = ["setpriv", f"--reuid={_owner(house)}", "--clear-groups", "python3", "-c", program]
+    return house.shell(f"incus exec open-webui -- {shlex.join(words)} </dev/null")
+
+
+def _owner(house: House) -> str:
+    return house.shell(f"incus exec open-webui -- stat -c %u {DATA} </dev/null").strip()
+
+
+def begin_writing(house: House) -> None:
+    """Let something commit 50 times a second in the chat's database."""
+    words = ["systemd-run", "--quiet", f"--unit={_UNIT}", f"--uid={_owner(house)}", "--"]
+    words += ["/usr/bin/python3", "-c", _WRITER]
+    house.shell(f"incus exec open-webui -- {shlex.join(words)} </dev/null")
+
+
+def end_writing(house: House) -> Proof:
+    """End that, and return what it was told."""
+    house.shell(f"incus exec open-webui -- systemctl stop {_UNIT} </dev/null")
+    text = house.shell("incus exec open-webui -- cat /var/tmp/hearth-proof </dev/null")
+    pairs = (line.split() for line in text.splitlines())
+    return Proof(tuple((int(number), float(at)) for number, at in pairs))
+
+
+def written(house: House) -> tuple[list[int], list[str]]:
+    """Return the rows that are there, and the files that they name and that are not."""
+    found = json.loads(as_chat(house, _READER))
+    return found["rows"], found["missing"]
+
+
+def clean(house: House) -> None:
+    """Remove what the writer wrote."""
+    as_chat(house, _CLEANER)
+
+
+def empty(house: House) -> None:
+    """Take from a house what its backup holds: the chat with its data, all secrets, the CA."""
+    house.shell(
+        f"mkdir -p {GONE}\n"
+        "volume=$(incus config device get open-webui data0 source </dev/null)\n"
+        "incus delete --force open-webui </dev/null\n"
+        'incus storage volume delete hearth "$volume" </dev/null\n'
+        f"mv {CLONE}/inventory/secrets.yml /root/.config/hearth/vault-password {GONE}/\n"
+    )
+
+
+def refill(house: House) -> None:
+    """Give a house its secrets back when nothing else did, for the tests after these."""
+    house.shell(
+        f"[ -e {CLONE}/inventory/secrets.yml ] || [ ! -e {GONE}/secrets.yml ] || "
+        f"mv {GONE}/secrets.yml {CLONE}/inventory/ && "
+        f"{{ [ ! -e {GONE}/vault-password ] || [ -e /root/.config/hearth/vault-password ] || "
+        f"mv {GONE}/vault-password /root/.config/hearth/; }}\n"
+        f"rm -rf {GONE} {KEY}"
+    )
