@@ -61,8 +61,7 @@ def _stream(
 
 def _pieces(model: str, answer: requests.Response, end: float) -> Iterator[str]:
     finished = False
-    # None: in whatever pieces it comes; requests would otherwise wait for a full one.
-    for line in answer.iter_lines(chunk_size=None):  # type: ignore[call-overload]
+    for line in answer.iter_lines():
         # The timeout bounds each read alone, and a drip would never end.
         if time.monotonic() > end:
             raise PipelineError(f"{model} gave no whole answer in time")
