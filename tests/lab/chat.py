@@ -23,7 +23,7 @@ from hearth.verify.edge import Edge
 from tests.lab.house import NAME, House
 
 SITE = "chat.lan"
-SETTINGS = "/etc/open-webui/settings.json"
+SETTINGS = "/etc/hearth/open-webui.json"
 PASSWORD = "open_webui_admin_password"
 FILES, ADD, USERS = "/api/v1/files/", "/api/v1/auths/add", "/api/v1/users/"
 KNOWLEDGE = "/api/v1/knowledge"

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.home
 
 WITHIN_S = 60.0
 ASK_S = 10.0
-SETTINGS = "/etc/open-webui/settings.json"
+SETTINGS = "/etc/hearth/open-webui.json"
 PASSWORD = "open_webui_admin_password"
 ALIAS, TOKENS, TIMES = "fast", 16, 5
 # What answers only who has signed in.
