@@ -24,7 +24,7 @@ from hearth.verify.edge import front_door
 from hearth.verify.ways import gateway_of
 
 ROLE, PASSWORD = "open_webui", "open_webui_admin_password"
-SETTINGS, EMAIL = "/etc/open-webui/settings.json", "WEBUI_ADMIN_EMAIL"
+SETTINGS, EMAIL = "/etc/hearth/open-webui.json", "WEBUI_ADMIN_EMAIL"
 
 
 @dataclass(frozen=True, slots=True)
