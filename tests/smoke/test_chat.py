@@ -155,7 +155,7 @@ def test_it_offers_the_houses_models_in_words_for_people(admin: Person, house: H
         meta = model["info"]["meta"]
         assert meta["description"] == alias.summary, f"{name}: {meta['description']}"
         hidden = alias.kind in ("embed", "transcribe")
-        assert bool(meta.get("hidden")) == hidden, f"{name} is {'' if hidden else 'not '}to talk to"
+        assert bool(meta.get("hidden")) == hidden, f"{name} is {'not ' if hidden else ''}hidden"
 
 
 def test_a_page_from_elsewhere_gets_no_line(door: Door) -> None:
