@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.lab
 ADDRESS, PORT = "10.140.30.18", 9099
 OURS = "second_opinion"
 LOCAL = f"{CLONE}/inventory/local/pipelines"
+SETTINGS = f"{CLONE}/inventory/host_vars/pipelines.yml"
 INSTANCE = "incus exec pipelines --"
 JOURNAL = f"{INSTANCE} journalctl --unit pipelines --boot --no-pager --output cat </dev/null"
 TOKENS, WITHIN_S = 16, 120
@@ -40,6 +41,7 @@ class Pipeline:
         yield "It is on: "
         yield user_message
 '''
+TOLD = f"---\npipelines_valves: {{{OURS}: {{second: coder}}}}\n"
 BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **asked): ...\n"
 GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **asked): ...\n'
 # The firewall says so, or, where it said so often a moment ago, nothing.
@@ -70,11 +72,23 @@ def child(admin: Person) -> Iterator[Person]:
     chat.remove(admin, person)
 
 
-def write(house: House, name: str, text: str) -> None:
-    """Put a pipeline where a person would."""
-    house.inside("/bin/mkdir", "-p", LOCAL, check=True)
-    put = ["/usr/bin/install", "-m", "644", "/dev/stdin", f"{LOCAL}/{name}.py"]
+def write(path: str, text: str) -> None:
+    """Put a file where a person would."""
+    put = ["/usr/bin/install", "-D", "-m", "644", "/dev/stdin", path]
     lab.run(NAME, put, stdin=text, check=True)
+
+
+def valves(admin: Person, index: int) -> dict[str, object]:
+    """Return what our pipeline was told, as the administrators' page shows it."""
+    return dict(admin.ask("GET", f"/api/v1/pipelines/{OURS}/valves?urlIdx={index}"))
+
+
+@pytest.fixture(scope="module")
+def index(admin: Person) -> int:
+    """The number of the chat's connection to the pipelines."""
+    listed = admin.ask("GET", "/api/v1/pipelines/list")["data"]
+    (found,) = [one["idx"] for one in listed if str(PORT) in one["url"]]
+    return int(found)
 
 
 def converge(house: House) -> None:
@@ -84,14 +98,15 @@ def converge(house: House) -> None:
 
 
 @contextmanager
-def added(house: House, names: Sequence[str]) -> Iterator[None]:
-    """Converge with pipelines that were written, and without them at last."""
+def added(house: House, files: Mapping[str, str]) -> Iterator[None]:
+    """Converge with these files, and without them at last."""
     try:
+        for path, text in files.items():
+            write(path, text)
         converge(house)
         yield
     finally:
-        for name in names:
-            house.inside("/bin/rm", "-f", f"{LOCAL}/{name}.py", check=True)
+        house.inside("/bin/rm", "-f", *files, check=True)
         converge(house)
 
 
@@ -122,14 +137,14 @@ def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
 
 
 def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
-    house: House, child: Person
+    house: House, admin: Person, child: Person, index: int
 ) -> None:
+    files = {f"{LOCAL}/lights.py": LIGHTS, f"{LOCAL}/broken.py": BROKEN, SETTINGS: TOLD}
     with house.spending("pipelines come and go", 0.8):
         assert OURS in chat.models(child)
         assert "lights" not in chat.models(child)
-        write(house, "lights", LIGHTS)
-        write(house, "broken", BROKEN)
-        with added(house, ["lights", "broken"]):
+        with added(house, files):
+            assert valves(admin, index) == {"first": "fast", "second": "coder", "compare": True}
             offered = chat.models(child)
             assert {OURS, "lights"} <= offered.keys()
             assert "broken" not in offered
@@ -143,11 +158,12 @@ def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
             assert WORD not in log
         assert "lights" not in chat.models(child)
         assert OURS in chat.models(child)
+        assert valves(admin, index)["second"] == "local"
 
 
 def test_what_is_not_in_the_lock_is_refused_before_anything_happens(house: House) -> None:
     started = house.shell(f"{INSTANCE} systemctl show -p MainPID pipelines </dev/null")
-    write(house, "greedy", GREEDY)
+    write(f"{LOCAL}/greedy.py", GREEDY)
     try:
         done = house.hearth("check")
         assert done.returncode == 1
@@ -192,15 +208,11 @@ def test_the_front_door_does_not_know_it(house: House, guest: str) -> None:
     assert "pipelines" not in house.shell("cat /etc/hearth/Caddyfile")
 
 
-def test_the_page_for_admins_changes_nothing(house: House, admin: Person, child: Person) -> None:
-    listed = admin.ask("GET", "/api/v1/pipelines/list")["data"]
-    (index,) = [one["idx"] for one in listed if str(PORT) in one["url"]]
-    place = f"/api/v1/pipelines/{OURS}/valves"
-    before = admin.ask("GET", f"{place}?urlIdx={index}")
-    assert before["first"] == "fast"
-    change = admin.send("POST", f"{place}/update?urlIdx={index}", json={"first": "coder"})
-    assert change.status_code == 403
-    assert admin.ask("GET", f"{place}?urlIdx={index}") == before
+def test_the_page_for_admins_changes_nothing(admin: Person, child: Person, index: int) -> None:
+    before = valves(admin, index)
+    place = f"/api/v1/pipelines/{OURS}/valves/update?urlIdx={index}"
+    assert admin.send("POST", place, json={"first": "coder"}).status_code == 403
+    assert valves(admin, index) == before
     gone = {"id": OURS, "urlIdx": index}
     assert admin.send("DELETE", "/api/v1/pipelines/delete", json=gone).status_code == 403
     assert child.send("GET", "/api/v1/pipelines/list").status_code in (401, 403)
