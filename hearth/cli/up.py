@@ -94,3 +94,8 @@ def _farewell(house: House) -> None:
     show(f"trust   {ROOT_CERTIFICATE}")
     show("key     hearth secret show consumer_household")
     show("pages   hearth secret show house_password")
+    for service in house.services.values():
+        for secret in service.secrets:
+            # With it somebody signs in for the first time where a service has accounts of its own.
+            if secret.endswith("_admin_password"):
+                show(f"admin   hearth secret show {secret}")
