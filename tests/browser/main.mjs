@@ -52,7 +52,9 @@ async function left(name, browser) {
   const open = (await browser.pages()).slice(1);
   const told = open.map(async (page, number) => {
     await page.screenshot({ path: join(job.folder, `broken, ${name}, ${number}.png`) });
-    return { ...(await about(page)), complaints: page.complaints };
+    const shown = await page.evaluate(() => document.body?.innerText);
+    const known = await about(page).catch(({ message }) => ({ message }));
+    return { ...known, shown, complaints: page.complaints };
   });
   return (await Promise.allSettled(told)).map(({ value, reason }) => value ?? reason.message);
 }

@@ -106,7 +106,10 @@ export async function handIn(page, path) {
 export async function request(page, method, path, body) {
   return page.evaluate(
     async (verb, where, content) => {
-      const headers = { authorization: `Bearer ${localStorage.token}`, "content-type": "application/json" };
+      const headers = {
+        authorization: `Bearer ${localStorage.token}`,
+        "content-type": "application/json",
+      };
       const answer = await fetch(where, { method: verb, headers, body: content && JSON.stringify(content) });
       if (!answer.ok) throw new Error(`${verb} ${where}: HTTP ${answer.status}`);
       return answer.json();

@@ -3,22 +3,40 @@ import { ANSWER_MS, answered, ask, deed, enter, streams, told, write } from "../
 import { pause, sound } from "../visit.mjs";
 
 const TELL = "Tell me a long story.";
+const TRIES = 5;
 const SPEAKER = "[id^=speak-button-]";
 const FIELD = "#chat-input";
 const NOTICE = "#hearth-connection:not([hidden])";
 
-/** Write, and while the answer is coming have the front door told something new; then write again. */
+/**
+ * Write, and come to the middle of the answer: some of it is there, and more will not come yet.
+ *
+ * What a made-up model says may end after three words; then it is asked again.
+ */
+async function middle(page, job) {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    await deed(page, job, "slow the model");
+    const turn = await write(page, TELL);
+    await streams(page);
+    await deed(page, job, "hold the model");
+    // What it had said by then is still on its way.
+    await pause(700);
+    const ended = (await page.$$(SPEAKER)).length > turn.before;
+    if (!ended) return { ...turn, words: (await told(page)).last };
+    await deed(page, job, "let the model run");
+  }
+  throw new Error(`${TRIES} answers were shorter than it takes to look at them`);
+}
+
+/** While an answer is coming have the front door told something new; then write again. */
 export async function reload(browser, job) {
   const page = await enter(browser, job);
-  await deed(page, job, "slow the model");
-  const turn = await write(page, TELL);
-  await streams(page);
+  const turn = await middle(page, job);
   const cut = await deed(page, job, "reload the front door");
   const running = await answered(page, turn);
-  await deed(page, job, "let the model run");
   const after = await ask(page, "And then?");
   const kept = await stored(page);
-  return { cut, running, after, kept };
+  return { before: turn.words, cut, running, after, kept };
 }
 
 /** Return the chat's words as the server has them, in their order. */
@@ -33,17 +51,14 @@ async function stored(page) {
 const ended = (program) =>
   async function (browser, job) {
     const page = await enter(browser, job);
-    await deed(page, job, "slow the model");
-    const turn = await write(page, TELL);
-    await streams(page);
-    const before = (await told(page)).last;
+    const turn = await middle(page, job);
     const cut = await deed(page, job, `end ${program}`);
     const broken = await answered(page, turn);
     await page.screenshot({ path: join(job.folder, `${job.browser}-without-${program}.png`) });
     await deed(page, job, "let the model run");
     await deed(page, job, `wait for ${program}`);
     const next = await ask(page, "Go on.");
-    return { before, cut, broken, next };
+    return { before: turn.words, cut, broken, next, kept: await stored(page) };
   };
 
 export const withoutLitellm = ended("litellm");

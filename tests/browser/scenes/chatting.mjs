@@ -63,7 +63,7 @@ async function choose(page, id) {
   return name;
 }
 
-/** Come back to a chat, find it in the list, and press the speaker at its answer. */
+/** Come back to a chat and press the speaker at its answer. */
 export async function speaker(browser, job) {
   const page = await enter(browser, job, job.chat.slice(1));
   await page.waitForSelector("[id^=speak-button-]");
@@ -111,10 +111,10 @@ export async function picture(browser, job) {
   await handIn(page, job.picture);
   const found = await ask(page, "What is in this picture?");
   await page.screenshot({ path: join(job.folder, `${job.browser}-picture.png`) });
-  const shown = await page.$$eval(".user-message img, [id^=message-] img", (found) =>
+  const drawn = await page.$$eval(".user-message img", (found) =>
     found.filter((one) => one.naturalWidth).length,
   );
-  return { shown, ...found };
+  return { drawn, ...found };
 }
 
 /** Hand in a document, ask about it, and look up where the answer's words are from. */
