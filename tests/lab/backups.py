@@ -74,7 +74,15 @@ def _owner(house: House) -> str:
 
 def begin_writing(house: House) -> None:
     """Let something commit 50 times a second in the chat's database."""
-    words = ["systemd-run", "--quiet", f"--unit={_UNIT}", f"--uid={_owner(house)}", "--"]
+    clean(house)
+    words = [
+        "systemd-run",
+        "--quiet",
+        "--collect",
+        f"--unit={_UNIT}",
+        f"--uid={_owner(house)}",
+        "--",
+    ]
     words += ["/usr/bin/python3", "-c", _WRITER]
     house.shell(f"incus exec open-webui -- {shlex.join(words)} </dev/null")
 
