@@ -129,8 +129,8 @@ class House:
         script = (
             "for u in dnsmasq login caddy; do printf '%s ' $u; "
             "systemctl show -p MainPID --value hearth-$u.service; done; "
-            "for u in ollama ollama-gate ollama-models litellm kokoro whisper pipelines open-webui; "
-            "do printf '%s ' $u; i=$u; case $u in ollama-*) i=ollama;; esac; "
+            "for u in ollama ollama-gate ollama-models litellm kokoro whisper pipelines "
+            "open-webui; do printf '%s ' $u; i=$u; case $u in ollama-*) i=ollama;; esac; "
             "incus exec $i -- systemctl show -p MainPID --value $u.service </dev/null; done"
         )
         return dict(line.split() for line in self.shell(script).splitlines())
