@@ -73,6 +73,7 @@ export function breaking(dark) {
   if (dark) return {};
   return {
     login: chat.login,
+    call: chat.call,
     reload: broken.reload,
     "without LiteLLM": broken.withoutLitellm,
     "without Ollama": broken.withoutOllama,

@@ -52,8 +52,9 @@ export async function write(page, text) {
   await page.waitForSelector(SEND);
   await page.evaluate(() => globalThis.__chatting.clear());
   const before = (await page.$$(LAST_ANSWER)).length;
+  const sent = await page.evaluate(() => performance.now());
   await page.click(SEND);
-  return { before, sent: await page.evaluate(() => performance.now()) };
+  return { before, sent };
 }
 
 /** Wait until the answer to a message has ended, well or badly, and return all about it. */

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import wave
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hearth import lab
+from hearth.bench.stt.spoken import BYTES, RATE
 from tests.lab import chat, visitor
 from tests.lab.house import House
-from tests.lab.test_3_listening_page import SOUND, write_speech
+from tests.lab.test_3_listening_page import SOUND, SPOKEN, silence
 from tests.lab.visitor import Visit
 
 PAGE = "https://chat.lan/"
@@ -32,7 +34,12 @@ CUT = ("WebSocket connection to", "HTTP 502", "status of 502")
 
 def furnish(guest: str, folder: Path) -> None:
     """Lay on the guest what is said into its microphone and what is handed in."""
-    write_speech(folder / "speech.wav", 1)
+    # Whoever is silent for two seconds is answered.
+    with wave.open(str(folder / "speech.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(BYTES)
+        file.setframerate(RATE)
+        file.writeframes(silence(0.5) + SPOKEN[0].pcm + silence(4))
     (folder / "red.png").write_bytes(chat.png())
     (folder / "ferry.pdf").write_bytes(chat.pdf(SENTENCE))
     for name, there in (("speech.wav", SOUND), ("red.png", PICTURE), ("ferry.pdf", DOCUMENT)):

@@ -1,4 +1,4 @@
-"""The chat in a browser while programs of the house end: who is told what, and what is lost."""
+"""The chat in a browser while the house is slow or breaks: who is told what, and what is lost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.lab.chat_visit import CHANNELS, CUT, answers, come, furnish, quiet
+from tests.lab.heard import LOUD
 from tests.lab.house import House
 from tests.lab.visitor import Visit
 
@@ -18,7 +19,7 @@ TOLD_MS = 5000
 BACK_MS = 5000
 TEA_MS = 600_000
 # A model made up answers at once. So that something can happen in the middle of an answer, its
-# server runs a thousandth of a second at a time, and then not at all.
+# server runs a few thousandths of a second at a time, and then not at all.
 DRIP = """
 import os, pathlib, signal, time
 
@@ -32,13 +33,14 @@ def tell(number):
 
 while True:
     tell(signal.SIGCONT)
-    time.sleep(0.001)
+    time.sleep(0.003)
     tell(signal.SIGSTOP)
-    time.sleep(0.1)
+    time.sleep(0.06)
 """
-SLOW = f"systemd-run --quiet --collect --unit=slow-model python3 -c '{DRIP}'"
-HELD = "systemctl stop slow-model 2>/dev/null || true; pkill -STOP -x llama-server"
-FAST = "systemctl stop slow-model 2>/dev/null || true; pkill -CONT -x llama-server || true"
+END = "systemctl stop slow-model 2>/dev/null || true"
+SLOW = f"{END}; systemd-run --quiet --collect --unit=slow-model python3 -c '{DRIP}'"
+HELD = f"{END}; pkill -STOP -x llama-server"
+FAST = f"{END}; pkill -CONT -x llama-server || true"
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,22 @@ def deeds(house: House) -> dict[str, Callable[[], object]]:
 def inside(service: str, words: str) -> str:
     """Return the command that tells a service's unit something."""
     return f"incus exec {service} -- systemctl {words} {service}.service </dev/null"
+
+
+def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house: House) -> None:
+    found = visit["call"][-1]
+    question, answer = found["messages"]
+    assert question["mine"]
+    assert question["text"]
+    first, *_ = found["answers"]
+    assert first["status"] == 200
+    # A sentence of it, asked for before the last word had come.
+    assert first["at"] < found["states"][-1][0]
+    assert len(first["asked"]["input"]) < len(answer["text"])
+    assert found["heard"]["peak"] > LOUD
+    came = next(at for at, length in found["states"] if length)
+    house.figures["first words to first sound in a call, ms"] = found["heard"]["first"] - came
+    quiet(found)
 
 
 def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) -> None:

@@ -65,11 +65,16 @@ def test_an_answer_is_seen_coming_and_says_from_whom(visit: Visit, house: House)
     quiet(found)
 
 
-def test_the_speaker_is_heard(visit: Visit) -> None:
+def test_the_speaker_is_heard(visit: Visit, house: House) -> None:
     found = visit["speaker"]
     assert found["heard"]["peak"] > LOUD
-    assert [answer["status"] for answer in found["answers"]][:1] == [200]
-    assert found["heard"]["first"] > found["pressed"]
+    # The sentences after it may still be on their way.
+    first, *_ = found["answers"]
+    assert first["status"] == 200
+    assert found["heard"]["first"] > first["first_byte"] > found["pressed"]
+    house.figures[f"first sound in {visit.browser}, ms"] = (
+        found["heard"]["first"] - found["pressed"]
+    )
     quiet(found)
 
 

@@ -8,12 +8,25 @@ const SPEAKER = "[id^=speak-button-]";
 const FIELD = "#chat-input";
 const NOTICE = "#hearth-connection:not([hidden])";
 
+/** Leave the model as it was found, whatever came in between. */
+const slowly = (scene) =>
+  async function (browser, job) {
+    try {
+      return await scene(browser, job);
+    } finally {
+      const page = (await browser.pages()).at(-1);
+      await deed(page, job, "let the model run");
+    }
+  };
+
 /**
  * Write, and come to the middle of the answer: some of it is there, and more will not come yet.
  *
  * What a made-up model says may end after three words; then it is asked again.
  */
 async function middle(page, job) {
+  // Loading a model is work, too, and it has to be there before it is slowed down.
+  await ask(page, "Good morning.");
   for (let tries = 0; tries < TRIES; tries += 1) {
     await deed(page, job, "slow the model");
     const turn = await write(page, TELL);
@@ -29,7 +42,7 @@ async function middle(page, job) {
 }
 
 /** While an answer is coming have the front door told something new; then write again. */
-export async function reload(browser, job) {
+export const reload = slowly(async (browser, job) => {
   const page = await enter(browser, job);
   const turn = await middle(page, job);
   const cut = await deed(page, job, "reload the front door");
@@ -37,7 +50,7 @@ export async function reload(browser, job) {
   const after = await ask(page, "And then?");
   const kept = await stored(page);
   return { before: turn.words, cut, running, after, kept };
-}
+});
 
 /** Return the chat's words as the server has them, in their order. */
 async function stored(page) {
@@ -49,7 +62,7 @@ async function stored(page) {
 
 /** Have a program of the house end while its answer is coming, and go on with the chat. */
 const ended = (program) =>
-  async function (browser, job) {
+  slowly(async (browser, job) => {
     const page = await enter(browser, job);
     const turn = await middle(page, job);
     const cut = await deed(page, job, `end ${program}`);
@@ -59,7 +72,7 @@ const ended = (program) =>
     await deed(page, job, `wait for ${program}`);
     const next = await ask(page, "Go on.");
     return { before: turn.words, cut, broken, next, kept: await stored(page) };
-  };
+  });
 
 export const withoutLitellm = ended("litellm");
 export const withoutOllama = ended("ollama");
