@@ -15,10 +15,9 @@ NAMES = ROOT / "services" / "open_webui" / "hearth_open_webui" / "names.txt"
 
 
 def installed(house: House, what: str) -> list[str]:
-    command = (
-        f"PYTHONPATH=/opt/hearth/open_webui/current python3 -m hearth_open_webui.upstream {what}"
-    )
-    return house.shell(f"incus exec open-webui -- sh -c '{command}' </dev/null").split("\n")[:-1]
+    where = "--env PYTHONPATH=/opt/hearth/open_webui/current"
+    command = f"{where} -- python3 -m hearth_open_webui.upstream {what}"
+    return house.shell(f"incus exec open-webui {command} </dev/null").splitlines()
 
 
 def test_its_settings_are_those_that_are_known(house: House) -> None:
