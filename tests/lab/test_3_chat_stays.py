@@ -49,6 +49,11 @@ def converge(house: House, part: str = "--tags open_webui") -> None:
     house.shell(run, timeout=ANSIBLE_S)
 
 
+def spoken(house: House) -> list[str]:
+    """Return the files with what was said or read aloud."""
+    return house.shell(f"{INSTANCE} find {AUDIO} -type f </dev/null || true").split()
+
+
 def until_ready(person: Person) -> float:
     """Return after how many seconds the chat answers its people again."""
     began = time.perf_counter()
@@ -69,6 +74,9 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
         with live(child) as line:
             turn = say(child, line, QUESTION, "fast", most=TOKENS)
             hear(line, turn, WITHIN_S)
+            # What was spoken is kept for no longer than it is needed.
+            child.send("POST", "/api/v1/audio/speech", json={"input": QUESTION, "voice": ""})
+            assert spoken(house)
             assert features(admin)["enable_signup"] is False
             by_hand = admin.ask("GET", ADMINS_PAGE) | {"ENABLE_SIGNUP": True}
             admin.ask("POST", ADMINS_PAGE, json=by_hand)
@@ -78,6 +86,7 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
             # The page is told at once, by the end of its line.
             assert line.until(lambda: line.closed_s is not None, BACK_S)
         assert features(admin)["enable_signup"] is False
+        assert not spoken(house)
         assert turn.answer in chat.messages(child, turn.chat)
 
 
