@@ -49,6 +49,8 @@ export function chatting() {
         .map((one) => ({
           mine: one.querySelector("#response-content-container") === null,
           model: text(one.querySelector("#response-message-model-name")) || null,
+          // The house's own line above an answer: which model it came from.
+          from: text(one).match(/^Answered by (.*)$/m)?.[1] ?? null,
           text: text(one.querySelector("#response-content-container") ?? one),
         }));
       return { ...noted, messages, now: performance.now() };

@@ -59,7 +59,9 @@ def test_an_answer_is_seen_coming_and_says_from_whom(visit: Visit, house: House)
     lengths = [length for _, length in found["states"] if length]
     assert len(lengths) > 2, "it came in one lump"
     assert lengths[-1] >= len(answer)
-    assert found["messages"][-1]["model"] == found["name"]
+    last = found["messages"][-1]
+    assert last["model"] == found["name"]
+    assert last["from"] in {one["id"] for one in visit["login"]["known"]}, "nobody said who it was"
     first = next(at for at, length in found["states"] if length)
     house.figures[f"first words in {visit.browser}, ms"] = first - found["sent"]
     quiet(found)
@@ -103,6 +105,9 @@ def test_a_picture_is_shown_and_asked_about(chromium: Visit) -> None:
     found = chromium["picture"]
     assert found["drawn"] == 1
     answers(found)
+    # Whoever was asked cannot see, so the one that can was asked instead.
+    assert found["messages"][-1]["model"] != "Vision"
+    assert found["messages"][-1]["from"] == "qwen3-vl"
     quiet(found)
 
 
