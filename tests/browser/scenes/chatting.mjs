@@ -168,7 +168,7 @@ export async function second(browser, job) {
     email: `grandma-${Date.now()}@house.lan`,
     password: crypto.randomUUID(),
   };
-  await request(page, "POST", "/api/v1/auths/add", person);
+  const { id } = await request(page, "POST", "/api/v1/auths/add", person);
   const own = await browser.createBrowserContext();
   try {
     const hers = await come(own, job);
@@ -177,6 +177,7 @@ export async function second(browser, job) {
     return { ...seen, ...(await ask(hers, QUESTION)) };
   } finally {
     await own.close();
+    await request(page, "DELETE", `/api/v1/users/${id}`);
   }
 }
 
