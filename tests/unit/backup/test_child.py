@@ -1,0 +1,72 @@
+"""Streams of a program in an instance: in little memory, and a broken one is no end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
+from websockets.frames import Close
+
+from hearth.backup import BackupError
+from hearth.backup.child import InstanceChild
+
+
+class Wire:
+    """One websocket of Incus', as it would speak."""
+
+    def __init__(self, *messages: str | bytes, broken: bool = False) -> None:
+        self._messages: Iterator[str | bytes] = iter(messages)
+        self._broken, self.sent = broken, list[str | bytes]()
+        self.asked = 0
+
+    def recv(self, timeout: float | None = None) -> str | bytes:
+        self.asked += 1
+        for message in self._messages:
+            return message
+        if self._broken:
+            raise ConnectionClosedError(None, None)
+        raise ConnectionClosedOK(Close(1000, ""), Close(1000, ""))
+
+    def send(self, message: str | bytes) -> None:
+        self.sent.append(message)
+
+
+def child(out: Wire, errors: Wire | None = None, code: int | None = 0) -> InstanceChild:
+    wires = {"0": Wire(), "1": out, "2": errors or Wire("")}
+    ended = {"metadata": {"return": code}} if code is not None else {"err": "gone"}
+    return InstanceChild("open-webui", cast("Any", wires), lambda: ended)
+
+
+def test_nothing_is_asked_for_before_it_is_wanted() -> None:
+    out = Wire(b"abc", b"defgh", "")
+    running = child(out)
+    assert running.read(2) == b"ab"
+    assert out.asked == 1
+    assert [running.read(100) for _ in range(3)] == [b"c", b"defgh", b""]
+    running.wait()
+
+
+def test_output_that_broke_off_is_no_whole_output() -> None:
+    running = child(Wire(b"abc", broken=True))
+    assert running.read(3) == b"abc"
+    with pytest.raises(BackupError, match="open-webui: its output broke off"):
+        running.read(1)
+
+
+@pytest.mark.parametrize("code", [1, None])
+def test_a_program_that_failed_says_why_by_its_last_line(code: int | None) -> None:
+    running = child(Wire(""), Wire(b"a warning\nwebui.db: SQLite ", b"says: full\n", ""), code)
+    with pytest.raises(BackupError) as failed:
+        running.wait()
+    assert str(failed.value) == "open-webui: webui.db: SQLite says: full"
+
+
+def test_input_goes_in_pieces_and_ends() -> None:
+    running = child(Wire(""))
+    running.write(bytes(200_000))
+    running.close()
+    sent = cast("Wire", running._streams["0"]).sent
+    assert [len(piece) for piece in sent] == [65536, 65536, 65536, 3392, 0]
+    assert sent[-1] == ""
