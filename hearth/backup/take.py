@@ -141,7 +141,11 @@ def _members(writer: Writer, base: str, place: Place, child: Child) -> dict[str,
                     report = json.load(content)
                     continue
                 kind = "sqlite" if info.name.startswith("sqlite/") else "files"
-                writer.add(renamed(info, f"{base}/{below(info.name, kind)}"), content)
+                name = f"{base}/{below(info.name, kind)}"
+                # Reading would refuse both, and that is too late.
+                if not (info.isreg() or info.isdir()) or name in writer.entries:
+                    raise BackupError(f"{place.instance}: names {name} twice, or as a link")
+                writer.add(renamed(info, name), content)
     except (tarfile.TarError, ValueError) as error:
         # What it said on its way out is the reason; a cut tar is only the consequence.
         child.wait()

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,8 +112,7 @@ class Hands:
 
 def below(name: str, base: str) -> str:
     """Return a member's name below `base`, which an instance said; BackupError for any other."""
-    begin = f"{base}/"
-    rest = name.removeprefix(begin)
-    if not name.startswith(begin) or posixpath.normpath(rest) != rest or rest.startswith("../"):
+    first, *rest = name.split("/")
+    if first != base or not rest or {"", ".", ".."} & {*rest} or "\0" in name:
         raise BackupError(f"an instance names {name!r}, which is no place in its folder")
-    return rest
+    return "/".join(rest)

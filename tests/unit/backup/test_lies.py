@@ -1,0 +1,97 @@
+"""What an instance says of its data is doubted, too: a broken one spoils no backup quietly."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hearth.backup import BackupError
+from hearth.backup.child import Child
+from hearth.backup.restore import read
+from hearth.backup.take import take
+from hearth.backup.volumes import Hands
+from tests.unit.backup.local import KEY, place, subject
+
+REPORT = json.dumps({"began": 0.0, "integrity": {}, "damaged": {}, "left_out": []}).encode()
+
+
+class Saying(io.BytesIO):
+    """A program that says just this, and ends well."""
+
+    def wait(self) -> None:
+        """End well."""
+
+    def write(self, data: Any) -> int:
+        """Read nothing."""
+        return len(data)
+
+    def close(self) -> None:
+        """Stay open: only its input ends."""
+
+
+def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Hands:
+    """Hands that reach an instance with these words for a folder."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as tar:
+        for info, content in members:
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    text = whole.getvalue()[: -cut or None]
+
+    @contextlib.contextmanager
+    def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
+        yield cast("Child", Saying(text))
+
+    return Hands(run=run, owner=lambda instance, path: (0, 0))
+
+
+def named(name: str, **more: Any) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    for key, value in more.items():
+        setattr(info, key, value)
+    return info
+
+
+def test_what_it_says_becomes_a_backup_without_owners_and_special_modes(tmp_path: Path) -> None:
+    said = (named("files/a", mode=0o6755, uid=0, uname="root"), b"1")
+    hands = saying(said, (named("report.json"), REPORT))
+    made = take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    assert list(read(made.path, KEY).expected(0)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["files/../x", "files/..", "files//etc/passwd", "files/.", "/etc/passwd", "x", "files/a/../b"],
+)
+def test_a_name_that_leads_elsewhere_makes_no_backup(tmp_path: Path, name: str) -> None:
+    hands = saying((named(name), b"1"), (named("report.json"), REPORT))
+    with pytest.raises(BackupError, match="which is no place in its folder"):
+        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_a_link_or_a_name_that_comes_twice_makes_no_backup(tmp_path: Path) -> None:
+    link = (named("files/l", type=tarfile.SYMTYPE, linkname="/etc/passwd"), b"")
+    twice = [(named("files/a"), b"1"), (named("sqlite/a"), b"2")]
+    for members in ([link], twice):
+        hands = saying(*members, (named("report.json"), REPORT))
+        with pytest.raises(BackupError, match="twice, or as a link"):
+            take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_a_folder_that_came_in_part_makes_no_backup(tmp_path: Path) -> None:
+    for hands in (
+        saying((named("files/a"), b"1")),
+        saying((named("files/a"), bytes(50_000)), (named("report.json"), REPORT), cut=40_000),
+    ):
+        with pytest.raises(BackupError, match=r"open_webui: .*"):
+            take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        assert list((tmp_path / "to").iterdir()) == []
