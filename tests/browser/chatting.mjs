@@ -42,6 +42,16 @@ export function chatting() {
     clear() {
       Object.assign(noted, { shown: [], said: [], notices: [] });
     },
+    /** Return the name of the last answer, and whether it has ended: then it can be read aloud. */
+    last() {
+      const answers = all("[id^=message-]").filter((one) =>
+        one.querySelector("#response-content-container"),
+      );
+      const done = Boolean(answers.at(-1)?.querySelector("[id^=speak-button-]"));
+      return { id: answers.at(-1)?.id ?? null, done };
+    },
+    /** Return in how many states an answer was shown since then. */
+    states: () => noted.shown.filter(([, shown]) => shown).length,
     /** Return all of it, in milliseconds on the page's clock, with what stands there now. */
     report() {
       const messages = all("[id^=message-]")

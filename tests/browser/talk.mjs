@@ -7,7 +7,6 @@ import { pause, visit } from "./visit.mjs";
 export const ANSWER_MS = 60_000;
 const FIELD = "#chat-input";
 const SEND = "#send-message-button";
-const LAST_ANSWER = "[id^=speak-button-]";
 
 /** Open the chat's page, or what is shown instead of it. */
 export async function come(browser, job, path = "") {
@@ -51,7 +50,7 @@ export async function write(page, text) {
   await page.keyboard.type(text);
   await page.waitForSelector(SEND);
   await page.evaluate(() => globalThis.__chatting.clear());
-  const before = (await page.$$(LAST_ANSWER)).length;
+  const before = (await lastAnswer(page)).id;
   const sent = await page.evaluate(() => performance.now());
   await page.click(SEND);
   return { before, sent };
@@ -59,28 +58,33 @@ export async function write(page, text) {
 
 /** Wait until the answer to a message has ended, well or badly, and return all about it. */
 export async function answered(page, { before, sent }) {
-  await page.waitForFunction(
-    (selector, count) => document.querySelectorAll(selector).length > count,
-    { polling: 50, timeout: ANSWER_MS },
-    LAST_ANSWER,
-    before,
-  );
+  await until(page, before, true);
   return { sent, ...(await told(page)) };
 }
+
+/** Wait for an answer that is not the one before: until it has ended, or so many states of it. */
+async function until(page, before, ended, states = 0) {
+  await page.waitForFunction(
+    (former, atEnd, least) => {
+      const { id, done } = globalThis.__chatting.last();
+      if (id === former) return false;
+      return done || (!atEnd && globalThis.__chatting.states() >= least);
+    },
+    { polling: 20, timeout: ANSWER_MS },
+    ...[before, ended, states],
+  );
+}
+
+/** Return which answer is the last one, and whether it has ended. */
+export const lastAnswer = (page) => page.evaluate(() => globalThis.__chatting.last());
 
 /** Write a message and wait for the end of its answer. */
 export async function ask(page, text) {
   return answered(page, await write(page, text));
 }
 
-/** Wait until an answer has begun: so many states of it were shown. */
-export async function streams(page, states = 3) {
-  await page.waitForFunction(
-    (least) => globalThis.__chatting.report().shown.filter(([, text]) => text).length >= least,
-    { polling: 20, timeout: ANSWER_MS },
-    states,
-  );
-}
+/** Wait until an answer has begun, so many states of it were shown; or it ended before. */
+export const streams = (page, { before }) => until(page, before, false, 3);
 
 /** Return what the page showed, said and refused. */
 export async function told(page) {

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { ANSWER_MS, answered, ask, deed, enter, streams, told, write } from "../talk.mjs";
+import { ANSWER_MS, answered, ask, deed, enter, lastAnswer, streams, told, write } from "../talk.mjs";
 import { pause, sound } from "../visit.mjs";
 
 const TELL = "Tell me a long story.";
@@ -30,12 +30,11 @@ async function middle(page, job) {
   for (let tries = 0; tries < TRIES; tries += 1) {
     await deed(page, job, "slow the model");
     const turn = await write(page, TELL);
-    await streams(page);
+    await streams(page, turn);
     await deed(page, job, "hold the model");
     // What it had said by then is still on its way.
     await pause(700);
-    const ended = (await page.$$(SPEAKER)).length > turn.before;
-    if (!ended) return { ...turn, words: (await told(page)).last };
+    if (!(await lastAnswer(page)).done) return { ...turn, words: (await told(page)).last };
     await deed(page, job, "let the model run");
   }
   throw new Error(`${TRIES} answers were shorter than it takes to look at them`);

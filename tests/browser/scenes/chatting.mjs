@@ -118,7 +118,7 @@ export async function call(browser, job) {
     const page = await enter(browser, job);
     await page.click("button[aria-label='Voice mode']");
     await deed(page, job, "slow the model");
-    await streams(page);
+    await streams(page, { before: null });
     await sound(page);
     await page.screenshot({ path: join(job.folder, `${job.browser}-call.png`) });
     await deed(page, job, "let the model run");
