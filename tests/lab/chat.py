@@ -159,14 +159,24 @@ class Call:
 @contextmanager
 def calls(house: House, consumer: str = "open_webui") -> Iterator[list[Call]]:
     """Collect what a consumer asked the gateway for, from the block's begin to its end."""
-    read = "incus exec litellm -- journalctl --unit litellm --output cat --no-pager"
-    began = f"{read} --lines 0 --show-cursor </dev/null"
-    cursor = house.shell(began).rpartition("-- cursor: ")[2].strip()
+    began = time.time()  # one kernel, one clock
     found: list[Call] = []
     yield found
-    # A line is written when its answer has ended, which the page may know a moment before.
-    time.sleep(0.5)
-    for line in house.shell(f"{read} --after-cursor '{cursor}' </dev/null").splitlines():
-        if (seen := _CALL.search(line)) and seen["consumer"] == consumer:
+    read = "journalctl --unit litellm --output short-unix --no-pager --quiet"
+    script = f"incus exec litellm -- {read} --since @{began - 1:.0f} </dev/null"
+    for _ in range(3):
+        # A line is written when its answer has ended, which the page may know a moment before.
+        time.sleep(0.5)
+        found[:] = _calls(house.shell(script), consumer, began)
+        if found:
+            return
+
+
+def _calls(log: str, consumer: str, began: float) -> list[Call]:
+    found = []
+    for line in log.splitlines():
+        seen = _CALL.search(line)
+        if seen and seen["consumer"] == consumer and float(line.split()[0]) >= began:
             words = seen.groupdict()
             found.append(Call(**words | {"status": int(words["status"])}))  # type: ignore[arg-type]
+    return found
