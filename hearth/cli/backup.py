@@ -101,6 +101,12 @@ def restore(
     else:
         show(f"[green]restored:[/green] the house of {contents.header.made_at}, and it is healthy")
         show("look    hearth verify")
+    if project.house().machine.backup.recipient is None:
+        err.print(
+            "[yellow]note:[/yellow] this house makes no backups of its own yet: write this into "
+            "inventory/local/machines.yml, below the machine, then say hearth up\n"
+            f"  backup: {{recipient: {age.recipient_of(identity)}}}"
+        )
 
 
 def _identity(file: Path | None) -> str:
