@@ -14,6 +14,8 @@ from tests.lab.visitor import Visit
 pytestmark = pytest.mark.lab
 
 MINUTES = {"chromium": 1.4, "firefox": 0.5}
+# What only one of the browsers is asked to do.
+in_chromium = pytest.mark.parametrize("visit", ["chromium"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=list(MINUTES))
@@ -80,29 +82,24 @@ def test_the_speaker_is_heard(visit: Visit, house: House) -> None:
     quiet(found)
 
 
-@pytest.fixture
-def chromium(visit: Visit) -> Visit:
-    """What only one of the browsers was asked to do."""
-    if visit.browser != "chromium":
-        pytest.skip("seen in Chromium")
-    return visit
-
-
-def test_a_page_loaded_anew_has_the_chat(chromium: Visit) -> None:
-    found = chromium["again"]
+@in_chromium
+def test_a_page_loaded_anew_has_the_chat(visit: Visit) -> None:
+    found = visit["again"]
     assert found["listed"] == 1
     assert len(found["before"]) == 2
     assert found["after"] == found["before"]
 
 
-def test_what_is_said_arrives_as_text(chromium: Visit) -> None:
-    found = chromium["dictation"]
+@in_chromium
+def test_what_is_said_arrives_as_text(visit: Visit) -> None:
+    found = visit["dictation"]
     assert found["text"]
     quiet(found)
 
 
-def test_a_picture_is_shown_and_asked_about(chromium: Visit) -> None:
-    found = chromium["picture"]
+@in_chromium
+def test_a_picture_is_shown_and_asked_about(visit: Visit) -> None:
+    found = visit["picture"]
     assert found["drawn"] == 1
     answers(found)
     # Whoever was asked cannot see, so the one that can was asked instead.
@@ -111,17 +108,19 @@ def test_a_picture_is_shown_and_asked_about(chromium: Visit) -> None:
     quiet(found)
 
 
-def test_a_document_is_cited_with_its_sentence(chromium: Visit) -> None:
-    found = chromium["document"]
+@in_chromium
+def test_a_document_is_cited_with_its_sentence(visit: Visit) -> None:
+    found = visit["document"]
     assert Path(DOCUMENT).name in found["name"]
     assert SENTENCE in found["cited"]
     answers(found)
     quiet(found)
 
 
-def test_somebody_else_sees_the_same_models(chromium: Visit) -> None:
-    found = chromium["second account"]
-    assert found["offered"] == chromium["login"]["offered"]
+@in_chromium
+def test_somebody_else_sees_the_same_models(visit: Visit) -> None:
+    found = visit["second account"]
+    assert found["offered"] == visit["login"]["offered"]
     answers(found)
     quiet(found)
 
