@@ -65,12 +65,16 @@ export function ear({ without }) {
     led.add(element);
     return lead.call(this, element);
   };
+  const contexts = new WeakMap();
   const play = HTMLMediaElement.prototype.play;
   HTMLMediaElement.prototype.play = function () {
     if (!led.has(this)) {
       const context = new AudioContext();
+      contexts.set(this, context);
       context.createMediaElementSource(this).connect(context.destination);
     }
+    // One that was made a moment before the first press counted would be silent for ever.
+    contexts.get(this)?.resume();
     return play.call(this);
   };
 

@@ -78,13 +78,16 @@ def quiet(found: Any, *known: str) -> None:
     assert strange == []
 
 
-def answers(found: Any) -> str:
-    """Judge that the last message was answered without trouble; return the answer."""
+def answers(found: Any, before: str = "") -> str:
+    """Judge that the last message was answered without trouble; return the answer.
+
+    `before` is what the page said of trouble earlier: it may still stand there.
+    """
     *_, question, answer = found["messages"]
     assert question["mine"]
     assert not answer["mine"]
     assert answer["text"]
-    said = [text for _, text in found["said"] if text]
+    said = {line for _, text in found["said"] for line in text.splitlines() if line}
     # What the page says that is no trouble.
-    assert [text for text in said if "logged in" not in text and text != "Reconnected"] == []
+    assert said - {*before.splitlines(), "You're now logged in.", "Reconnected"} == set()
     return str(answer["text"])

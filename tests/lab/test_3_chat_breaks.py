@@ -19,7 +19,7 @@ TOLD_MS = 5000
 BACK_MS = 5000
 TEA_MS = 600_000
 # A model made up answers at once. So that something can happen in the middle of an answer, its
-# server runs a few thousandths of a second at a time, and then not at all.
+# server runs a thousandth of a second at a time, and then not at all.
 DRIP = """
 import os, pathlib, signal, time
 
@@ -33,9 +33,9 @@ def tell(number):
 
 while True:
     tell(signal.SIGCONT)
-    time.sleep(0.003)
+    time.sleep(0.001)
     tell(signal.SIGSTOP)
-    time.sleep(0.06)
+    time.sleep(0.15)
 """
 END = "systemctl stop slow-model 2>/dev/null || true"
 SLOW = f"{END}; systemd-run --quiet --collect --unit=slow-model python3 -c '{DRIP}'"
@@ -131,7 +131,7 @@ def test_an_answer_that_breaks_off_says_so_and_stays(
     # What had come by then, and the same words under it, where they stay.
     assert broken["last"].startswith(found["before"].rstrip())
     assert said[0][1].splitlines()[0] in broken["last"]
-    answers(found["next"])
+    answers(found["next"], said[-1][1])
     # The chat so far is above it, and the server has it, too.
     assert found["next"]["messages"][-3]["text"] == broken["last"]
     assert [one["text"] for one in found["kept"]] == [
@@ -155,7 +155,7 @@ def test_who_cannot_be_read_to_is_told(visit: Visit, house: House) -> None:
     house.figures["told that Kokoro is gone, ms"] = told_ms
     assert told_ms < TOLD_MS
     understood(said[0][1])
-    answers(found["next"])
+    answers(found["next"], said[-1][1])
 
 
 def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house: House) -> None:

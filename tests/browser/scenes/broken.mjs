@@ -3,7 +3,7 @@ import { ANSWER_MS, answered, ask, deed, enter, lastAnswer, streams, told, write
 import { pause, sound } from "../visit.mjs";
 
 const TELL = "Tell me a long story.";
-const TRIES = 5;
+const TRIES = 8;
 const SPEAKER = "[id^=speak-button-]";
 const FIELD = "#chat-input";
 const NOTICE = "#hearth-connection:not([hidden])";
