@@ -107,12 +107,17 @@ def clean(house: House) -> None:
 
 
 def empty(house: House) -> None:
-    """Take from a house what its backup holds: the chat with its data, all secrets, the CA."""
+    """Take from a house what its backup holds: the chat with its data, all secrets, the CA.
+
+    The other instances stay, for they hold nothing precious; docs/backup.md tells of a machine
+    that has nothing at all.
+    """
     house.shell(
         f"mkdir -p {GONE}\n"
         "volume=$(incus config device get open-webui data0 source </dev/null)\n"
         "incus delete --force open-webui </dev/null\n"
         'incus storage volume delete hearth "$volume" </dev/null\n'
+        f"mv /etc/hearth/pki {GONE}/\n"
         f"mv {CLONE}/inventory/secrets.yml /root/.config/hearth/vault-password {GONE}/\n"
     )
 
@@ -124,5 +129,6 @@ def refill(house: House) -> None:
         f"mv {GONE}/secrets.yml {CLONE}/inventory/ && "
         f"{{ [ ! -e {GONE}/vault-password ] || [ -e /root/.config/hearth/vault-password ] || "
         f"mv {GONE}/vault-password /root/.config/hearth/; }}\n"
-        f"rm -rf {GONE} {KEY}"
+        f"[ -e /etc/hearth/pki ] || [ ! -e {GONE}/pki ] || mv {GONE}/pki /etc/hearth/\n"
+        f"rm -rf {GONE} {KEY} /root/backups /root/damaged.age"
     )
