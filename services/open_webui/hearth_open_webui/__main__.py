@@ -9,7 +9,8 @@ from pathlib import Path
 
 from hearth_open_webui import streams
 from hearth_open_webui.bytecode import keep
-from hearth_open_webui.leftovers import keep_thrown_away
+from hearth_open_webui.door import check_password, guarded
+from hearth_open_webui.leftovers import keep_apart, keep_thrown_away
 from hearth_open_webui.settings import SettingsError, read
 
 # The house's own additions to the page.
@@ -22,18 +23,20 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--settings", type=Path, required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--bytecode", type=Path, help="a folder that outlives a start")
+    parser.add_argument("--cache", type=Path, help="a folder that no backup takes")
     asked = parser.parse_args(words)
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     try:
         # What is set here stands in this process' memory; /proc/PID/environ shows what was given
         # to it at its start, and that has no secrets.
         os.environ.update(read(asked.settings, Path(folder) if folder else None))
+        check_password(os.environ)
     except SettingsError as error:
         print(f"hearth_open_webui: {error}", file=sys.stderr)
         return 2
-    if asked.bytecode:
-        keep(asked.bytecode, Path(__file__).parents[1])
+    if asked.cache:
+        keep(asked.cache / "bytecode", Path(__file__).parents[1])
+        keep_apart(Path(os.environ["DATA_DIR"]) / "cache", asked.cache / "open_webui")
     _serve(asked.host, asked.port)
     return 0
 
@@ -43,12 +46,14 @@ def _serve(host: str, port: int) -> None:
     import uvicorn
     from open_webui.config import CACHE_DIR, STATIC_DIR
     from open_webui.main import app
+    from open_webui.models.users import Users
 
     shutil.copyfile(PAGE / "loader.js", Path(STATIC_DIR) / "loader.js")
     keep_thrown_away(Path(CACHE_DIR) / "audio")
     streams.mend()
+    sign_up = os.environ.get("ENABLE_SIGNUP", "").lower() == "true"
     uvicorn.run(
-        app,
+        guarded(app, Users.has_users, sign_up),
         host=host,
         port=port,
         # Paths of chats and words that are searched for say what people do.

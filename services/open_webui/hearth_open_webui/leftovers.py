@@ -1,10 +1,11 @@
 """Throw away what Open WebUI keeps of speech: recordings, their words, and sentences read aloud.
 
-It keeps them for ever, beside what a backup takes, so that the same sentence need not be made
+It keeps them for ever, among what a backup takes, so that the same sentence need not be made
 twice. Nobody asked for a record of what was said in the house.
 """
 
 import contextlib
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,19 @@ from pathlib import Path
 # An answer that is being read aloud may be heard once more from its beginning.
 KEPT_S = 3600
 EVERY_S = 600
+
+
+def keep_apart(folder: Path, place: Path) -> None:
+    """Have what is written into `folder` lie at `place`, out of reach of who copies the data.
+
+    What lay in `folder` is thrown away.
+    """
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
+    folder.symlink_to(place.absolute(), target_is_directory=True)
 
 
 def throw_away(folder: Path, older_than_s: float = 0) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from hearth_open_webui.leftovers import throw_away
+from hearth_open_webui.leftovers import keep_apart, throw_away
 
 
 def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
@@ -25,3 +25,16 @@ def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_nothing_to_do(tmp_path: Path) -> None:
     throw_away(tmp_path / "none")
+
+
+def test_what_is_spoken_lies_apart_from_the_data(tmp_path: Path) -> None:
+    data, place = tmp_path / "data", tmp_path / "var" / "cache"
+    # As it was before it lay apart.
+    (data / "cache" / "audio").mkdir(parents=True)
+    (data / "cache" / "audio" / "words.json").write_text("what was said")
+    for _ in range(2):
+        keep_apart(data / "cache", place)
+        assert [path for path in data.rglob("*") if not path.is_symlink()] == []
+        (data / "cache" / "speech.mp3").write_bytes(b"sound")
+        assert (place / "speech.mp3").read_bytes() == b"sound"
+    assert place.stat().st_mode & 0o777 == 0o700

@@ -14,13 +14,25 @@ import pytest
 PACKAGE = Path(__file__).parents[1]
 
 UVICORN = """
-import json, os, sys
+import asyncio, json, os, sys
+def ask(app, **scope):
+    said = []
+    async def receive():
+        return {}
+    async def send(message):
+        said.append(message)
+    asyncio.run(app(scope, receive, send))
+    return said[0]
 def run(app, **options):
+    began = ask(app, type="lifespan")
+    if began["type"] != "lifespan.startup.complete":
+        sys.exit(began["message"])
     with open("/proc/self/environ", "rb") as block:
         block = block.read().decode()
     from open_webui.routers import openai
     print(json.dumps({
-        "app": app,
+        "page": ask(app, type="http", path="/")["status"],
+        "sign_up": ask(app, type="http", path="/api/v1/auths/signup")["status"],
         "options": options,
         "key": os.environ["OPENAI_API_KEYS"],
         "block": block,
@@ -28,6 +40,22 @@ def run(app, **options):
         "writes": not sys.dont_write_bytecode,
         "mended": openai.stream_wrapper.__module__,
     }))
+"""
+# It serves whether or not there is somebody, and takes everybody.
+MAIN = """
+async def app(scope, receive, send):
+    await receive()
+    if scope["type"] == "lifespan":
+        await send({"type": "lifespan.startup.complete"})
+    else:
+        await send({"type": "http.response.start", "status": 200})
+"""
+USERS = """
+import os
+class Users:
+    @staticmethod
+    async def has_users():
+        return "NOBODY" not in os.environ
 """
 # It reads the environment when it is imported, as the real one does.
 OPEN_WEBUI = {
@@ -37,7 +65,9 @@ OPEN_WEBUI = {
         "CACHE_DIR = pathlib.Path(os.environ['DATA_DIR'], 'cache')\n"
         "STATIC_DIR = pathlib.Path(os.environ['DATA_DIR'], 'static')\n"
     ),
-    "main.py": "app = 'the application'\n",
+    "main.py": MAIN,
+    "models/__init__.py": "",
+    "models/users.py": USERS,
     "routers/__init__.py": "",
     "routers/openai.py": "async def stream_wrapper(response):\n    yield b''\n",
 }
@@ -66,7 +96,8 @@ def installed(tmp_path: Path) -> Path:
     program.mkdir()
     (program / "hearth_open_webui").symlink_to(PACKAGE / "hearth_open_webui")
     (program / "uvicorn.py").write_text(UVICORN)
-    (program / "open_webui" / "routers").mkdir(parents=True)
+    for name in ("models", "routers"):
+        (program / "open_webui" / name).mkdir(parents=True)
     for name, text in OPEN_WEBUI.items():
         (program / "open_webui" / name).write_text(text)
     (tmp_path / "data" / "static").mkdir(parents=True)
@@ -76,12 +107,17 @@ def installed(tmp_path: Path) -> Path:
     (tmp_path / "current").symlink_to("digest")
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "gateway_key").write_text("sesame-open-yourself")
-    settings = {
-        "environment": {"DATA_DIR": str(tmp_path / "data")},
-        "secrets": {"OPENAI_API_KEYS": ["gateway_key"]},
-    }
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    (tmp_path / "credentials" / "password").write_text("sesame-street")
+    settle(tmp_path)
     return tmp_path
+
+
+def settle(folder: Path, **more: str) -> None:
+    settings = {
+        "environment": {"DATA_DIR": str(folder / "data")} | more,
+        "secrets": {"OPENAI_API_KEYS": ["gateway_key"], "WEBUI_ADMIN_PASSWORD": ["password"]},
+    }
+    (folder / "settings.json").write_text(json.dumps(settings))
 
 
 def test_it_serves_with_its_secrets_and_shows_them_to_nobody(installed: Path) -> None:
@@ -89,7 +125,7 @@ def test_it_serves_with_its_secrets_and_shows_them_to_nobody(installed: Path) ->
     done = start(installed, "--settings", str(installed / "settings.json"), *place)
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["app"] == "the application"
+    assert said["page"] == 200
     assert (said["options"]["host"], said["options"]["port"]) == ("10.0.0.1", 8080)
     assert said["options"]["access_log"] is False
     assert said["key"] == "sesame-open-yourself"
@@ -106,10 +142,10 @@ def test_what_was_said_before_is_thrown_away(installed: Path) -> None:
 
 
 def test_what_python_made_of_an_earlier_version_goes(installed: Path) -> None:
-    kept = installed / "kept"
+    kept = installed / "kept" / "bytecode"
     (kept / "older").mkdir(parents=True)
     settings = ("--settings", str(installed / "settings.json"))
-    place = ("--host", "10.0.0.1", "--port", "8080", "--bytecode", str(kept))
+    place = ("--host", "10.0.0.1", "--port", "8080", "--cache", str(kept.parent))
     # The package lies in the digest's folder itself, as the machine puts it there.
     (installed / "digest" / "hearth_open_webui").unlink()
     shutil.copytree(PACKAGE / "hearth_open_webui", installed / "digest" / "hearth_open_webui")
@@ -125,3 +161,41 @@ def test_settings_that_are_not_there_end_it_with_one_line(installed: Path) -> No
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("hearth_open_webui: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("setting", "status"), [("False", 403), ("", 403), ("True", 200)])
+def test_nobody_signs_up_unless_the_inventory_says_so(
+    setting: str, status: int, installed: Path
+) -> None:
+    settle(installed, ENABLE_SIGNUP=setting)
+    place = ("--host", "10.0.0.1", "--port", "8080")
+    done = start(installed, "--settings", str(installed / "settings.json"), *place)
+    assert json.loads(done.stdout)["sign_up"] == status
+
+
+def test_where_no_account_could_be_made_nothing_is_served(installed: Path) -> None:
+    settle(installed, NOBODY="yes", ENABLE_SIGNUP="True")
+    place = ("--host", "10.0.0.1", "--port", "8080")
+    done = start(installed, "--settings", str(installed / "settings.json"), *place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nobody has an account" in done.stderr
+
+
+@pytest.mark.parametrize("password", ["sesame", "s" * 80])
+def test_a_password_that_makes_no_account_ends_it_with_one_line(
+    password: str, installed: Path
+) -> None:
+    (installed / "credentials" / "password").write_text(password)
+    place = ("--host", "10.0.0.1", "--port", "8080")
+    done = start(installed, "--settings", str(installed / "settings.json"), *place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("hearth_open_webui: open_webui_admin_password: has ")
+    assert done.stderr.count("\n") == 1
+    assert password not in done.stderr
+
+
+def test_what_is_spoken_lies_where_no_backup_looks(installed: Path) -> None:
+    settings = ("--settings", str(installed / "settings.json"))
+    place = ("--host", "10.0.0.1", "--port", "8080", "--cache", str(installed / "kept"))
+    start(installed, *settings, *place)
+    assert (installed / "data" / "cache").readlink() == installed / "kept" / "open_webui"
