@@ -10,9 +10,16 @@ GOOD = (
     "frame-ancestors 'none'"
 )
 
+MADE = "lets scripts be made of text"
+INLINE = "lets scripts stand in the text of a page"
+TEXT = "lets a script in that is a text"
+
 
 def test_a_strict_policy_passes() -> None:
     assert lapses(GOOD, "chat.lan") == []
+    # A worker is made by a script that the page has.
+    assert lapses(GOOD + "; worker-src 'self' blob:", "chat.lan") == []
+    assert lapses(GOOD.replace("'sha256-x'", "'sha256-x' 'unsafe-inline'"), "chat.lan") == []
     assert lapses(GOOD.upper().replace("CHAT.LAN", "chat.lan") + ";", "chat.lan") == []
 
 
@@ -28,8 +35,15 @@ def test_a_strict_policy_passes() -> None:
         ("wss://chat.lan", "wss:", "connect-src lets wss: in"),
         ("wss://chat.lan", "https://x.example", "connect-src lets https://x.example in"),
         ("wss://chat.lan", "http://chat.lan", "connect-src lets http://chat.lan in"),
-        ("'sha256-x'", "'unsafe-eval'", "scripts may be made of text"),
-        ("'sha256-x'", "'unsafe-inline'", "scripts may stand in the text of a page"),
+        ("'sha256-x'", "'unsafe-eval'", f"script-src {MADE}"),
+        ("'sha256-x'", "'unsafe-inline'", f"script-src {INLINE}"),
+        ("'sha256-x'", "data:", f"script-src {TEXT}: data:"),
+        ("'sha256-x'", "Blob:", f"script-src {TEXT}: blob:"),
+        # It lets a script of the page load others from anywhere.
+        ("'sha256-x'", "'sha256-x' 'strict-dynamic'", "script-src lets 'strict-dynamic' in"),
+        ("base-uri", "script-src-elem 'unsafe-inline'; base-uri", f"script-src-elem {INLINE}"),
+        ("base-uri", "script-src-attr 'unsafe-inline'; base-uri", f"script-src-attr {INLINE}"),
+        ("base-uri", "worker-src 'self' data:; base-uri", f"worker-src {TEXT}: data:"),
     ],
 )
 def test_each_hole_is_named(old: str, new: str, said: str) -> None:
@@ -39,4 +53,5 @@ def test_each_hole_is_named(old: str, new: str, said: str) -> None:
 
 def test_no_policy_is_all_holes() -> None:
     assert len(lapses("", "chat.lan")) == 4
-    assert lapses("default-src 'unsafe-eval'", "a")[-1] == "scripts may be made of text"
+    assert lapses("default-src 'unsafe-eval'", "a")[-1] == f"default-src {MADE}"
+    assert lapses("default-src data:", "a")[-1] == f"default-src {TEXT}: data:"
