@@ -6,9 +6,9 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from hearth_gateway import wire, words
+from hearth_gateway import chunk, wire, words
 from hearth_gateway.assembly import Assembly
-from hearth_gateway.call import Call, Refused, Send
+from hearth_gateway.call import Refused, Send
 from hearth_gateway.request import Stop
 
 _OURS = b"x-hearth-model"
@@ -34,7 +34,7 @@ class Answer:
     def __init__(self, send: Send) -> None:
         """Answer through `send`."""
         self._send = send
-        self._streams = False
+        self._streams = self._chunks = False
         self._aside = b""
         self.status = 0
         self.ended = False
@@ -60,28 +60,35 @@ class Answer:
         await self._start(call.status, _kept(call.headers), member, len(body))
         await self._body(body, more=False)
 
-    async def gather(self, member: str, call: Call, assembly: Assembly) -> None:
-        """Read a stream to its end and send it as one answer."""
+    async def gather(
+        self, member: str, call: Said, assembly: Assembly, *, chunks: bool = False
+    ) -> None:
+        """Read a stream to its end and send it as one answer; of `chunks`, what they may hold."""
         events = wire.Events()
         async for piece in call.rest():
             for event in events.feed(piece):
                 if problem := wire.stream_error(event):
                     raise Refused(*words.broken(member, problem))
                 if isinstance(event, dict):
-                    assembly.add(event)
+                    assembly.add(chunk.kept(event) if chunks else event)
         if not assembly.finished:
             raise Refused(502, wire.error(502, f"{member} broke off", "broken_off"))
         await self.say(200, assembly.answer(), member)
 
-    async def stream(self, member: str, call: Said, aside: bytes = b"") -> None:
+    async def stream(
+        self, member: str, call: Said, aside: bytes = b"", *, chunks: bool = False
+    ) -> None:
         """Pass a stream on, event by event, and say something `aside` behind the first token.
+
+        Of `chunks` goes on what they may hold, and so they are read however long they are: one
+        with a picture is, and LiteLLM has held it already.
 
         Raises:
             Refused: the member did not end it.
         """
-        self._streams, self._aside = True, aside
+        self._streams, self._aside, self._chunks = True, aside, chunks
         await self._start(call.status, _kept(call.headers), member, None)
-        events = wire.Events(_ERROR_BYTES)
+        events = wire.Events(None if chunks else _ERROR_BYTES)
         async for piece in call.rest():
             # What came together goes out together.
             whole, problem = self._whole(events, piece)
@@ -89,7 +96,7 @@ class Answer:
                 await self._body(whole, more=True)
             if problem:
                 raise Refused(*words.broken(member, problem))
-        await self._body(events.rest(), more=False)
+        await self._body(b"" if chunks else events.rest(), more=False)
 
     def _whole(self, events: wire.Events, piece: bytes) -> tuple[bytes, dict[str, Any] | None]:
         """Return the events that `piece` completes, up to the one that tells of trouble."""
@@ -98,9 +105,9 @@ class Answer:
             if problem := wire.stream_error(event):
                 self.end = "broken_off"
                 # Interfaces that name their events have one for this, in the server's own words.
-                if "type" not in event:
+                if self._chunks or "type" not in event:
                     return bytes(whole), problem
-            whole += raw
+            whole += chunk.plain(raw, event) if self._chunks else raw
             if self._aside and wire.carries_token(event):
                 whole += self._aside
                 self._aside = b""

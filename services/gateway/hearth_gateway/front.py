@@ -202,10 +202,11 @@ class Front:
         streamed = asked.get("stream") is True
         # Only a stream shows when the first token came, so our side of the call always streams.
         gathered = not streamed and path in GATHERED
+        chunks = path.endswith("/completions")
         body = {**asked, "model": member}
         if gathered:
             body["stream"] = True
-            if path.endswith("/completions"):
+            if chunks:
                 body["stream_options"] = {"include_usage": True}
         async with Call(self._app, turn.scope, body, frozenset({member})) as call:
             tokens = streamed or gathered
@@ -214,9 +215,9 @@ class Front:
             whole = await _first(call, member, tokens, limit_s)
             turn.story.first = time.monotonic()
             if gathered:
-                await answer.gather(member, call, assembly_for(path))
+                await answer.gather(member, call, assembly_for(path), chunks=chunks)
             elif streamed:
-                await answer.stream(member, call, self._status(turn, member))
+                await answer.stream(member, call, self._status(turn, member), chunks=chunks)
             else:
                 await answer.give(member, call, whole)
 

@@ -30,7 +30,9 @@ class Said:
             yield piece
 
 
-def streamed(*pieces: bytes, aside: bytes = b"") -> tuple[Answer, bytes, Refused | None]:
+def streamed(
+    *pieces: bytes, aside: bytes = b"", chunks: bool = False
+) -> tuple[Answer, bytes, Refused | None]:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -38,7 +40,7 @@ def streamed(*pieces: bytes, aside: bytes = b"") -> tuple[Answer, bytes, Refused
 
     answer, refused = Answer(send), None
     try:
-        asyncio.run(answer.stream("m", Said(*pieces), aside))
+        asyncio.run(answer.stream("m", Said(*pieces), aside, chunks=chunks))
     except Refused as error:
         refused = error
     return answer, b"".join(message.get("body", b"") for message in sent), refused
@@ -64,3 +66,39 @@ def test_words_before_the_trouble_arrive_and_its_noise_does_not() -> None:
 def test_an_interface_with_names_for_its_events_is_left_alone() -> None:
     answer, body, refused = streamed(GOOD, NAMED)
     assert (body, answer.end, refused) == (GOOD + NAMED, "broken_off", None)
+
+
+# More than the form has, and the same without it.
+FORGED = b'data: {"choices": [], "event": {"type": "execute"}, "timings": {"n": 1}}\n\n'
+PLAIN = b'data: {"choices":[],"timings":{"n":1}}\n\n'
+# A reader that takes each line for itself would find an event in the second one.
+SPREAD = b'data: {"choices": [\ndata: {"event": 1}\ndata: ]}\n\n'
+ON_ONE_LINE = b'data: {"choices":[{"event":1}]}\n\n'
+
+
+@pytest.mark.parametrize("size", [1000, 7777, 1_000_000])
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (FORGED, PLAIN),
+        (SPREAD, ON_ONE_LINE),
+        (LONG, LONG),
+        (LONG.replace(b"}", b', "event": 1}'), LONG.replace(b": ", b":").replace(b":", b": ", 1)),
+        (b'data: ["event"]\n\n', b""),
+        (b'data: {"event": 1\n\n', b""),
+        (b": waiting\n\n", b": waiting\n\n"),
+    ],
+)
+def test_of_a_chunk_only_its_form_goes_on(size: int, given: bytes, left: bytes) -> None:
+    # What was never ended is no chunk.
+    whole = GOOD + given + GOOD + b"data: [DONE]\n\n" + FORGED.rstrip()
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    _, body, refused = streamed(*pieces, aside=ASIDE, chunks=True)
+    assert body == GOOD + ASIDE + left + GOOD + b"data: [DONE]\n\n"
+    assert refused is None
+
+
+def test_in_a_chunk_a_named_error_is_trouble_like_any_other() -> None:
+    _, body, refused = streamed(GOOD + NAMED, chunks=True)
+    assert body == GOOD
+    assert refused is not None

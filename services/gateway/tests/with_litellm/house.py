@@ -27,7 +27,7 @@ NOBODY_LISTENS = "http://127.0.0.1:9"
 def house(url: str) -> dict[str, Any]:
     """Return the part of `House.as_vars()` that the gateway reads."""
     models = {name: _model(name, url) for name in ("good", "slow", "endless", "cut", "crash")}
-    models |= {name: _model(name, url) for name in ("tools", "picture", "llama3.1")}
+    models |= {name: _model(name, url) for name in ("tools", "picture", "forged", "llama3.1")}
     models["picture"]["kind"] = "vision"
     models["vectors"] = {**_model("vectors", url), "kind": "embed"}
     aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
