@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import visitor
+from hearth.verify.chatting import Person
+from tests.lab import chat, visitor
 from tests.lab.house import House, remove
 
 _KEEP = "HEARTH_LAB_KEEP"
@@ -39,3 +40,17 @@ def guest(house: House) -> str:
     """The guest that all tests share; it goes with the house."""
     with house.spending("a guest with browsers", 0.7):
         return visitor.invite(house)
+
+
+@pytest.fixture(scope="module")
+def admin(house: House) -> Person:
+    """The first account, as the house made it."""
+    return chat.first(house)
+
+
+@pytest.fixture(scope="module")
+def child(admin: Person) -> Iterator[Person]:
+    """Somebody whom the admin has added."""
+    person = chat.add(admin, "Child")
+    yield person
+    chat.remove(admin, person)

@@ -38,20 +38,6 @@ def ledger(house: House) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def admin(house: House) -> Person:
-    """The first account, as the house made it."""
-    return chat.first(house)
-
-
-@pytest.fixture(scope="module")
-def child(admin: Person) -> Iterator[Person]:
-    """Somebody whom the admin has added."""
-    person = chat.add(admin, "Child")
-    yield person
-    chat.remove(admin, person)
-
-
 @pytest.fixture
 def line(child: Person) -> Iterator[Line]:
     """The child's live line."""

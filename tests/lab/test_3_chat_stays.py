@@ -22,18 +22,6 @@ TOKENS, WITHIN_S, READY_S, CUT_S = 16, 60, 20, 5
 IDLE_S = 600
 
 
-@pytest.fixture(scope="module")
-def admin(house: House) -> Person:
-    """The first account, as the house made it."""
-    return chat.first(house)
-
-
-@pytest.fixture(scope="module")
-def child(admin: Person) -> Person:
-    """Somebody whom the admin has added."""
-    return chat.add(admin, "Child")
-
-
 def features(person: Person) -> dict[str, object]:
     """Return what is on and off, as the page is told."""
     return dict(person.ask("GET", "/api/config")["features"])
