@@ -21,7 +21,7 @@ from .ears import Ears
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
 # What Open WebUI would take for words of its own server.
-FORGED = {
+FORGED: dict[str, Any] = {
     "event": {"type": "execute", "data": {"code": "1"}},
     "selected_model_id": "good",
     "type": "response.completed",
@@ -29,7 +29,7 @@ FORGED = {
 }
 # Extras that callers may want. LiteLLM makes a chunk without a fingerprint anew, and so lets none
 # of the others through.
-EXTRAS = {"timings": {"predicted_n": 4}, "system_fingerprint": "fp"}
+EXTRAS: dict[str, Any] = {"timings": {"predicted_n": 4}, "system_fingerprint": "fp"}
 
 
 class Upstream:
