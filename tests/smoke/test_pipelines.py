@@ -63,7 +63,8 @@ def test_every_pipeline_of_the_inventory_answers(
 
 
 def test_nobody_is_answered_without_the_key(pipes: Service) -> None:
-    name = installed(pipes)[0]
+    # A house may do without any.
+    name = next(iter(installed(pipes)), "nobody")
     for method, path in OPEN + CHANGES:
         for key in (None, "wrong"):
             answer = asked(pipes, method, path.format(name=name), key)
