@@ -105,6 +105,14 @@ def test_nobody_makes_an_account_alone(door: Door, settings: dict[str, str]) -> 
     assert door.send("GET", "/api/config").json()["features"]["enable_signup"] is False
 
 
+def test_nobody_comes_past_the_front_door(chat: Service, house: House) -> None:
+    # Whoever reaches its port is believed what he says of his address and of https.
+    past = [
+        flow.source for flow in house.flows if (flow.target, flow.port) == (chat.name, chat.port)
+    ]
+    assert not past, f"who needs {chat.name} comes to it past the front door: {', '.join(past)}"
+
+
 def is_on(settings: dict[str, str], name: str) -> bool:
     """Say whether the inventory has switched something on."""
     return settings.get(name, "").lower() == "true"

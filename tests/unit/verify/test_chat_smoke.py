@@ -136,3 +136,16 @@ def test_what_the_inventory_switches_on_is_meant_and_said() -> None:
     assert notes.remarks == ["the chat has ENABLE_CODE_EXECUTION switched on"]
     with pytest.raises(NotMeasured):
         smoke.test_nobody_makes_an_account_alone(chat, settings)
+
+
+@pytest.mark.parametrize("sources", [[], ["pipelines"]])
+def test_who_comes_past_the_front_door_is_named(sources: list[str]) -> None:
+    flows = [SimpleNamespace(source=source, target="open_webui", port=8080) for source in sources]
+    flows.append(SimpleNamespace(source="scraper", target="open_webui", port=9000))
+    house: Any = SimpleNamespace(flows=flows)
+    chat: Any = SimpleNamespace(name="open_webui", port=8080)
+    if not sources:
+        smoke.test_nobody_comes_past_the_front_door(chat, house)
+        return
+    with pytest.raises(AssertionError, match="past the front door: pipelines"):
+        smoke.test_nobody_comes_past_the_front_door(chat, house)
