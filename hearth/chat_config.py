@@ -3,99 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.words import suggest
+from hearth.chat_defaults import DEFAULTS, FIXED
 
 House = Mapping[str, Any]
 Service = Mapping[str, Any]
 
 # All that the locked Open WebUI reads, by `hearth_open_webui.upstream`.
 NAMES = Path(__file__).resolve().parents[1] / "services/open_webui/hearth_open_webui/names.txt"
-
-# What the house is and what it promises; no setting may say otherwise.
-FIXED: Mapping[str, str] = {
-    "ENV": "prod",
-    # Without it Open WebUI looks for its page where a checkout has it.
-    "FROM_INIT_PY": "true",
-    # What is changed in the admin pages is gone after a restart: the inventory decides.
-    "ENABLE_PERSISTENT_CONFIG": "False",
-    "ENABLE_OAUTH_PERSISTENT_CONFIG": "False",
-    "ENABLE_OLLAMA_API": "False",
-    "WEBUI_AUTH": "True",
-    "WEBUI_SESSION_COOKIE_SECURE": "True",
-    "WEBUI_AUTH_COOKIE_SECURE": "True",
-    # Paths and searches say what people do; the level of its own log is the role's variable.
-    "AUDIT_UVICORN_LOGGER_NAMES": "hearth.none",
-    "AUDIT_LOG_LEVEL": "NONE",
-    # There is no ffmpeg here, and our services take sound in any format.
-    "BYPASS_PYDUB_PREPROCESSING": "True",
-}
-
-# How a family finds it; `open_webui_settings` changes any of these.
-DEFAULTS: Mapping[str, str] = {
-    # The admin adds accounts; whoever has one sees every model of the house.
-    "ENABLE_SIGNUP": "False",
-    "ENABLE_OAUTH": "False",
-    "BYPASS_MODEL_ACCESS_CONTROL": "True",
-    "ENABLE_PASSWORD_VALIDATION": "True",
-    "PASSWORD_VALIDATION_REGEX_PATTERN": "^.{10,}$",
-    "PASSWORD_VALIDATION_HINT": "A password has ten characters or more.",
-    # Whoever keeps the accounts does not read along.
-    "ENABLE_ADMIN_CHAT_ACCESS": "False",
-    "ENABLE_ADMIN_EXPORT": "False",
-    # Programs of one's own belong into Pipelines, which has no chats and no accounts.
-    "ENABLE_PLUGINS": "False",
-    "ENABLE_PIP_INSTALL_FRONTMATTER_REQUIREMENTS": "False",
-    "ENABLE_CODE_EXECUTION": "False",
-    "ENABLE_CODE_INTERPRETER": "False",
-    "USER_PERMISSIONS_FEATURES_CODE_INTERPRETER": "False",
-    "ENABLE_DIRECT_CONNECTIONS": "False",
-    "ENABLE_DIRECT_INTEGRATIONS": "False",
-    # Nothing is asked of the internet, and nothing is sent there.
-    "OFFLINE_MODE": "True",
-    "HF_HUB_OFFLINE": "1",
-    "ENABLE_VERSION_UPDATE_CHECK": "False",
-    "ANONYMIZED_TELEMETRY": "False",
-    "ENABLE_COMMUNITY_SHARING": "False",
-    "ENABLE_WEB_SEARCH": "False",
-    "USER_PERMISSIONS_CHAT_WEB_UPLOAD": "False",
-    "ENABLE_PROFILE_IMAGE_URL_FORWARDING": "False",
-    "ENABLE_IMAGE_GENERATION": "False",
-    "USER_PERMISSIONS_FEATURES_IMAGE_GENERATION": "False",
-    # What a house for a few people does without.
-    "ENABLE_EVALUATION_ARENA_MODELS": "False",
-    "ENABLE_CHANNELS": "False",
-    "ENABLE_AUTOMATIONS": "False",
-    "ENABLE_CALENDAR": "False",
-    "ENABLE_API_KEYS": "False",
-    "ENABLE_MESSAGE_RATING": "False",
-    "ENABLE_EASTER_EGGS": "False",
-    # Tools of its own would be twenty kilobytes before every question.
-    "DEFAULT_MODEL_METADATA": '{"capabilities": {"builtin_tools": false}}',
-    # A tenth less to compute for each answer; the way to the front door is one wire.
-    "ENABLE_COMPRESSION_MIDDLEWARE": "False",
-    "ENABLE_CHAT_RESPONSE_STREAM_INPLACE_APPEND": "True",
-    # Each is a question more to a model, before the answer or beside it, and models answer one
-    # after the other: a chat is called by its first words instead.
-    "ENABLE_TITLE_GENERATION": "False",
-    "ENABLE_TAGS_GENERATION": "False",
-    "ENABLE_FOLLOW_UP_GENERATION": "False",
-    "ENABLE_AUTOCOMPLETE_GENERATION": "False",
-    "ENABLE_RETRIEVAL_QUERY_GENERATION": "False",
-    # A service that is gone shall not hold the list of all models for long.
-    "AIOHTTP_CLIENT_TIMEOUT_MODEL_LIST": "3",
-    "DEFAULT_INTERFACE_SETTINGS": '{"showChangelog": false, "showUpdateToast": false}',
-    "VECTOR_DB": "chroma",
-    "RAG_TOP_K": "5",
-    # One request for many parts of a document.
-    "RAG_EMBEDDING_BATCH_SIZE": "32",
-    "RAG_EMBEDDING_CONCURRENT_REQUESTS": "2",
-    # A sentence is spoken as soon as it is there.
-    "AUDIO_TTS_SPLIT_ON": "punctuation",
-}
+# A value that a stranger shall not read; a file of settings is no place for it.
+_SECRET = re.compile(r"_(KEY|PASSWORD|SECRET|TOKEN|CREDENTIALS|CREDENTIALS_JSON)$")
+# Engines that a house can have itself, without a way out of it.
+_AT_HOME = frozenset({"searxng", "yacy", "external"})
 
 
 class ChatConfigError(ValueError):
@@ -124,38 +48,83 @@ def chat_settings(
         "WEBUI_SECRET_KEY": ["open_webui_secret_key"],
         "WEBUI_ADMIN_PASSWORD": ["open_webui_admin_password"],
     }
-    given = options["settings"]
-    more = {name: [secret] for name, secret in options["secrets"].items()}
-    _check(service, {"open_webui_settings": given, "open_webui_secrets": more}, fixed | secrets)
+    given, more = (_mapping(options, key) for key in ("settings", "secrets"))
+    ours = fixed.keys() | secrets
+    _check_settings(given, ours)
+    _check_secrets(service, more, ours)
     environment = {
         **DEFAULTS,
         **_models(house),
-        **_documents(service, gateway),
+        **_documents(house, service, gateway),
         **_voice(house, service, gateway),
         **{name: _text(value) for name, value in given.items()},
         **fixed,
     }
     for name in more:
         environment.pop(name, None)
-    return {"environment": environment, "secrets": secrets | more}
+    _check_search(service, environment)
+    return {
+        "environment": environment,
+        "secrets": secrets | {name: [secret] for name, secret in more.items()},
+    }
 
 
-def _check(
-    service: Service, asked: Mapping[str, Mapping[str, Any]], ours: Mapping[str, Any]
-) -> None:
-    known = frozenset(NAMES.read_text(encoding="utf-8").split())
-    for where, names in asked.items():
-        for name in names:
-            if name not in known:
-                raise ChatConfigError(f"{where}: {name} is no setting; {suggest(name, known)}")
-            if name in ours:
-                raise ChatConfigError(f"{where}: {name} is the house's own; leave it out")
-    for name, (secret,) in asked["open_webui_secrets"].items():
+def _mapping(options: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    # A key with nothing behind it is how YAML writes none.
+    value = options[key] or {}
+    if not isinstance(value, Mapping):
+        raise ChatConfigError(f"open_webui_{key}: is no mapping; write {{NAME: value}}")
+    return value
+
+
+def _check_settings(given: Mapping[str, Any], ours: Collection[str]) -> None:
+    for name, value in given.items():
+        _check_name("open_webui_settings", name, ours)
+        if value is None:
+            raise ChatConfigError(f"open_webui_settings: {name} has no value; write one, e.g. ''")
+        if _SECRET.search(name):
+            raise ChatConfigError(
+                f"open_webui_settings: {name} is a secret; write it into open_webui_secrets, with "
+                "the name of a secret of the record"
+            )
+
+
+def _check_secrets(service: Service, more: Mapping[str, Any], ours: Collection[str]) -> None:
+    for name, secret in more.items():
+        _check_name("open_webui_secrets", name, ours)
+        if not isinstance(secret, str):
+            raise ChatConfigError(f"open_webui_secrets: {name} is no name of a secret; write one")
         if secret not in service["secrets"]:
             raise ChatConfigError(
                 f"open_webui_secrets: {name}: {secret} is no secret of {service['name']}; write "
                 f"secrets: {{{secret}: given}} into its record"
             )
+
+
+def _check_name(where: str, name: str, ours: Collection[str]) -> None:
+    known = frozenset(NAMES.read_text(encoding="utf-8").split())
+    if name not in known:
+        near = suggest(str(name), known)
+        # All of them are nearly a thousand.
+        help_ = near if near.startswith("did") else "docs/chat.md says where they are listed"
+        raise ChatConfigError(f"{where}: {name} is no setting; {help_}")
+    if name in ours:
+        raise ChatConfigError(f"{where}: {name} is the house's own; leave it out")
+
+
+def _check_search(service: Service, environment: Mapping[str, str]) -> None:
+    if environment["ENABLE_WEB_SEARCH"].lower() != "true":
+        return
+    engine = environment.get("WEB_SEARCH_ENGINE")
+    if not engine:
+        raise ChatConfigError(
+            "open_webui_settings: ENABLE_WEB_SEARCH asks nobody; write WEB_SEARCH_ENGINE, too"
+        )
+    if engine not in _AT_HOME and not service["egress"]:
+        raise ChatConfigError(
+            f"open_webui_settings: WEB_SEARCH_ENGINE {engine} has no way out of the house; write "
+            f"its server into egress of {service['name']}'s record"
+        )
 
 
 def _needed(house: House, service: Service, role: str) -> Service | None:
@@ -177,6 +146,7 @@ def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
     origin = f"https://{site['fqdn']}"
     return {
         "DATA_DIR": folder,
+        "DATABASE_URL": f"sqlite:///{folder}/webui.db",
         # Made anew at each start.
         "STATIC_DIR": f"/run/{service['instance']}/static",
         "WEBUI_URL": origin,
@@ -190,17 +160,24 @@ def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
 
 def _models(house: House) -> dict[str, str]:
     """Say which model a new chat begins with, and which one writes the titles."""
-    if not house["aliases"].get("fast", {}).get("offered"):
+    if not _offered(house, "fast"):
         return {}
     return {"DEFAULT_MODELS": "fast", "TASK_MODEL_EXTERNAL": "fast"}
 
 
-def _documents(service: Service, gateway: Service) -> dict[str, str]:
+def _offered(house: House, alias: str) -> bool:
+    return bool(house["aliases"].get(alias, {}).get("offered"))
+
+
+def _documents(house: House, service: Service, gateway: Service) -> dict[str, str]:
     settings = {
         "RAG_EMBEDDING_ENGINE": "openai",
         "RAG_EMBEDDING_MODEL": "embed",
         "RAG_OPENAI_API_BASE_URL": f"{gateway['url']}/v1",
     }
+    if not _offered(house, "embed"):
+        # Nothing finds the parts again: a document is given to the model whole.
+        settings["BYPASS_EMBEDDING_AND_RETRIEVAL"] = "True"
     # What the front door would refuse, the page refuses sooner and in its own words.
     if size := service["publish"][0]["uploads_bytes"]:
         settings["RAG_FILE_MAX_SIZE"] = str(size // 2**20)
@@ -213,6 +190,9 @@ def _voice(house: House, service: Service, gateway: Service) -> dict[str, str]:
         "AUDIO_STT_MODEL": "transcribe",
         "AUDIO_STT_OPENAI_API_BASE_URL": f"{gateway['url']}/v1",
     }
+    if not _offered(house, "transcribe"):
+        # Nobody listens: there is no microphone in the field, and no call.
+        settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
     if speaker := _needed(house, service, "kokoro"):
         settings |= {
             "AUDIO_TTS_ENGINE": "openai",

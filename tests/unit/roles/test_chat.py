@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from hearth.catalogue import derive, load
-from hearth.chat_config import DEFAULTS, FIXED, NAMES, ChatConfigError, chat_settings
+from hearth.chat_config import NAMES, ChatConfigError, chat_settings
+from hearth.chat_defaults import DEFAULTS, FIXED
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {
@@ -59,7 +60,8 @@ def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: dict[str,
     assert variables["AUDIO_TTS_OPENAI_API_BASE_URL"] == f"{voice(house)}/v1"
     # Nothing is left at upstream's default, which is a server of the internet.
     urls = [value for name, value in variables.items() if name.endswith(("_URL", "_URLS"))]
-    assert all(re.match(r"http://10\.140\.|https://chat\.lan$", url) for url in urls)
+    place = r"http://10\.140\.|https://chat\.lan$|sqlite:////var/lib/open-webui/webui\.db$"
+    assert all(re.match(place, url) for url in urls)
 
 
 def voice(house: dict[str, Any]) -> str:
@@ -85,14 +87,14 @@ def test_no_secret_stands_in_the_file(house: dict[str, Any]) -> None:
 
 def test_a_setting_of_the_inventory_wins_over_a_family_s(house: dict[str, Any]) -> None:
     wanted = {
-        "ENABLE_WEB_SEARCH": True,
+        "ENABLE_CHANNELS": True,
         "WEB_SEARCH_RESULT_COUNT": 7,
         "DEFAULT_INTERFACE_SETTINGS": {"showChangelog": True},
         "AUDIO_TTS_VOICE": "bf_emma",
     }
-    assert DEFAULTS["ENABLE_WEB_SEARCH"] == "False"
+    assert DEFAULTS["ENABLE_CHANNELS"] == "False"
     variables = told(house, settings=wanted)["environment"]
-    assert variables["ENABLE_WEB_SEARCH"] == "True"
+    assert variables["ENABLE_CHANNELS"] == "True"
     assert variables["WEB_SEARCH_RESULT_COUNT"] == "7"
     assert variables["DEFAULT_INTERFACE_SETTINGS"] == '{"showChangelog": true}'
     assert variables["AUDIO_TTS_VOICE"] == "bf_emma"
@@ -111,6 +113,86 @@ def test_a_setting_that_nobody_reads_is_refused_with_the_nearest(house: dict[str
     assert str(caught.value) == (
         "open_webui_settings: ENABLE_SIGN_UP is no setting; did you mean ENABLE_SIGNUP?"
     )
+
+
+OPENING = [
+    *(f"WEBUI_AUTH_TRUSTED_{what}_HEADER" for what in ("EMAIL", "NAME", "GROUPS", "ROLE")),
+    *("ENABLE_LOCAL_WEB_FETCH", "ENABLE_OPENAI_API_PASSTHROUGH", "ENABLE_SCIM", "DATABASE_URL"),
+    *("CONTENT_SECURITY_POLICY", "ENABLE_INITIAL_ADMIN_SIGNUP", "STORAGE_PROVIDER"),
+]
+
+
+@pytest.mark.parametrize("name", OPENING)
+def test_what_would_open_the_house_is_shut_and_stays_so(name: str, house: dict[str, Any]) -> None:
+    shut = told(house)["environment"][name]
+    assert shut in ("", "False", "local", "sqlite:////var/lib/open-webui/webui.db")
+    with pytest.raises(ChatConfigError, match="the house's own"):
+        told(house, settings={name: True})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"settings": {"TELEMETRY": False}}, "settings: TELEMETRY is no setting; docs/chat.md"),
+        ({"secrets": {"TELEMETRY": "a"}}, "secrets: TELEMETRY is no setting; docs/chat.md"),
+        ({"settings": {1: True}}, "settings: 1 is no setting; docs/chat.md"),
+        ({"settings": {"ENABLE_NOTES": None}}, "settings: ENABLE_NOTES has no value"),
+        ({"settings": ["ENABLE_NOTES"]}, "settings: is no mapping"),
+        ({"secrets": {"BRAVE_SEARCH_API_KEY": ["a"]}}, "secrets: BRAVE_SEARCH_API_KEY is no name"),
+        ({"secrets": "brave_key"}, "secrets: is no mapping"),
+        *(
+            ({"settings": {name: "abc"}}, f"settings: {name} is a secret; write it into open_")
+            for name in ("BRAVE_SEARCH_API_KEY", "LDAP_APP_PASSWORD", "SCIM_TOKEN")
+        ),
+        ({"settings": {"ENABLE_WEB_SEARCH": True}}, "settings: ENABLE_WEB_SEARCH asks nobody"),
+        (
+            {"settings": {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}},
+            "settings: WEB_SEARCH_ENGINE brave has no way out",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_short_line(
+    options: dict[str, Any], said: str, house: dict[str, Any]
+) -> None:
+    with pytest.raises(ChatConfigError) as caught:
+        told(house, **options)
+    assert str(caught.value).startswith(f"open_webui_{said}")
+    assert len(str(caught.value)) < 200
+    assert "abc" not in str(caught.value)
+
+
+def test_nothing_behind_a_variable_is_none_of_them(house: dict[str, Any]) -> None:
+    assert told(house, settings=None, secrets=None) == told(house)
+
+
+def test_a_list_of_keys_is_no_secret(house: dict[str, Any]) -> None:
+    assert told(house, settings={"ENABLE_API_KEYS": True})["environment"]["ENABLE_API_KEYS"]
+
+
+def test_the_web_is_searched_by_an_engine_with_a_way_to_it(house: dict[str, Any]) -> None:
+    service = house["services"]["open_webui"]
+    asked = {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}
+    out = service | {"egress": ["api.search.brave.com"]}
+    made = chat_settings(house, out, OPTIONS | {"settings": asked})
+    assert made["environment"]["WEB_SEARCH_ENGINE"] == "brave"
+    # One that is a service of the house needs no way out of it.
+    assert told(house, settings=asked | {"WEB_SEARCH_ENGINE": "searxng"})
+
+
+def without(house: dict[str, Any], alias: str) -> dict[str, Any]:
+    aliases = house["aliases"] | {alias: house["aliases"][alias] | {"offered": False}}
+    return house | {"aliases": aliases}
+
+
+def test_nothing_is_asked_of_an_alias_that_the_house_has_not(house: dict[str, Any]) -> None:
+    whole = told(house)["environment"]
+    deaf = told(without(house, "transcribe"))["environment"]
+    plain = told(without(house, "embed"))["environment"]
+    listening = {"USER_PERMISSIONS_CHAT_STT", "USER_PERMISSIONS_CHAT_CALL"}
+    assert not whole.keys() & (listening | {"BYPASS_EMBEDDING_AND_RETRIEVAL"})
+    assert {deaf[name] for name in listening} == {"False"}
+    assert plain["BYPASS_EMBEDDING_AND_RETRIEVAL"] == "True"
+    assert "DEFAULT_MODELS" not in told(without(house, "fast"))["environment"]
 
 
 def test_a_setting_can_be_a_secret_of_the_record(house: dict[str, Any]) -> None:
