@@ -128,6 +128,11 @@ def policy(text: str) -> str:
                 raise ValueError(
                     f"{name} {source!r} is no source; write e.g. 'self', blob: or https://name.lan"
                 )
+            if name.startswith("script-src") and source in ("blob:", "data:"):
+                raise ValueError(
+                    f"{name} {source} makes a script of any text; leave it out, a worker made of "
+                    "one has worker-src"
+                )
     return text
 
 
