@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     rules_models.aliases,
     rules_models.routes,
     rules_models.consumers,
+    rules_models.own_keys,
 )
 
 

@@ -11,6 +11,8 @@ from hearth.catalogue.words import SNAKE, Problem, alternatives, program, sugges
 
 # Kinds that no other kind can stand in for; all others answer in words.
 _DOES = {"embed": "embed", "transcribe": "transcribe"}
+# These roles ask the house's models with a key of their own.
+_ASKING = ("open_webui", "pipelines")
 
 
 def providers(catalogue: Catalogue) -> Iterator[Problem]:
@@ -208,3 +210,14 @@ def consumers(catalogue: Catalogue) -> Iterator[Problem]:
             if model not in names:
                 text = f"{name}.models names no alias or model {model}; {suggest(model, names)}"
                 yield catalogue.problem(("consumers", name, "models", index), text)
+
+
+def own_keys(catalogue: Catalogue) -> Iterator[Problem]:
+    """Who asks for models with a key of its own is among those who get one."""
+    known = catalogue.known("consumers")
+    for name, record in catalogue.services.items():
+        asks = (record.role or name) in _ASKING and record.present and record.enabled
+        if asks and name not in known:
+            text = f"{name} asks for models, and no consumer is called so; write into consumers: "
+            text += f"{name}: {{summary: ..., services: [litellm], models: all}}"
+            yield catalogue.problem(("services", name), text)
