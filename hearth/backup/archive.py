@@ -15,6 +15,8 @@ from typing import IO, Protocol, cast
 from pydantic import ValidationError
 
 from hearth.backup import BackupError
+from hearth.backup.inside.put import Trouble
+from hearth.backup.judge import Judge
 from hearth.backup.records import (
     DATA,
     FORMAT,
@@ -49,15 +51,6 @@ class Writable(Protocol):
         ...
 
 
-def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
-    """Return what stays of a member under another name: nothing of owners, links or devices."""
-    # A fresh one: the old one's extended headers would bring its old name along.
-    clean = tarfile.TarInfo(name)
-    clean.type = tarfile.DIRTYPE if info.isdir() else tarfile.REGTYPE
-    clean.size, clean.mtime, clean.mode = info.size, int(info.mtime), info.mode & 0o777
-    return clean
-
-
 class _Counted:
     """A stream that notes what goes through it."""
 
@@ -80,6 +73,7 @@ class Writer:
             fileobj=cast("IO[bytes]", sink), mode="w|", format=tarfile.PAX_FORMAT
         )
         self.header = header
+        self._judge = Judge()
         self.entries: dict[str, Entry] = {}
         self.left_out: list[str] = []
         self.damaged: dict[str, str] = {}
@@ -95,7 +89,15 @@ class Writer:
     def add(
         self, info: tarfile.TarInfo, content: Readable | None, integrity: str | None = None
     ) -> None:
-        """Add a file, or a folder where there is no content."""
+        """Add a file, or a folder where there is no content.
+
+        Raises:
+            BackupError: no reader would take it.
+        """
+        try:
+            self._judge.take(info)
+        except Trouble as trouble:
+            raise BackupError(f"{trouble}: nobody could put that back") from None
         counted = _Counted(content or io.BytesIO())
         self._tar.addfile(info, cast("IO[bytes]", counted) if content else None)
         digest = counted.digest.hexdigest() if content else ""
@@ -103,6 +105,8 @@ class Writer:
 
     def judge(self, name: str, integrity: str) -> None:
         """Note what SQLite said of an entry that is in already."""
+        if name not in self.entries:
+            raise BackupError(f"{name}: judged, but not there")
         self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
 
     def end(self) -> None:
@@ -111,7 +115,10 @@ class Writer:
             entries=self.entries, left_out=sorted(self.left_out), damaged=self.damaged
         )
         # Names need not be UTF-8 on a disk; JSON's own escapes carry the others.
-        self.text(MANIFEST, json.dumps(manifest.model_dump()))
+        text = json.dumps(manifest.model_dump())
+        if len(text) > _MANIFEST_BYTES:
+            raise BackupError(f"{len(self.entries)} files are more than one backup can name")
+        self.text(MANIFEST, text)
         self._tar.close()
 
 
@@ -121,26 +128,16 @@ def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Rea
     Raises:
         BackupError: a link, a device, a name that leads elsewhere, one that comes twice, or a cut.
     """
-    seen: set[str] = set()
+    judge = Judge()
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
             for info in tar:
-                _refuse(info, seen, where)
-                seen.add(info.name)
+                judge.take(info)
                 yield info, cast("Readable | None", tar.extractfile(info)) if info.isreg() else None
+    except Trouble as trouble:
+        raise BackupError(f"{where}: refused: {trouble}") from None
     except (tarfile.TarError, OSError, ValueError) as error:
         raise BackupError(f"{where}: damaged: {error}: take another backup") from None
-
-
-def _refuse(info: tarfile.TarInfo, seen: set[str], where: str) -> None:
-    parts = info.name.split("/")
-    proper = (parts[0] == DATA and len(parts) > 3) or info.name in (HEADER, VAULT, MANIFEST)
-    if not proper or {"", ".", ".."} & {*parts} or "\0" in info.name:
-        raise BackupError(f"{where}: refused: it names {info.name!r}, which is no place in a house")
-    if not (info.isdir() or info.isreg()) or info.issparse():
-        raise BackupError(f"{where}: refused: {info.name} is a link or a device")
-    if info.name in seen:
-        raise BackupError(f"{where}: refused: {info.name} is in it twice")
 
 
 def check(source: Readable, where: str) -> Contents:

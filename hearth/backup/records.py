@@ -52,6 +52,15 @@ class Manifest(Record):
     damaged: dict[str, str]
 
 
+class Report(Record):
+    """What `inside/take.py` says of a folder; an instance's word, so it is looked at."""
+
+    began: float
+    integrity: dict[str, str]
+    damaged: dict[str, str]
+    left_out: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """All that a backup says of itself, once it was found whole; secrets show in no repr."""

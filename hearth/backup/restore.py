@@ -13,8 +13,9 @@ from typing import IO, Any, cast
 from hearth import pki
 from hearth.backup import BackupError
 from hearth.backup.age import decrypting
-from hearth.backup.archive import Readable, check, members, renamed
+from hearth.backup.archive import Readable, check, members
 from hearth.backup.child import Child
+from hearth.backup.judge import renamed
 from hearth.backup.records import DATA, Contents, prefix
 from hearth.backup.volumes import Hands, Place
 from hearth.files import write_atomic

@@ -8,14 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import encrypting
-from hearth.backup.archive import Writer, renamed
+from hearth.backup.archive import Writer
 from hearth.backup.child import Child
+from hearth.backup.judge import renamed
 from hearth.backup.keep import PART, file_name
-from hearth.backup.records import FORMAT, VAULT, Header, prefix
+from hearth.backup.records import FORMAT, VAULT, Header, Report, prefix
 from hearth.backup.volumes import Hands, Place, below
 from hearth.files import sync_folder
 
@@ -106,14 +107,14 @@ def _write(
         for number, place in enumerate(subject.places):
             say(f"{place.service}: {place.path}")
             report = _volume(writer, prefix(header.volumes, number), place, hands)
-            began[f"{place.service}:{place.path}"] = float(report["began"])
-            for name, verdict in report["integrity"].items():
+            began[f"{place.service}:{place.path}"] = report.began
+            for name, verdict in report.integrity.items():
                 databases[f"{place.service}:{name}"] = verdict
         writer.end()
     return len(writer.entries), databases, writer.damaged, writer.left_out, began
 
 
-def _volume(writer: Writer, base: str, place: Place, hands: Hands) -> dict[str, Any]:
+def _volume(writer: Writer, base: str, place: Place, hands: Hands) -> Report:
     """Take one folder over from the tar that its instance writes."""
     with hands.program("take", place, place.copy_as) as child:
         child.close()
@@ -124,30 +125,34 @@ def _volume(writer: Writer, base: str, place: Place, hands: Hands) -> dict[str, 
         child.wait()
     if report is None:
         raise BackupError(f"{place.instance}: {place.path} came only in part: run this again")
-    for name, verdict in report["integrity"].items():
+    for name, verdict in report.integrity.items():
         writer.judge(f"{base}/{name}", verdict)
-    writer.left_out += [f"{base}/{name}" for name in report["left_out"]]
-    writer.damaged |= {f"{base}/{name}": why for name, why in report["damaged"].items()}
+    writer.left_out += [f"{base}/{name}" for name in report.left_out]
+    writer.damaged |= {f"{base}/{name}": why for name, why in report.damaged.items()}
     return report
 
 
-def _members(writer: Writer, base: str, place: Place, child: Child) -> dict[str, Any] | None:
-    report: dict[str, Any] | None = None
+def _members(writer: Writer, base: str, place: Place, child: Child) -> Report | None:
+    report: Report | None = None
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", child), mode="r|") as tar:
             for info in tar:
                 content = tar.extractfile(info) if info.isreg() else None
                 if info.name == "report.json" and content and info.size < _REPORT_BYTES:
-                    report = json.load(content)
+                    report = Report.model_validate(json.load(content))
                     continue
                 kind = "sqlite" if info.name.startswith("sqlite/") else "files"
                 name = f"{base}/{below(info.name, kind)}"
-                # Reading would refuse both, and that is too late.
-                if not (info.isreg() or info.isdir()) or name in writer.entries:
-                    raise BackupError(f"{place.instance}: names {name} twice, or as a link")
+                # Its new name would hide it from the check that reading makes, too.
+                if not (info.isreg() or info.isdir()) or info.issparse():
+                    raise BackupError(f"{place.instance}: {name} is a link or a device")
                 writer.add(renamed(info, name), content)
     except (tarfile.TarError, ValueError) as error:
         # What it said on its way out is the reason; a cut tar is only the consequence.
         child.wait()
-        raise BackupError(f"{place.instance}: {place.path}: {error}") from None
+        raise BackupError(f"{place.instance}: {place.path}: {_one_line(error)}") from None
     return report
+
+
+def _one_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

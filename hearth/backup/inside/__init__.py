@@ -1,1 +1,1 @@
-"""Two programs that are handed to an instance as text; nothing here is imported by Hearth."""
+"""Two programs that are handed to an instance as text; Hearth itself imports only `put.Names`."""

@@ -24,6 +24,8 @@ from typing import IO, Any
 WORK = ".hearth-restore"
 # What is being forgotten: half of it must never be taken for the way back.
 GONE = f"{WORK}.gone"
+# What Linux allows, less room for the folder's own path.
+PART_BYTES, NAME_BYTES = 255, 3840
 
 
 class Trouble(Exception):
@@ -45,25 +47,51 @@ def look(root: Path) -> dict[str, Any]:
     }
 
 
-def proper(name: str, base: str) -> str:
-    """Give a member's name below `base`; Trouble when it leads anywhere else."""
-    parts = name.split("/")
-    if (
-        parts[0] != base
-        or len(parts) < 2
-        or {"", ".", "..", WORK, GONE} & {*parts[1:]}
-        or "\0" in name
-    ):
-        raise Trouble(f"the backup names {name!r}, which is no place in this folder")
-    return "/".join(parts[1:])
+class Names:
+    """Judges what a folder's entries are called, in the order in which they come.
+
+    Who makes a backup and who checks one asks this very class, so nothing is taken that cannot be
+    put back.
+    """
+
+    def __init__(self) -> None:
+        """Begin with an empty folder."""
+        self._taken: set[str] = set()
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+
+    def take(self, name: str, folder: bool) -> None:
+        """Take one more name; Trouble when it has no place beside those before."""
+        parts = name.split("/")
+        try:
+            sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+        except UnicodeError:
+            raise Trouble(f"{name!r}: no disk knows such a name") from None
+        # A restore works in the folder's top only; further down the name is anybody's.
+        if {"", ".", ".."} & {*parts} or "\0" in name or parts[0] in (WORK, GONE):
+            raise Trouble(f"{name!r} is no place in a folder")
+        if max(sizes) > PART_BYTES or sum(sizes) + len(sizes) > NAME_BYTES:
+            raise Trouble(f"{name[:60]!r}… is longer than a name may be")
+        if name in self._taken:
+            raise Trouble(f"{name} is there twice")
+        above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+        if name in (self._files if folder else self._folders) or above & self._files:
+            raise Trouble(f"{name} is a file here and a folder there")
+        self._taken.add(name)
+        self._folders |= above
+        (self._folders if folder else self._files).add(name)
 
 
 def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]]) -> None:
     """Write every member below `new`, exactly the expected ones."""
     folders: list[tuple[Path, tarfile.TarInfo]] = []
     missing = dict(expected)
+    known = Names()
     while info := tar.next():
-        name = proper(info.name, "data")
+        base, _, name = info.name.partition("/")
+        if base != "data":
+            raise Trouble(f"the backup names {info.name!r}, which is no place in this folder")
+        known.take(name, info.isdir())
         place = new / name
         wanted = missing.pop(name, None)
         if wanted is None or not (info.isdir() or (info.isreg() and not info.issparse())):

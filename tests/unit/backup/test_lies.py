@@ -14,10 +14,10 @@ import pytest
 
 from hearth.backup import BackupError
 from hearth.backup.child import Child
-from hearth.backup.restore import read
+from hearth.backup.restore import read, restore
 from hearth.backup.take import take
 from hearth.backup.volumes import Hands
-from tests.unit.backup.local import KEY, place, subject
+from tests.unit.backup.local import KEY, House, place, subject
 
 REPORT = json.dumps({"began": 0.0, "integrity": {}, "damaged": {}, "left_out": []}).encode()
 
@@ -77,14 +77,70 @@ def test_a_name_that_leads_elsewhere_makes_no_backup(tmp_path: Path, name: str) 
     assert list((tmp_path / "to").iterdir()) == []
 
 
-def test_a_link_or_a_name_that_comes_twice_makes_no_backup(tmp_path: Path) -> None:
-    link = (named("files/l", type=tarfile.SYMTYPE, linkname="/etc/passwd"), b"")
-    twice = [(named("files/a"), b"1"), (named("sqlite/a"), b"2")]
-    for members in ([link], twice):
-        hands = saying(*members, (named("report.json"), REPORT))
-        with pytest.raises(BackupError, match="twice, or as a link"):
-            take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
-        assert list((tmp_path / "to").iterdir()) == []
+def _said(*names: str) -> list[tuple[tarfile.TarInfo, bytes]]:
+    return [(named(name), b"1") for name in names]
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ([(named("files/l", type=tarfile.SYMTYPE, linkname="/etc/passwd"), b"")], "is a link or"),
+        ([(named("files/l", type=tarfile.LNKTYPE, linkname="a"), b"1" * 9000)], "is a link or"),
+        (_said("files/a", "sqlite/a"), "a is in it twice"),
+        (_said("files/a", "files/a/b"), "a/b is a file here and a folder there"),
+        (_said("files/a/b", "files/a"), "a is a file here and a folder there"),
+        (_said("files/" + "x" * 256), "is longer than a name may be"),
+        (_said("files/" + "é" * 128), "is longer than a name may be"),
+        (_said("files/" + "x/" * 2000 + "x"), "is longer than a name may be"),
+        (_said("files/.hearth-restore/new/a"), "is no place in a folder"),
+    ],
+)
+def test_what_nobody_could_put_back_makes_no_backup(
+    tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]], reason: str
+) -> None:
+    hands = saying(*members, (named("report.json"), REPORT))
+    with pytest.raises(BackupError, match=reason):
+        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"integrity": {"b": "ok"}}, {"began": "now"}, {"left_out": [1]}, {"damaged": {"a": None}}],
+)
+def test_a_report_of_something_else_makes_no_backup(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    report = json.dumps({**json.loads(REPORT), **change}).encode()
+    hands = saying((named("files/a"), b"1"), (named("report.json"), report))
+    with pytest.raises(BackupError) as refused:
+        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    assert "\n" not in str(refused.value)
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_a_time_that_no_disk_can_keep_stops_no_restore(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    late = (named("files/a", mtime=1e30), b"1")
+    made = take(
+        subject(place(data)),
+        tmp_path / "to",
+        saying(late, (named("report.json"), REPORT)),
+        lambda text: None,
+    )
+    house = House(tmp_path, [place(data)])
+    restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
+    assert (data / "a").read_text() == "1"
+
+
+def test_more_files_than_a_reader_would_take_make_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth.backup.archive._MANIFEST_BYTES", 100)
+    hands = saying((named("files/a"), b"1"), (named("report.json"), REPORT))
+    with pytest.raises(BackupError, match="more than one backup can name"):
+        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
 
 
 def test_a_folder_that_came_in_part_makes_no_backup(tmp_path: Path) -> None:

@@ -84,12 +84,15 @@ def test_what_these_tests_forge_is_a_backup_otherwise(tmp_path: Path) -> None:
         (member("data/open_webui/0/p", type=tarfile.FIFOTYPE), "is a link or a device"),
         (member("data/litellm/1/x"), "belongs to no folder that it names"),
         (member("hearth.json", b"{}"), "is in it twice"),
+        (member("data/open_webui/0/a/b"), "a/b is a file here and a folder there"),
+        (member("data/open_webui/0/" + "x" * 256), "is longer than a name may be"),
+        (member("data/open_webui/0/.hearth-restore/complete"), "is no place in a folder"),
     ],
 )
 def test_a_forged_entry_is_refused(
     tmp_path: Path, entry: tuple[tarfile.TarInfo, bytes], reason: str
 ) -> None:
-    file = sealed(tmp_path / "b", proper(entry))
+    file = sealed(tmp_path / "b", proper(member("data/open_webui/0/a"), entry))
     with pytest.raises(BackupError, match=reason) as refused:
         read(file, KEY)
     assert str(refused.value).startswith(f"{file}: refused: ")

@@ -134,3 +134,17 @@ def test_a_damaged_database_is_copied_as_it_is_and_said(tmp_path: Path, data: Pa
     entry = read(made.path, KEY).manifest.entries["data/open_webui/0/uploads/broken.db"]
     assert entry.size == upload.stat().st_size
     assert entry.integrity is None
+
+
+def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
+    tmp_path: Path, data: Path
+) -> None:
+    inner = data / "uploads" / ".hearth-restore" / "new"
+    inner.mkdir(parents=True)
+    (inner / "a").write_text("somebody's")
+    made = backup(tmp_path / "to", place(data))
+    shutil.rmtree(data)
+    data.mkdir()
+    house = House(tmp_path, [place(data)])
+    restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
+    assert (inner / "a").read_text() == "somebody's"
