@@ -10,6 +10,8 @@ OWN, MODELS = "pipelines_key", "models_key"
 # Upstream's key where none is given: everybody knows it.
 PUBLIC = "0p3n-w3bu!"
 SHORTEST = 20
+# What is set for upstream's server, beside all that its unit has set.
+SERVER = {"PIPELINES_DIR", "PIPELINES_API_KEY", "GLOBAL_LOG_LEVEL"}
 
 
 def own_key(credentials: Path) -> str:
@@ -31,12 +33,21 @@ def export(credentials: Path, models_url: str) -> None:
     """Let pipelines find the house's models and their own secrets, as programs usually do.
 
     Set here and not by the unit: what a process sets later stands in no /proc/PID/environ.
+
+    Raises:
+        PipelinesError: a secret of theirs has the name of a variable that is taken.
     """
     os.environ["OPENAI_BASE_URL"] = models_url
     os.environ["OPENAI_API_KEY"] = _read(credentials / MODELS)
-    for path in credentials.iterdir():
-        if path.name not in (OWN, MODELS):
-            os.environ[path.name.upper()] = _read(path)
+    taken = SERVER | os.environ.keys()
+    for path in sorted(credentials.iterdir()):
+        name = path.name.upper()
+        if path.name in (OWN, MODELS):
+            continue
+        if name in taken:
+            text = f"the secret {path.name} would stand in {name}, which has a meaning already: "
+            raise PipelinesError(f"{text}give it another name in inventory/local/services.yml")
+        os.environ[name] = _read(path)
 
 
 def folder() -> Path:

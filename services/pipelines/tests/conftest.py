@@ -113,11 +113,17 @@ def prepare(folder: Path, files: Mapping[str, str], valves: Mapping[str, Any]) -
         (folder / name / "valves.json").write_text(json.dumps(valves.get(name, {})))
 
 
-def begin(folder: Path, models_url: str, key: str = KEY, more: Sequence[str] = ()) -> Server:
+def begin(
+    folder: Path,
+    models_url: str,
+    key: str = KEY,
+    more: Sequence[str] = (),
+    named: str = "town_key",
+) -> Server:
     """Start the process with its credentials; it may refuse to live."""
     credentials = folder / "credentials"
     credentials.mkdir(mode=0o700)
-    for name, value in (("pipelines_key", key), ("models_key", MODELS_KEY), ("town_key", "t")):
+    for name, value in (("pipelines_key", key), ("models_key", MODELS_KEY), (named, "t")):
         (credentials / name).write_text(value)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

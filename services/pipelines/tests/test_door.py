@@ -84,6 +84,17 @@ def test_a_key_that_is_none_is_refused(tmp_path: Path, key: str, reason: str) ->
     assert len(server.log.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["pythonpath", "openai_api_key", "pipelines_dir"])
+def test_a_secret_that_would_stand_in_another_ones_place_is_refused(
+    tmp_path: Path, name: str
+) -> None:
+    prepare(tmp_path / "pipelines", {"simple": VALVES}, {})
+    server = begin(tmp_path, "http://127.0.0.1:1/v1", named=name)
+    assert server.process.wait(30) == 2
+    (line,) = server.log.strip().splitlines()
+    assert f"the secret {name} would stand in {name.upper()}, which has a meaning" in line
+
+
 def test_no_secret_stands_where_others_look(start: Start) -> None:
     pipeline = "import os\nclass Pipeline:\n  def pipe(self, **asked):\n"
     pipeline += "    return os.environ['TOWN_KEY'] + os.environ['OPENAI_BASE_URL'][-3:]\n"
