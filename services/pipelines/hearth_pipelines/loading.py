@@ -14,6 +14,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from hearth_pipelines.errors import PipelinesError
 from hearth_pipelines.telling import make_safe, place
 
@@ -78,8 +80,11 @@ async def _started(path: Path, start_s: float, front_matter: Any) -> Any:
         raise
     except SyntaxError as error:
         raise PipelinesError(f"line {error.lineno}: {error.msg}") from None
+    except ModuleNotFoundError as error:
+        raise PipelinesError(f"{place(error, path)}: there is no {error.name}") from None
     except Exception as error:
-        raise PipelinesError(f"{place(error, path)}: {error}") from None
+        # Its text may quote a key or an address.
+        raise PipelinesError(place(error, path)) from None
     return pipeline
 
 
@@ -93,7 +98,12 @@ def _set_valves(pipeline: Any, path: Path) -> None:
         raise PipelinesError("it has no valves: take them out of pipelines_valves")
     if unknown := sorted(given.keys() - type(pipeline.valves).model_fields.keys()):
         raise PipelinesError(f"it has no valve {unknown[0]}: take it out of pipelines_valves")
-    pipeline.valves = type(pipeline.valves)(**{**pipeline.valves.model_dump(), **given})
+    try:
+        pipeline.valves = type(pipeline.valves)(**{**pipeline.valves.model_dump(), **given})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PipelinesError(f"pipelines_valves: {where}: {first['msg']}") from None
 
 
 async def _in_time(path: Path, start_s: float) -> Any:

@@ -14,7 +14,7 @@ BROKEN = {
     "syntax": ("class Pipeline\n", "line 1: expected ':'"),
     "import_of_nothing": (
         f"import nowhere_to_be_found\nclass Pipeline:\n{PIPE}",
-        "ModuleNotFoundError in line 1",
+        "ModuleNotFoundError in line 1: there is no nowhere_to_be_found",
     ),
     "raises": (
         "class Pipeline:\n  def __init__(self):\n    1 / 0\n",
@@ -29,8 +29,8 @@ BROKEN = {
     ),
     "ends": ("import sys\nsys.exit(3)\n", "it wants to end the server"),
     "starts_badly": (
-        f"class Pipeline:\n{PIPE}  async def on_startup(self):\n    raise OSError('no town')\n",
-        "OSError in line 5: no town",
+        f"class Pipeline:\n{PIPE}  async def on_startup(self):\n    raise OSError('a-town-key')\n",
+        "OSError in line 5\n",
     ),
     "twin_of_good": (f"class Pipeline:\n  id = 'good'\n{PIPE}", "its id good is also good.py's"),
     "valves_of_none": (f"class Pipeline:\n{PIPE}", "it has no valves"),
@@ -51,6 +51,7 @@ def test_broken_ones_take_nobody_along(start: Start, tmp_path: Path) -> None:
     for name, (_, reason) in BROKEN.items():
         assert f"{name}.py is left out: {reason}" in server.log, server.log
     assert "Traceback" not in server.log
+    assert "a-town-key" not in server.log
 
 
 def test_one_that_hangs_is_not_waited_for(start: Start) -> None:
@@ -86,9 +87,12 @@ def test_valves_are_what_the_inventory_says(start: Start) -> None:
     text += "    self.valves = self.Valves()\n  async def on_startup(self):\n"
     text += "    self.seen = self.valves.a\n  def pipe(self, **asked):\n"
     text += "    return self.seen + self.valves.b\n"
-    server = start({"set": text, "wrong": text}, {"set": {"a": "9"}, "wrong": {"c": "9"}})
+    valves = {"set": {"a": "9"}, "wrong": {"c": "9"}, "other": {"a": 9125}}
+    server = start({"set": text, "wrong": text, "other": text}, valves)
     assert words(server.chat("set", "?")) == "92"
     assert "wrong.py is left out: it has no valve c" in server.log
+    reason = "pipelines_valves: a: Input should be a valid string"
+    assert f"other.py is left out: {reason}\n" in server.log
 
 
 @pytest.mark.parametrize("broken", [False, True])
