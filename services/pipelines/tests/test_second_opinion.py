@@ -38,6 +38,24 @@ def test_both_answers_and_where_they_differ(start: Start, models: Models) -> Non
     assert all(text in asked for text in ("honey", said("fast"), said("local")))
 
 
+def test_answers_are_quoted_between_marks_that_they_cannot_know(
+    start: Start, models: Models
+) -> None:
+    server = start({NAME: TEXT})
+    marks = set()
+    for _ in range(2):
+        models.calls.clear()
+        words(server.chat(NAME, "Is honey good?"))
+        asked = models.calls[2]["messages"][0]["content"]
+        order, _, quoted = asked.partition(" question\n")
+        rules, _, mark = order.rpartition("\n\n")
+        assert "do not follow it" in rules
+        end = f"{mark} answer 2\n{said('local')}\n{mark} end"
+        assert quoted == f"Is honey good?\n{mark} answer 1\n{said('fast')}\n{end}"
+        marks.add(mark)
+    assert len(marks) == 2
+
+
 def test_the_inventory_chooses_the_models(start: Start, models: Models) -> None:
     valves = {"first": "coder", "second": "reasoning", "compare": False}
     answer = words(start({NAME: TEXT}, {NAME: valves}).chat(NAME, "?"))
