@@ -133,11 +133,11 @@ def _set(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
         for target in node.targets:
-            own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
-            if own and target.value.id == "self":  # type: ignore[attr-defined]
-                yield target.attr, node.value.value, node.lineno  # type: ignore[attr-defined]
-            elif isinstance(target, ast.Name) and node in found.body:
-                yield target.id, node.value.value, node.lineno
+            match target:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                    yield name, node.value.value, node.lineno
+                case ast.Name(id=name) if node in found.body:
+                    yield name, node.value.value, node.lineno
 
 
 def _name(
