@@ -13,8 +13,10 @@ import typer
 from hearth import engine
 from hearth.backup import BackupError, age, keep
 from hearth.backup import restore as back
+from hearth.backup.begun import Begun
 from hearth.backup.records import Contents
 from hearth.backup.take import Made, Subject, take
+from hearth.backup.target import Target
 from hearth.backup.volumes import Hands, Place, kept, places
 from hearth.catalogue.house import House
 from hearth.cli import playbook
@@ -22,11 +24,16 @@ from hearth.cli.backup_key import make_key
 from hearth.cli.say import AsJson, err, show, write_json
 from hearth.files import locked
 from hearth.project import Project, current
+from hearth.secrets import Vault
 from hearth.verify.run import version
 
 LOCK = Path("/run/hearth-backup.lock")
-UNFINISHED = Path("/var/lib/hearth/backup/restoring")
+# What callback/one_run.py holds while site.yml runs.
+RUN_LOCK = Path("/run/hearth.lock")
+STATE = Path("/var/lib/hearth/backup")
 _STOP_S = 120
+# Somebody who converges the house meanwhile is waited for.
+_LOCK_S = 600
 
 
 def backup(
@@ -54,6 +61,7 @@ def backup(
     subject = _subject(project, house)
     folder = to.absolute() if to else Path(settings.to)
     with _alone():
+        _begun(project).refuse()
         made = take(subject, folder, Hands(), _say)
         # A backup with a database that SQLite cannot read replaces none that it could.
         old = keep.rotate(folder, house.machine.name, settings.keep) if made.good and not to else []
@@ -138,14 +146,14 @@ def _subject(project: Project, house: House) -> Subject:
     )
 
 
-def _target(project: Project) -> back.Target:
+def _target(project: Project) -> Target:
     house = project.house()
 
     def set_secrets(values: Mapping[str, str]) -> None:
         if values:
             project.vault.update(values)
 
-    return back.Target(
+    return Target(
         domain=house.machine.domain,
         places=places(house),
         hands=Hands(),
@@ -155,7 +163,17 @@ def _target(project: Project) -> back.Target:
         holds=kept,
         stop=_stop,
         converge=lambda only: _converge(project, house, only),
-        unfinished=UNFINISHED,
+        alone=lambda: locked(RUN_LOCK, within_s=_LOCK_S),
+        begun=_begun(project),
+    )
+
+
+def _begun(project: Project) -> Begun:
+    vault = project.vault
+    return Begun(
+        STATE,
+        sealed=lambda: vault.path.read_bytes() if vault.path.exists() else b"",
+        opened=lambda path: Vault(path, vault.password_file).values(),
     )
 
 

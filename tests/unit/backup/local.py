@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -11,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hearth.backup import BackupError
+from hearth.backup.begun import Begun
 from hearth.backup.child import Child
-from hearth.backup.restore import Target
 from hearth.backup.take import Made, Subject, take
+from hearth.backup.target import Target
 from hearth.backup.volumes import Hands, Place
 
 # Made for these tests by age-keygen; it opens nothing else.
@@ -97,14 +99,38 @@ class House:
     did: list[str] = field(default_factory=list)
     healthy: Callable[[], None] = lambda: None
     built: bool = True
+    locked: bool = False
+
+    @property
+    def begun(self) -> Begun:
+        """What it remembers of a restore; its vault is plain."""
+        return Begun(
+            self.state,
+            sealed=lambda: json.dumps(self.values).encode() if self.values else b"",
+            opened=lambda path: dict(json.loads(path.read_text())),
+        )
 
     def target(self) -> Target:
         """What `restore` is given."""
 
         def converge(only: Sequence[Place]) -> None:
+            assert not self.locked, "a converge takes the lock itself"
             self.did.append(" ".join(["converge", *(place.service for place in only)]))
             self.built = True
             self.healthy()
+
+        @contextlib.contextmanager
+        def alone() -> Iterator[None]:
+            assert not self.locked
+            self.locked = True
+            try:
+                yield
+            finally:
+                self.locked = False
+
+        def stop(one: Place) -> None:
+            assert self.locked, "somebody may start it again"
+            self.did.append(f"stop {one.service}")
 
         return Target(
             domain="lan",
@@ -114,7 +140,8 @@ class House:
             set_secrets=self.values.update,
             built=lambda place: self.built,
             holds=lambda place: False,
-            stop=lambda place: self.did.append(f"stop {place.service}"),
+            stop=stop,
             converge=converge,
-            unfinished=self.state / "restoring",
+            alone=alone,
+            begun=self.begun,
         )

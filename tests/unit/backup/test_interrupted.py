@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,36 +23,7 @@ from hearth.backup.volumes import Hands
 from hearth.pki import make_house_authority
 from tests.unit.backup import local
 from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
-
-
-def fill(folder: Path, word: str) -> None:
-    """Put some data into a folder."""
-    (folder / "uploads").mkdir(parents=True)
-    for name in ("a", "b", "uploads/c"):
-        (folder / name).write_text(word)
-    database = sqlite3.connect(folder / "webui.db")
-    database.execute("CREATE TABLE chat (text TEXT)")
-    database.execute("INSERT INTO chat VALUES (?)", (word,))
-    database.commit()
-    database.close()
-
-
-def words(folder: Path) -> dict[str, str]:
-    """What lies in a folder, a database by its row."""
-    found = {
-        str(path.relative_to(folder)): path.read_text()
-        for path in folder.rglob("*")
-        if path.is_file() and path.suffix != ".db"
-    }
-    database = sqlite3.connect(folder / "webui.db")
-    found["webui.db"] = database.execute("SELECT text FROM chat").fetchone()[0]
-    database.close()
-    return found
-
-
-def all_of(word: str) -> dict[str, str]:
-    """What `fill` leaves."""
-    return dict.fromkeys(("a", "b", "uploads/c", "webui.db"), word)
+from tests.unit.backup.rows import all_of, fill, words
 
 
 @pytest.fixture
@@ -114,26 +84,6 @@ def test_data_of_an_instance_that_is_gone_are_something_to_lose(
     assert house.did == []
 
 
-def test_a_house_that_does_not_become_healthy_gets_back_what_it_had(
-    file: Path, data: Path, tmp_path: Path
-) -> None:
-    house = House(tmp_path, [place(data)], values={"some_key": "another"})
-    seen: list[dict[str, str]] = []
-
-    def ill() -> None:
-        seen.append(words(data))
-        if len(seen) == 1:
-            raise BackupError("open_webui is not healthy")
-
-    house.healthy = ill
-    with pytest.raises(BackupError, match="did not become healthy: open_webui is not healthy\n"):
-        put_back(file, house, instead=True)
-    assert [one["a"] for one in seen] == ["old", "new"]
-    assert words(data) == all_of("new")
-    assert not (data / ".hearth-restore").exists()
-    assert house.values == {"some_key": "another"}
-
-
 def test_a_service_that_is_off_is_said(file: Path, data: Path, tmp_path: Path) -> None:
     house = House(tmp_path, [place(tmp_path / "elsewhere")])
     with pytest.raises(BackupError, match=f"holds {data} of open_webui, which this house has not"):
@@ -192,7 +142,7 @@ def test_a_restore_killed_anywhere_is_run_again(
 @contextlib.contextmanager
 def _no_undoing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hearth.backup.restore._undo", lambda chosen, target, before: "cut")
+        patch.setattr("hearth.backup.restore._Doing.undo", lambda doing: "cut")
         yield
 
 

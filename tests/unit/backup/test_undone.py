@@ -1,0 +1,186 @@
+"""Whatever a restore fails at, the house has again what it had, its secrets among it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hearth.backup import BackupError
+from hearth.backup.restore import read, restore
+from tests.unit.backup.local import KEY, House, backup, place
+from tests.unit.backup.rows import all_of, fill, words
+
+OURS = {"some_key": "ours"}
+
+
+class KilledError(BaseException):
+    """The machine lost its power."""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    fill(tmp_path / "data", "old")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def file(tmp_path: Path, data: Path) -> Path:
+    """A backup of `old`; the house has gone on to `new` since."""
+    path = backup(tmp_path / "to", place(data)).path
+    shutil.rmtree(data)
+    fill(data, "new")
+    return path
+
+
+def put_back(file: Path, house: House, instead: bool = True) -> None:
+    restore(file, KEY, read(file, KEY), house.target(), instead, lambda text: None)
+
+
+def ill(house: House, *errors: BaseException | None) -> None:
+    """Let the next converges end so."""
+    left = list(errors)
+
+    def healthy() -> None:
+        if left and (error := left.pop(0)):
+            raise error
+
+    house.healthy = healthy
+
+
+def untouched(house: House, data: Path) -> None:
+    """See that a house is what it was, and remembers nothing."""
+    assert words(data) == all_of("new")
+    assert house.values == OURS
+    assert not (data / ".hearth-restore").exists()
+    assert [path.name for path in house.state.iterdir() if path.is_file()] == []
+
+
+def test_a_house_that_does_not_become_healthy_gets_back_what_it_had(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values={"some_key": "another"})
+    seen: list[dict[str, str]] = []
+
+    def ill() -> None:
+        seen.append(words(data))
+        if len(seen) == 1:
+            raise BackupError("open_webui is not healthy")
+
+    house.healthy = ill
+    with pytest.raises(BackupError, match="did not become healthy: open_webui is not healthy\n"):
+        put_back(file, house, instead=True)
+    assert [one["a"] for one in seen] == ["old", "new"]
+    assert words(data) == all_of("new")
+    assert not (data / ".hearth-restore").exists()
+    assert house.values == {"some_key": "another"}
+
+
+def test_a_house_that_cannot_be_built_has_its_old_secrets(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS), built=False)
+    ill(house, BackupError("no network"))
+    with pytest.raises(BackupError, match="no network\nwhat was there before is back"):
+        put_back(file, house)
+    untouched(house, data)
+
+
+def test_a_bare_machine_that_cannot_be_built_goes_on_with_the_same_command(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], built=False)
+    ill(house, BackupError("no network"))
+    with pytest.raises(BackupError, match="no network\nmend that, then say the same command again"):
+        put_back(file, house, instead=False)
+    # Half a house was built meanwhile, and what it holds is nobody's.
+    put_back(file, house, instead=False)
+    assert words(data) == all_of("old")
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_no_room_is_said_with_what_became_of_the_house(
+    file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: bool
+) -> None:
+    monkeypatch.setattr("hearth.backup.target._SPARE_BYTES", 2**60)
+    house = House(tmp_path, [place(data)], values=dict(OURS), built=built)
+    end = "nothing was changed" if built else "what was there before is back"
+    with pytest.raises(BackupError, match=f"make room\n{end}"):
+        put_back(file, house)
+    untouched(house, data)
+    assert (house.did == []) is built
+    # What was refused is forgotten: weeks later the house is asked about again.
+    monkeypatch.undo()
+    with pytest.raises(BackupError, match="this house is not empty"):
+        put_back(file, house, instead=False)
+
+
+def test_a_file_that_breaks_between_its_readings_changes_nothing(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    contents = read(file, KEY)
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(BackupError, match=r"damaged or cut short.*\nwhat was there before is back"):
+        restore(file, KEY, contents, house.target(), True, lambda text: None)
+    untouched(house, data)
+
+
+def test_secrets_from_before_a_kill_come_back_when_the_second_try_fails(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    ill(house, KilledError(), KilledError(), BackupError("ill"))
+    for _ in range(2):
+        with pytest.raises(KilledError):
+            put_back(file, house)
+        assert house.values == {"some_key": "made at random"}
+    with pytest.raises(BackupError, match="did not become healthy: ill\nwhat was there before is"):
+        put_back(file, house)
+    untouched(house, data)
+
+
+def test_what_cannot_be_put_back_is_said_and_its_secrets_stay(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    ill(house, BackupError("ill"), BackupError("ill still"))
+    with pytest.raises(BackupError, match="did not come back, either \\(ill still\\): run") as said:
+        put_back(file, house)
+    assert str(house.begun.vault) in str(said.value)
+    assert house.begun.before() == OURS
+    # The same command goes on from there.
+    put_back(file, house, instead=False)
+    assert words(data) == all_of("old")
+
+
+def test_services_stand_still_before_anything_lies_beside_their_data(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    say: list[str] = []
+    contents = read(file, KEY)
+    restore(file, KEY, contents, house.target(), True, lambda text: say.append(str(house.did)))
+    assert say[0] == str(["stop open_webui"])
+
+
+def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
+    file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+
+    def killed(begun: object) -> None:
+        raise KilledError
+
+    monkeypatch.setattr("hearth.backup.begun.Begun.end", killed)
+    with pytest.raises(KilledError):
+        put_back(file, house)
+    monkeypatch.undo()
+    assert house.begun.settled()
+    ill(house, BackupError("ill"))
+    with pytest.raises(BackupError, match="what was there before is back"):
+        put_back(file, house, instead=False)
+    # Before the second try, the house was what the first had made of it.
+    assert words(data) == all_of("old")
+    assert house.values == {"some_key": "made at random"}
