@@ -73,12 +73,12 @@ export function breaking(dark) {
   if (dark) return {};
   return {
     login: chat.login,
+    call: chat.call,
     reload: broken.reload,
     "without LiteLLM": broken.withoutLitellm,
     "without Ollama": broken.withoutOllama,
     "without Kokoro": broken.withoutKokoro,
     "without its server": broken.withoutServer,
-    call: chat.call,
   };
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { ask, come, deed, enter, handIn, logIn, request, streams, told } from "../talk.mjs";
+import { ANSWER_MS, ask, come, deed, enter, handIn, logIn, request, streams, told } from "../talk.mjs";
 import { about, pause, sound } from "../visit.mjs";
 
 const QUESTION = "What is there to eat today?";
@@ -107,10 +107,12 @@ export async function dictation(browser, job) {
 }
 
 /**
- * Talk with the house: say something, be silent, and hear the answer while it is still coming.
+ * Talk with the house: say something, be silent, and have the answer spoken while it is still coming.
  *
  * A made-up model has said all before a voice could begin; so it runs slowly. Where it said too
- * little even so, it is called again.
+ * little even so, it is called again. The imitation of a microphone begins anew each time the page
+ * listens, and who goes on talking is not talked over: so what is judged is what was spoken for the
+ * page and when, not what was heard of it.
  */
 export async function call(browser, job) {
   const tries = [];
@@ -119,8 +121,10 @@ export async function call(browser, job) {
     await page.click("button[aria-label='Voice mode']");
     await deed(page, job, "slow the model");
     await streams(page, { before: null });
-    await sound(page);
     await page.screenshot({ path: join(job.folder, `${job.browser}-call.png`) });
+    await page.waitForFunction(() => globalThis.__ear.report().answers[0]?.last_byte, {
+      ...{ polling: 50, timeout: ANSWER_MS },
+    });
     await deed(page, job, "let the model run");
     await page.waitForSelector("[id^=speak-button-]");
     const [found, { answers, heard }] = [await told(page), await about(page)];
