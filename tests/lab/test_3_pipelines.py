@@ -58,20 +58,6 @@ except OSError as error:
 """
 
 
-@pytest.fixture(scope="module")
-def admin(house: House) -> Person:
-    """The first account, as the house made it."""
-    return chat.first(house)
-
-
-@pytest.fixture(scope="module")
-def child(admin: Person) -> Iterator[Person]:
-    """Somebody whom the admin has added."""
-    person = chat.add(admin, "Child")
-    yield person
-    chat.remove(admin, person)
-
-
 def write(path: str, text: str) -> None:
     """Put a file where a person would."""
     put = ["/usr/bin/install", "-D", "-m", "644", "/dev/stdin", path]
