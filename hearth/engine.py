@@ -123,12 +123,20 @@ def state(instance: str) -> State:
 
 
 def has_volume(name: str) -> bool:
-    """Say whether the house's pool holds a volume of this name; not without an engine, either."""
-    try:
-        pool = _client().storage_pools.get(POOL)
+    """Say whether the house's pool holds a volume of this name; a machine without Incus has none.
+
+    Raises:
+        EngineError: Incus is there and does not answer, so nobody knows.
+    """
+
+    def search() -> bool:
+        try:
+            pool = _client().storage_pools.get(POOL)
+        except pylxd.exceptions.NotFound:
+            return False
         return any(v.name == name and v.type == "custom" for v in pool.volumes.all())
-    except (pylxd.exceptions.NotFound, pylxd.exceptions.ClientConnectionFailed, OSError):
-        return False
+
+    return os.path.exists(SOCKET) and bool(_bounded(f"volume {name}", search, _READ_S))
 
 
 def unit_state(instance: str | None, unit: str) -> UnitState:
