@@ -1,6 +1,7 @@
 """Make the key that opens backups: one half goes into the inventory, the other to a person."""
 
 import re
+import sys
 
 import typer
 import yaml
@@ -12,7 +13,7 @@ from hearth.project import Project
 
 
 def make_key(project: Project) -> None:
-    """Write the recipient into the inventory, then show the key once; it is kept nowhere.
+    """Show the key once, then write its recipient into the inventory; the key is kept nowhere.
 
     Raises:
         BackupError: there is a recipient already, or no place for a new one; nothing was made.
@@ -32,13 +33,21 @@ def make_key(project: Project) -> None:
             f"{file}: cannot be extended by Hearth: write a line `backup:` into its record "
             f"{machine.name}, then say this again"
         )
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, new.encode())
     err.print(
         "This is the recovery key. It is shown once and kept nowhere: write it down, or put it "
         "into\na password manager outside this house. Without it nobody can open a backup.\n"
     )
+    # In this order: a house must not encrypt for a key that nobody has seen.
     typer.echo(identity)
+    sys.stdout.flush()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, new.encode())
+    except OSError as error:
+        raise BackupError(
+            f"{file}: {error.strerror}: nothing was written, so the key above opens nothing: throw "
+            "it away"
+        ) from None
     err.print(f"\nIts public half stands in {file}. Next: hearth up, then hearth backup")
 
 
