@@ -9,6 +9,7 @@ nothing of Hearth. A wish that cannot be fulfilled ends with one line on standar
 """
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -183,12 +184,27 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
     return info
 
 
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder that nobody else may remove; OSError when somebody holds it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
 def take(root: Path, kind: str, out: IO[bytes]) -> None:
     """Write the folder as a tar: its databases first, then everything else."""
-    # What a run left that was killed; only one runs at a time.
-    for left in Path(SCRATCH).glob(f"{SCRATCH_PREFIX}{os.getuid()}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{os.getuid()}-", dir=SCRATCH) as made:
+    if (root / WORK[0]).exists():
+        raise Trouble(f"a restore was cut short in {root}: say `hearth restore FILE` again first")
+    begin = f"{SCRATCH_PREFIX}{os.getuid()}-"
+    # What a run left that was killed.
+    for left in Path(SCRATCH).glob(f"{begin}*"):
+        with contextlib.suppress(OSError), held(left):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=begin, dir=SCRATCH) as made, held(Path(made)):
         taking = Taking(root, Path(made), out)
         if kind == "sqlite":
             found = [

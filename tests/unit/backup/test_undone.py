@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hearth.backup import BackupError
+from hearth.backup.begun import Begun
 from hearth.backup.restore import read, restore
 from tests.unit.backup.local import KEY, House, backup, place
 from tests.unit.backup.rows import all_of, fill, words
@@ -170,10 +171,11 @@ def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
 
-    def killed(begun: object) -> None:
+    def killed(begun: Begun) -> None:
+        begun.vault.unlink()
         raise KilledError
 
-    monkeypatch.setattr("hearth.backup.begun.Begun.end", killed)
+    monkeypatch.setattr("hearth.backup.begun.Begun.settle", killed)
     with pytest.raises(KilledError):
         put_back(file, house)
     monkeypatch.undo()
@@ -184,3 +186,30 @@ def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
     # Before the second try, the house was what the first had made of it.
     assert words(data) == all_of("old")
     assert house.values == {"some_key": "made at random"}
+
+
+def test_a_vault_that_was_kept_for_a_restore_that_never_began_is_not_taken(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    house.begun.vault.write_text('{"some_key": "years ago"}')
+    ill(house, BackupError("ill"))
+    with pytest.raises(BackupError, match="what was there before is back"):
+        put_back(file, house)
+    untouched(house, data)
+
+
+def test_no_backup_is_made_of_half_a_house(file: Path, data: Path, tmp_path: Path) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    ill(house, KilledError())
+    with pytest.raises(KilledError):
+        put_back(file, house)
+    with pytest.raises(BackupError, match="say `hearth restore FILE` again first"):
+        house.begun.refuse()
+    # The data know it, too, where the machine's own note is gone.
+    with pytest.raises(BackupError, match="a restore was cut short in"):
+        backup(tmp_path / "later", place(data))
+    assert list((tmp_path / "later").iterdir()) == []
+    put_back(file, house, instead=False)
+    house.begun.refuse()
+    assert backup(tmp_path / "later", place(data)).good
