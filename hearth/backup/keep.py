@@ -13,10 +13,15 @@ def file_name(house: str, now: datetime) -> str:
     return f"hearth-{house}-{now:%Y%m%dT%H%M%SZ}.tar.age"
 
 
-def rotate(folder: Path, house: str, keep: int) -> list[Path]:
-    """Remove all but the newest `keep` backups of this house; return those removed."""
+def rotate(made: Path, house: str, keep: int) -> list[Path]:
+    """Remove all but `keep` backups of this house, the one just made and those before it.
+
+    One that claims to be younger was made while a clock was wrong: it neither counts nor goes.
+    Returns those removed.
+    """
     form = re.compile(rf"hearth-{re.escape(house)}-\d{{8}}T\d{{6}}Z\.tar\.age")
-    found = sorted(path for path in folder.iterdir() if form.fullmatch(path.name))
+    there = (path for path in made.parent.iterdir() if form.fullmatch(path.name))
+    found = sorted(path for path in there if path.name <= made.name)
     old = found[:-keep]
     for path in old:
         path.unlink()

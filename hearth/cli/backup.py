@@ -64,7 +64,11 @@ def backup(
         _begun(project).refuse()
         made = take(subject, folder, Hands(), _say)
         # A backup with a database that SQLite cannot read replaces none that it could.
-        old = keep.rotate(folder, house.machine.name, settings.keep) if made.good and not to else []
+        old = (
+            keep.rotate(made.path, house.machine.name, settings.keep)
+            if made.good and not to
+            else []
+        )
     if as_json:
         write_json(
             {**asdict(made), "path": str(made.path), "good": made.good, "removed": [*map(str, old)]}

@@ -92,6 +92,17 @@ def test_the_key_is_shown_once_and_kept_nowhere(project: Path, tmp_path: Path) -
     assert recipient in local.read_text()
 
 
+def test_a_key_that_nobody_could_see_is_not_written_for(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(text: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("hearth.cli.backup_key.typer.echo", full)
+    assert CliRunner().invoke(app, ["backup", "--new-key"]).exit_code == 1
+    assert not (project / "inventory/local/machines.yml").exists()
+
+
 def test_there_is_no_timer_before_there_is_a_key() -> None:
     machine = derive(load(ROOT / "inventory")).machine
     assert (machine.backup.recipient, machine.backup.at) == (None, None)
@@ -124,9 +135,22 @@ def test_the_oldest_go_and_only_whole_backups_of_this_house(tmp_path: Path) -> N
     others.append("hearth-house-20200101T000000Z.tar.age.old")
     for name in (*ours, *others):
         (tmp_path / name).touch()
-    removed = keep.rotate(tmp_path, "house", 3)
+    removed = keep.rotate(tmp_path / ours[-1], "house", 3)
     assert [path.name for path in removed] == ours[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*ours[2:], *others])
+
+
+@pytest.mark.parametrize("year", [1970, 2026])
+def test_a_wrong_clock_removes_neither_what_was_just_made_nor_what_is_younger(
+    tmp_path: Path, year: int
+) -> None:
+    young = [keep.file_name("house", datetime(2038, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
+    old = [keep.file_name("house", datetime(year, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
+    for name in (*young, *old):
+        (tmp_path / name).touch()
+    removed = keep.rotate(tmp_path / old[-1], "house", 2)
+    assert [path.name for path in removed] == old[:1]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*old[1:], *young]
 
 
 def test_what_can_be_fetched_again_is_not_taken() -> None:
@@ -153,3 +177,4 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     assert 'ReadWritePaths=/run /var/lib/hearth "-/mnt/my backups/100%%"' in service
     # Incus is a socket of this machine: a backup needs no network.
     assert "PrivateNetwork=yes" in service
+    assert "MemoryMax=1G" in service
