@@ -31,7 +31,7 @@ from hearth.backup.records import (
 )
 
 # JSON is read whole; this much and no more.
-_SMALL_BYTES, _MANIFEST_BYTES = 2**22, 2**28
+_SMALL_BYTES, _MANIFEST_BYTES = 2**22, 2**26
 _PIECE = 2**20
 
 
@@ -122,6 +122,19 @@ class Writer:
         self._tar.close()
 
 
+class _Sure:
+    """An entry's content; that it ends too early is said in the same words as elsewhere."""
+
+    def __init__(self, source: Readable, where: str) -> None:
+        self._source, self._where = source, where
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._source.read(size)
+        except (tarfile.TarError, OSError) as error:
+            raise BackupError(f"{self._where}: damaged: {error}: take another backup") from None
+
+
 def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
     """Yield every entry with its content (none for a folder), in order and proper by its name.
 
@@ -133,7 +146,8 @@ def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Rea
         with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
             for info in tar:
                 judge.take(info)
-                yield info, cast("Readable | None", tar.extractfile(info)) if info.isreg() else None
+                content = tar.extractfile(info) if info.isreg() else None
+                yield info, _Sure(cast("Readable", content), where) if content else None
     except Trouble as trouble:
         raise BackupError(f"{where}: refused: {trouble}") from None
     except (tarfile.TarError, OSError, ValueError) as error:

@@ -48,6 +48,8 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 UMask=0077
+# What an instance says may be as long as it likes.
+MemoryMax=1G
 """
     timer = f"""\
 # Written by Hearth.

@@ -55,14 +55,14 @@ def proper(*more: tuple[tarfile.TarInfo, bytes]) -> Members:
     return [*made, member("manifest.json", json.dumps(manifest).encode())]
 
 
-def sealed(path: Path, members: Members) -> Path:
+def sealed(path: Path, members: Members, cut: int = 0) -> Path:
     """Encrypt a tar as anybody could who knows the recipient."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
         for info, content in members:
             tar.addfile(info, io.BytesIO(content))
     argv = ["age", "--encrypt", "--recipient", RECIPIENT, "--output", str(path)]
-    subprocess.run(argv, input=plain.getvalue(), check=True, timeout=30)
+    subprocess.run(argv, input=plain.getvalue()[: -cut or None], check=True, timeout=30)
     return path
 
 
@@ -141,6 +141,15 @@ def test_what_the_manifest_does_not_say_is_refused(
     with pytest.raises(BackupError) as refused:
         read(file, KEY)
     assert f"{file}: {reason}" in str(refused.value)
+
+
+def test_one_that_was_sealed_when_it_ended_inside_a_file_is_refused(tmp_path: Path) -> None:
+    members = proper(member("data/open_webui/0/a", bytes(50_000)))
+    # Without tar's own padding and the manifest, in the midst of the file.
+    file = sealed(tmp_path / "b", members, cut=40_000)
+    with pytest.raises(BackupError, match="damaged: unexpected end of data: take another") as said:
+        read(file, KEY)
+    assert "\n" not in str(said.value)
 
 
 def test_a_newer_format_says_that_it_is_newer_whatever_else_it_says(tmp_path: Path) -> None:
