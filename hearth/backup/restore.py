@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+from hearth import pki
 from hearth.backup import BackupError
 from hearth.backup.age import decrypting
 from hearth.backup.archive import Readable, check, members
@@ -189,11 +190,21 @@ def _give_text(tar: tarfile.TarFile, raw: bytes) -> None:
     tar.addfile(info, io.BytesIO(raw))
 
 
+def _root(contents: Contents) -> str | None:
+    """Return the fingerprint of the house's root, for a person to compare."""
+    certificate = contents.secrets.get("house_root_cert")
+    try:
+        return pki.fingerprint(certificate) if certificate else None
+    except ValueError:
+        return "no certificate at all"
+
+
 def as_json(contents: Contents) -> dict[str, Any]:
     """What a backup says of itself, without secrets."""
     entries = contents.manifest.entries.values()
     return {
         **contents.header.model_dump(),
+        "root": _root(contents),
         "entries": len(contents.manifest.entries),
         "bytes": sum(entry.size for entry in entries),
         "integrity": {

@@ -234,6 +234,8 @@ def _describe(contents: Contents, as_json: bool) -> None:
         f"[green]whole:[/green] {said['house']} of {said['made_at']}, {said['entries']} entries, "
         f"{said['bytes'] / 1e6:.1f} MB, {len(contents.secrets)} secrets"
     )
+    if said["root"]:
+        show(f"root    {said['root']}  (`openssl x509 -fingerprint -sha256` of your own one)")
     for volume in contents.header.volumes:
         show(f"holds   {volume.path} of {volume.service}")
     for name, verdict in said["integrity"].items():

@@ -17,10 +17,10 @@ import pytest
 
 from hearth.backup import BackupError
 from hearth.backup.child import Child
-from hearth.backup.restore import read, restore
+from hearth.backup.restore import as_json, read, restore
 from hearth.backup.take import take
 from hearth.backup.volumes import Hands
-from hearth.pki import make_house_authority
+from hearth.pki import fingerprint, make_house_authority
 from tests.unit.backup import local
 from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
 from tests.unit.backup.rows import all_of, fill, words
@@ -227,6 +227,8 @@ def test_room_is_asked_for_before_anything_is_touched(
 def test_an_authority_of_another_domain_is_said(tmp_path: Path, data: Path) -> None:
     made = make_house_authority("home.arpa", datetime.now(UTC)).as_secrets()
     file = backup(tmp_path / "to", place(data), secrets=made).path
+    # A backup is signed by nobody: what tells ours from another's is this.
+    assert as_json(read(file, KEY))["root"] == fingerprint(made["house_root_cert"])
     house = House(tmp_path, [place(data)])
     with pytest.raises(BackupError, match=r"write `domain: home.arpa` into inventory/local/machi"):
         put_back(file, house, instead=True)
