@@ -103,6 +103,18 @@ def test_a_key_that_nobody_could_see_is_not_written_for(
     assert not (project / "inventory/local/machines.yml").exists()
 
 
+def test_the_command_makes_no_backup_while_a_restore_is_unfinished(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    CliRunner().invoke(app, ["backup", "--new-key"], catch_exceptions=False)
+    monkeypatch.setattr("hearth.cli.backup.LOCK", tmp_path / "lock")
+    monkeypatch.setattr("hearth.cli.backup.STATE", tmp_path)
+    (tmp_path / "restoring").write_text("some backup")
+    refused = CliRunner().invoke(app, ["backup", "--to", str(tmp_path / "to")])
+    assert "a restore was cut short here" in str(refused.exception)
+    assert not (tmp_path / "to").exists()
+
+
 def test_there_is_no_timer_before_there_is_a_key() -> None:
     machine = derive(load(ROOT / "inventory")).machine
     assert (machine.backup.recipient, machine.backup.at) == (None, None)

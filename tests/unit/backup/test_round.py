@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sqlite3
 import stat
 import subprocess
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -148,3 +150,16 @@ def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
     house = House(tmp_path, [place(data)])
     restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
     assert (inner / "a").read_text() == "somebody's"
+
+
+def test_a_copy_that_another_run_holds_stays_and_one_of_a_killed_run_goes(
+    tmp_path: Path, data: Path
+) -> None:
+    left = Path(tempfile.mkdtemp(prefix=f"hearth-backup-{os.getuid()}-", dir="/var/tmp"))
+    handle = os.open(left, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    backup(tmp_path / "to", place(data))
+    assert left.exists()
+    os.close(handle)
+    backup(tmp_path / "to", place(data))
+    assert not left.exists()
