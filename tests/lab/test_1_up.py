@@ -24,7 +24,7 @@ UP = [str(ROOT / "scripts/up"), "--lab", "--lab-name", NAME]
 UP_S = 2400
 BARE = "bare"
 # The alias whose first model is the biggest of the lab, and how slowly that one comes.
-SLOW_ALIAS, SLOW_MODEL, SLOW_BYTES_PER_S = "coder", "qwen2.5-coder:7b", 200_000
+SLOW_ALIAS, SLOW_MODEL, SLOW_BYTES_PER_S = "coder", "qwen2.5-coder:7b", 100_000
 ALL_HERE_S = 180
 
 
