@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,21 +23,6 @@ from hearth.pki import fingerprint, make_house_authority
 from tests.unit.backup import local
 from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
 from tests.unit.backup.rows import all_of, fill, words
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    fill(tmp_path / "data", "old")
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def file(tmp_path: Path, data: Path) -> Path:
-    """A backup of `old`; the house has gone on to `new` since."""
-    path = backup(tmp_path / "to", place(data)).path
-    shutil.rmtree(data)
-    fill(data, "new")
-    return path
 
 
 def put_back(file: Path, house: House, instead: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,28 +10,13 @@ from hearth.backup import BackupError
 from hearth.backup.begun import Begun
 from hearth.backup.restore import read, restore
 from tests.unit.backup.local import KEY, House, backup, place
-from tests.unit.backup.rows import all_of, fill, words
+from tests.unit.backup.rows import all_of, words
 
 OURS = {"some_key": "ours"}
 
 
 class KilledError(BaseException):
     """The machine lost its power."""
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    fill(tmp_path / "data", "old")
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def file(tmp_path: Path, data: Path) -> Path:
-    """A backup of `old`; the house has gone on to `new` since."""
-    path = backup(tmp_path / "to", place(data)).path
-    shutil.rmtree(data)
-    fill(data, "new")
-    return path
 
 
 def put_back(file: Path, house: House, instead: bool = True) -> None:
