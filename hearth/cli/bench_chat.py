@@ -28,6 +28,6 @@ def bench_chat(
 
     Example: hearth bench chat -n 20 --users 5
     """
-    from hearth.cli.chat_bench import Asked, chat
+    from hearth.cli.chatting import Asked, chat
 
     chat(Asked(model, users, rounds, apart_s, restart), as_json)
