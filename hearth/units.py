@@ -4,6 +4,7 @@ The same data becomes a quadlet or a compose entry where the runtime is another 
 therefore never writes a unit.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
@@ -38,7 +39,14 @@ HARDENING: Mapping[str, str] = {
     "KeyringMode": "private",
     "UMask": "0077",
 }
+# What ends at once is started again after longer and longer rests, of 15 s at most: an error costs
+# little for as long as it lasts, and half a minute after its reason is gone all is well.
+STEPS, SLOWEST_S = 5, 15
 CREDENTIALS_FOLDER = "/etc/hearth/credentials"
+# Of 10, on the scale of `systemd-analyze security`: what is left when every rule above is kept and
+# the program reads the machine from /proc. A unit that must be more open names its own ceiling.
+EXPOSURE_CEILING = 1.4
+_CEILING_KEY = "X-ExposureCeiling"
 
 
 class UnitError(ValueError):
@@ -62,12 +70,14 @@ class Run:
     exceptions: Mapping[str, Mapping[str, str]] = field(
         default_factory=dict
     )  # rule: value, because
+    ceiling: Mapping[str, float | str] = field(default_factory=dict)  # value, because
     after: Sequence[str] = ()
     follows: Sequence[str] = ()
     reload: Sequence[str] = ()
     runtime_folder: str = ""
     limits: Mapping[str, str | int] = field(default_factory=dict)
     stop_s: int = 10
+    again_s: float = 1  # rest before it is started again; Debian 12 knows no growing one
     once: bool = False  # does its work and ends, as loading a ruleset; `before` names who waits
     before: Sequence[str] = ()
 
@@ -115,20 +125,20 @@ def _line(name: str, key: str, value: str) -> str:
 
 def _unit_section(run: Run) -> list[tuple[str, str]]:
     after = " ".join(["network.target", *run.after])
-    # Ten failures in two minutes end the loop: a house that restarts for ever hides its reason.
     return [
         ("Description", run.summary.replace("%", "%%")),
         ("After", after),
         *([("Wants", " ".join(run.after))] if run.after else []),
         *([("PartOf", " ".join(run.follows))] if run.follows else []),
         *([("Before", " ".join(run.before))] if run.before else []),
-        ("StartLimitIntervalSec", "120"),
-        ("StartLimitBurst", "10"),
+        # Never given up: what a full disk or a late device ended is back when that is over.
+        ("StartLimitIntervalSec", "0"),
     ]
 
 
 def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
-    life = [("Type", "exec"), ("Restart", "always"), ("RestartSec", "2")]
+    life = [("Type", "exec"), ("Restart", "always"), ("RestartSec", f"{run.again_s:g}")]
+    life += [("RestartSteps", str(STEPS)), ("RestartMaxDelaySec", str(SLOWEST_S))]
     if run.once:
         life = [("Type", "oneshot"), ("RemainAfterExit", "yes")]
     lines = [
@@ -179,12 +189,28 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
             raise UnitError(f"{name}: exception {rule} must be a rule with value and because")
         rules[rule] = exception["value"]
         reasons.append((f"# {rule}", exception["because"]))
-    lines = reasons
+    lines = reasons + _ceiling(name, run)
     for rule, value in rules.items():
         # A deny list after an allow list is a directive of its own.
         values = value.split(" ~") if rule == "SystemCallFilter" else [value]
         lines += [(rule, values[0]), *((rule, f"~{item}") for item in values[1:])]
     return lines + [("DeviceAllow", f"{device} rw") for device in run.devices]
+
+
+def _ceiling(name: str, run: Run) -> list[tuple[str, str]]:
+    """Write how open the unit may be; systemd itself leaves out what begins with `X-`."""
+    if not run.ceiling:
+        return []
+    if set(run.ceiling) != {"value", "because"} or not 0 < float(run.ceiling["value"]) < 10:
+        raise UnitError(f"{name}: ceiling must be a value from 0 to 10 and because")
+    because, value = str(run.ceiling["because"]), f"{float(run.ceiling['value']):g}"
+    return [(f"# {_CEILING_KEY}", because), (_CEILING_KEY, value)]
+
+
+def exposure_ceiling(unit: str) -> float:
+    """Return how open a unit may be, from its text; the scale ends at 10."""
+    said = re.search(rf"^{_CEILING_KEY}=([0-9.]+)$", unit, re.MULTILINE)
+    return float(said[1]) if said else EXPOSURE_CEILING
 
 
 def quoted(word: str, expands: str = "%$") -> str:
