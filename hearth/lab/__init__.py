@@ -5,6 +5,7 @@ from hearth.lab.inside import copy_in, copy_out, interactive, leader_pid, run, t
 from hearth.lab.machine import (
     address,
     create,
+    cut,
     destroy,
     destroy_all,
     reboot,
@@ -23,6 +24,7 @@ __all__ = [
     "copy_in",
     "copy_out",
     "create",
+    "cut",
     "destroy",
     "destroy_all",
     "interactive",
