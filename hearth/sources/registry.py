@@ -10,6 +10,7 @@ import httpx
 from hearth.sources.download import system_trust
 from hearth.sources.errors import SourceError
 from hearth.sources.model import address_of, shown
+from hearth.sources.transfer import is_page
 
 REGISTRY = "registry.ollama.ai"
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -58,6 +59,9 @@ async def _get(address: str) -> bytes:
         client.stream("GET", address, headers=headers) as response,
     ):
         response.raise_for_status()
+        if is_page(response):
+            # Its digest would be believed ever after.
+            raise httpx.DecodingError("a web page came, not a manifest")
         body = b""
         async for chunk in response.aiter_bytes():
             body += chunk

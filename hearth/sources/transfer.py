@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,13 @@ from typing import BinaryIO
 import httpx
 
 from hearth.sources.model import Limits, Progress, Source
+
+# How a web page begins, where a file was asked for: a network's sign-in page, or "not found".
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html[\s>])", re.IGNORECASE)
+_PAGE_REMEDY = (
+    "open the address in a browser: a network may want you to sign in, a proxy may refuse it, or "
+    "the file has moved"
+)
 
 # The server is busy or broken for now; everything else says no for good.
 _TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
@@ -104,6 +112,8 @@ class Transfer:
             raise Again(f"it answered {status}", float(wait) if wait.isdecimal() else 0)
         if status not in (200, 206):
             raise Refused(f"it answered {status}")
+        if is_page(response):
+            raise Refused("it answered with a web page, not with the file", _PAGE_REMEDY)
         if status == 206 and not self._continues(response):
             self._start_over()
             raise Again("it sent another part than the one asked for")
@@ -145,6 +155,8 @@ class Transfer:
         digest = self._digest_of_what_is_here()
         # As it arrives: of a chunk that is still being gathered, a cut would lose the beginning.
         async for chunk in response.aiter_raw():
+            if not self.here and _PAGE.match(chunk):
+                raise Refused("what came is a web page, not the file", _PAGE_REMEDY, discard=True)
             self.handle.write(chunk)
             digest.update(chunk)
             self.here += len(chunk)
@@ -167,6 +179,12 @@ class Transfer:
     def _start_over(self) -> None:
         self.handle.truncate(0)
         self.here = 0
+
+
+def is_page(response: httpx.Response) -> bool:
+    """Whether a server says itself that it answers with a page for people."""
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return kind in ("text/html", "application/xhtml+xml")
 
 
 def _is_protected(url: httpx.URL) -> bool:

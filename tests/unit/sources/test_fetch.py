@@ -369,3 +369,39 @@ def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) 
     assert part > 0
     assert server.asked[1]["Range"] == f"bytes={part}-"
     assert names(tmp_path) == ["tool-1.2-tool.tar"]
+
+
+PAGE = b"\n<!DOCTYPE html><html><body>Please sign in to the network</body></html>"
+
+
+def signed_in_page(handler: Handler) -> None:
+    handler.head(200, Content_Length=str(len(PAGE)), Content_Type="text/html; charset=utf-8")
+    handler.wfile.write(PAGE)
+
+
+def page_without_a_name(handler: Handler) -> None:
+    handler.head(200, Content_Length=str(len(PAGE)))
+    handler.wfile.write(PAGE)
+
+
+@pytest.mark.parametrize("sha256", [DIGEST, None])
+@pytest.mark.parametrize("page", [signed_in_page, page_without_a_name])
+def test_a_web_page_is_never_taken_for_the_file(
+    server: Server, tmp_path: Path, page: Callable[[Handler], None], sha256: str | None
+) -> None:
+    server.plan = [page]
+    with pytest.raises(SourceError, match=r"a web page, not .*the file: open the address in a br"):
+        fetch(server.source(sha256), tmp_path, {}, None, QUICK)
+    assert len(server.asked) == 1
+    # The next run, on a network that lets it through, gets all of it.
+    assert fetch(server.source(sha256), tmp_path, {}, None, QUICK).sha256 == DIGEST
+
+
+def test_half_a_file_outlives_a_web_page(server: Server, tmp_path: Path) -> None:
+    once = Limits(total_s=20, stall_s=2, attempts=1, backoff_s=0.01, spare_bytes=0)
+    server.plan = [cut, signed_in_page]
+    for _ in range(2):
+        with pytest.raises(SourceError):
+            fetch(server.source(), tmp_path, {}, None, once)
+    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+    assert server.asked[-1]["Range"] == "bytes=300000-"
