@@ -8,53 +8,22 @@ this protects the repository and its backups, not a stolen disk.
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
-import yaml
-
+from hearth import secret_rules, secret_text
 from hearth.files import LockHeldError, locked, write_atomic
+from hearth.secret_text import SecretsError
 
 Kind = Literal["random", "given"]
 
-KEY = "hearth_secrets"
-# What everybody knows is no secret: the key of upstream's Pipelines where none is given.
-PUBLIC = frozenset({"0p3n-w3bu!"})
+_NONE: Mapping[str, str] = MappingProxyType({})
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Nothing that a person confuses when reading it aloud: no i, l, o, 0, 1. 16 of them are 79 bits.
 _TYPEABLE = "23456789abcdefghjkmnpqrstuvwxyz"
-
-
-class SecretsError(Exception):
-    """One line for a person: what is wrong with which file, and what to do."""
-
-
-class _Unsafe(str):
-    """A value that Ansible must not read as a template."""
-
-    __slots__ = ()
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes `!unsafe` before values that look like templates."""
-
-
-class _Loader(yaml.SafeLoader):  # the safe loader, plus one tag that is a plain string
-    """Reads `!unsafe` as the string it stands before."""
-
-
-def _write_unsafe(dumper: yaml.SafeDumper, value: _Unsafe) -> yaml.ScalarNode:
-    return dumper.represent_scalar("!unsafe", str(value), style="'")
-
-
-def _read_unsafe(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
-    return str(loader.construct_scalar(node))
-
-
-_Dumper.add_representer(_Unsafe, _write_unsafe)
-_Loader.add_constructor("!unsafe", _read_unsafe)
 
 
 def make_random(name: str) -> str:
@@ -65,13 +34,19 @@ def make_random(name: str) -> str:
     return secrets.token_urlsafe(32)
 
 
-def _refuse_public(values: Mapping[str, str]) -> None:
-    for name, value in values.items():
-        if value in PUBLIC:
-            raise SecretsError(
-                f"secret {name}: this is a program's public default, which everybody knows: give "
-                f"it another value with `hearth secret set {name}`"
-            )
+def _refuse(problems: Iterable[str | None]) -> None:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise SecretsError("\n".join(found))
+
+
+def _missing(
+    values: Mapping[str, str], names: Mapping[str, Kind], needed: Mapping[str, str]
+) -> list[str]:
+    """The random secrets that are not there yet, once nothing is wrong with the others."""
+    wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
+    _refuse([*wrong, *secret_rules.lacking(values, needed)])
+    return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
 
 
 class Vault:
@@ -82,23 +57,38 @@ class Vault:
         self.path = path
         self.password_file = password_file
 
-    def ensure(self, names: Mapping[str, Kind]) -> list[str]:
+    def ensure(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
         """Make every missing random secret; return the names of those made, sorted.
 
         A `given` one stays absent until `set` is called; an existing one is never changed.
+
+        Args:
+            names: The secrets of the house.
+            needed: Given ones without which somebody cannot run, and who that is.
+
+        Raises:
+            SecretsError: One line for each that is missing or that anybody could guess; none is
+                made then.
         """
         with self._change() as values:
-            _refuse_public(values)
-            made = sorted(n for n, kind in names.items() if kind == "random" and n not in values)
+            made = _missing(values, names, needed)
             for name in made:
                 values[_checked_name(name)] = make_random(name)
         return made
 
+    def preview(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
+        """Say what `ensure` would make, and refuse what it refuses."""
+        return _missing(self.values(), names, needed)
+
     def values(self) -> dict[str, str]:
         """All secrets by name; empty when the house has none yet."""
-        if not self.path.exists():
+        try:
+            encrypted = self.path.read_bytes()
+        except FileNotFoundError:
             return {}
-        return _parse(self._decrypt(self.path.read_bytes()), self.path)
+        except PermissionError:
+            raise _not_yours(self.path) from None
+        return secret_text.parse(self._decrypt(encrypted), self.path)
 
     def names(self) -> frozenset[str]:
         """The names of all secrets that have a value."""
@@ -115,7 +105,10 @@ class Vault:
 
     def set(self, name: str, value: str) -> None:
         """Give `name` a value; the white space that pasting leaves around it is dropped."""
-        self.update({name: value.strip()})
+        value = value.strip()
+        if value:
+            _refuse([secret_rules.weak(name, value)])
+        self.update({name: value})
 
     def update(self, new: Mapping[str, str]) -> None:
         """Write several secrets at once, all or none, each as it is."""
@@ -123,7 +116,7 @@ class Vault:
             _checked_name(name)
             if not value or "\0" in value:
                 raise SecretsError(f"secret {name}: an empty value or a NUL: give it a value")
-        _refuse_public(new)
+        _refuse(secret_rules.public(name, value) for name, value in new.items())
         with self._change() as values:
             values.update(new)
 
@@ -143,7 +136,7 @@ class Vault:
                 before = dict(values)
                 yield values
                 if values != before:
-                    write_atomic(self.path, self._encrypt(_dump(values)), 0o600)
+                    write_atomic(self.path, self._encrypt(secret_text.dump(values)), 0o600)
         except LockHeldError as error:
             raise SecretsError(str(error)) from None
 
@@ -194,6 +187,8 @@ class Vault:
                 f"{self.password_file}: the password of {self.path} is gone: put this file back "
                 "from a backup, or move the vault away and every secret is made anew"
             ) from None
+        except PermissionError:
+            raise _not_yours(self.password_file) from None
         with os.fdopen(handle, "rb") as stream:
             mode = os.fstat(stream.fileno()).st_mode & 0o777
             content = stream.read().strip()
@@ -211,6 +206,10 @@ class Vault:
         return content
 
 
+def _not_yours(path: Path) -> SecretsError:
+    return SecretsError(f"{path}: only its owner may read this: say `sudo` before the command")
+
+
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise SecretsError(f"secret {name!r}: a name is small letters, digits, _ and -")
@@ -219,31 +218,3 @@ def _checked_name(name: str) -> str:
 
 def _repository(path: Path) -> Path | None:
     return next((p for p in path.resolve().parents if (p / ".git").exists()), None)
-
-
-def _dump(values: Mapping[str, str]) -> str:
-    # Ansible trusts vars files as templates: a brace in somebody's password must stay a brace.
-    marked = {n: _Unsafe(v) if "{" in v else v for n, v in sorted(values.items())}
-    return yaml.dump({KEY: marked}, Dumper=_Dumper, sort_keys=True, allow_unicode=True)
-
-
-def _parse(plain: str, path: Path) -> dict[str, str]:
-    """The mapping in the vault's text; SecretsError when somebody edited it into something else."""
-    try:
-        loaded = yaml.load(plain, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
-    except yaml.YAMLError as error:
-        # The parser's text quotes the line, which is a secret.
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        raise SecretsError(f"{path}: not YAML inside{where}: `ansible-vault edit` it") from None
-    values = loaded.get(KEY) if isinstance(loaded, dict) else None
-    if not isinstance(values, dict) or set(loaded) != {KEY}:
-        raise SecretsError(
-            f"{path}: it must hold one mapping, {KEY}, of names to values: `ansible-vault edit` it"
-        )
-    for name, value in values.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise SecretsError(
-                f"{path}: secret {name} is not text: quote its value with `ansible-vault edit`"
-            )
-    return values

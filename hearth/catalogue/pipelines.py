@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.words import SNAKE, Problem, suggest
-from hearth.secrets import PUBLIC
+from hearth.secret_rules import PUBLIC
 
 FOLDER = "pipelines"
 LOCK = Path("requirements", "pipelines.txt")

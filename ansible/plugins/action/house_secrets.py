@@ -1,8 +1,9 @@
 """Make the secrets of the house that it does not have yet, and its certificate authority.
 
 An action and not a module: the vault lies on the controller and is Ansible's own format.
-Arguments: `secrets` (name to random or given) and `domain`. No value is given back; tasks read
-values with the lookup `house_secret`.
+Arguments: `secrets` (name to random or given), `owners` (the records of services and parts, which
+say what they cannot do without) and `domain`. No value is given back; tasks read values with the
+lookup `house_secret`.
 """
 
 from __future__ import annotations
@@ -30,16 +31,22 @@ class ActionModule(ActionBase):
         _, arguments = self.validate_argument_spec(
             {
                 "secrets": {"type": "dict", "required": True, "no_log": False},
+                "owners": {"type": "dict", "required": True},
                 "domain": {"type": "str", "required": True},
             }
         )
         secrets, vault = arguments["secrets"], current().vault
+        needed = {
+            secret: name
+            for name, record in arguments["owners"].items()
+            for secret, kind in record["secrets"].items()
+            if kind == "given"
+        }
         try:
             if self._task.check_mode:
-                random = {name for name, kind in secrets.items() if kind == "random"}
-                made = sorted(random - set(vault.names()))
+                made = vault.preview(secrets, needed)
             else:
-                made = vault.ensure(secrets)
+                made = vault.ensure(secrets, needed)
                 _, authority = ensure_authority(vault, arguments["domain"], datetime.now(UTC))
                 made += [] if authority == "kept" else [f"certificate authority ({authority})"]
         except (SecretsError, PkiError) as error:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hearth.files import LockHeldError, locked
-from hearth.secrets import PUBLIC, Kind, SecretsError, Vault
+from hearth.secret_rules import PUBLIC
+from hearth.secrets import Kind, SecretsError, Vault
 
 BIN = Path(sys.executable).parent
 Damage = Callable[[bytes], bytes]
@@ -33,8 +34,8 @@ def test_makes_random_secrets_once_and_leaves_given_ones_absent(vault: Vault) ->
     assert vault.names() == {"consumer_laptop", "cookie_secret"}
     with pytest.raises(SecretsError, match="hearth secret set openrouter_api_key"):
         vault.get("openrouter_api_key")
-    vault.set("openrouter_api_key", " sk-or-1\n")
-    assert vault.get("openrouter_api_key") == "sk-or-1"
+    vault.set("openrouter_api_key", " sk-or-0123456789\n")
+    assert vault.get("openrouter_api_key") == "sk-or-0123456789"
     vault.remove("openrouter_api_key")
     assert "openrouter_api_key" not in vault.names()
 
@@ -64,7 +65,7 @@ def test_both_files_are_private_and_the_vault_is_encrypted(vault: Vault) -> None
 
 
 def test_ansible_vault_shows_it(vault: Vault) -> None:
-    vault.set("key", "abc")
+    vault.update({"key": "abc"})
     shown = subprocess.run(
         [BIN / "ansible-vault", "view", "--vault-password-file", vault.password_file, vault.path],
         check=True,
@@ -104,7 +105,7 @@ def test_ansible_loads_it_as_a_vars_file_without_reading_templates(vault: Vault)
 def test_refuses_a_password_file_that_others_can_use(vault: Vault, mode: int) -> None:
     vault.ensure({"cookie_secret": "random"})
     vault.password_file.chmod(mode)
-    for act in (vault.values, lambda: vault.set("x", "1")):
+    for act in (vault.values, lambda: vault.update({"x": "1"})):
         with pytest.raises(SecretsError, match=r"chmod 600 .*vault-password"):
             act()
 
@@ -166,7 +167,7 @@ def test_a_wrong_edit_is_one_line_without_the_secret(vault: Vault, text: str, wo
     vault.ensure({})
     plain = vault.path.with_name("plain")
     plain.write_text(text)
-    vault.set("x", "1")
+    vault.update({"x": "1"})
     subprocess.run(
         [
             *(BIN / "ansible-vault", "encrypt", "--output", vault.path),
@@ -218,6 +219,70 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
         pass
 
 
+GOOD, SHORT_KEY, SHORT_PASSWORD = "0123456789abcdef", "0123456789abcde", "swordfi"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [("consumer_guest", SHORT_KEY, 16), ("house_password", SHORT_PASSWORD, 8)],
+)
+def test_a_short_secret_is_refused_by_its_name(
+    vault: Vault, name: str, value: str, least: int
+) -> None:
+    vault.set(name, f"{value}z")
+    with pytest.raises(SecretsError, match=f"secret {name}: .*fewer than {least} ") as caught:
+        vault.set(name, f" {value}\n")
+    assert value not in str(caught.value)
+    assert vault.get(name) == f"{value}z"
+    # Somebody may have written it with Ansible's own editor.
+    vault.update({name: value})
+    for act in (vault.ensure, vault.preview):
+        with pytest.raises(SecretsError, match=f"secret {name}: ") as caught:
+            act({name: "random", "cookie_secret": "random"})
+        assert value not in str(caught.value)
+    assert vault.names() == {name}
+
+
+def test_all_that_is_missing_is_said_at_once_and_nothing_is_made(vault: Vault) -> None:
+    vault.update({"house_password": SHORT_PASSWORD})
+    names: dict[str, Kind] = {
+        "house_password": "random",
+        "weather_key": "given",
+        "openrouter_api_key": "given",
+        "cookie_secret": "random",
+    }
+    with pytest.raises(SecretsError) as caught:
+        vault.ensure(names, {"weather_key": "forecast"})
+    short, missing = str(caught.value).splitlines()
+    assert short.startswith("secret house_password: it is too short")
+    assert missing == (
+        "secret weather_key: forecast needs it and it has no value: give it one with `hearth "
+        "secret set weather_key`, or turn forecast off"
+    )
+    assert vault.names() == {"house_password"}
+    vault.update({"house_password": f"{SHORT_PASSWORD}z", "weather_key": GOOD})
+    assert vault.preview(names, {"weather_key": "forecast"}) == ["cookie_secret"]
+    assert vault.ensure(names, {"weather_key": "forecast"}) == ["cookie_secret"]
+
+
+@pytest.mark.parametrize("which", ["path", "password_file"])
+def test_another_users_file_is_one_line(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    vault.ensure({"cookie_secret": "random"})
+
+    def refuse(*_: object, **__: object) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    where = (Path, "read_bytes") if which == "path" else (os, "open")
+    monkeypatch.setattr(*where, refuse)
+    with pytest.raises(SecretsError) as caught:
+        vault.values()
+    assert str(caught.value) == (
+        f"{getattr(vault, which)}: only its owner may read this: say `sudo` before the command"
+    )
+
+
 @pytest.mark.parametrize("value", sorted(PUBLIC))
 def test_what_everybody_knows_is_no_secret(
     vault: Vault, monkeypatch: pytest.MonkeyPatch, value: str
@@ -227,9 +292,10 @@ def test_what_everybody_knows_is_no_secret(
     assert value not in str(caught.value)
     # Somebody may have written it with Ansible's own editor: then nothing is converged with it.
     with monkeypatch.context() as patch:
-        patch.setattr("hearth.secrets.PUBLIC", frozenset())
+        patch.setattr("hearth.secret_rules.PUBLIC", frozenset())
+        patch.setattr("hearth.secret_rules.SHORTEST_KEY", 1)
         vault.set("pipelines_key", value)
     with pytest.raises(SecretsError, match="hearth secret set pipelines_key"):
         vault.ensure({"pipelines_key": "random"})
-    vault.set("pipelines_key", "another one")
+    vault.set("pipelines_key", "another and a longer one")
     assert vault.ensure({"pipelines_key": "random"}) == []
