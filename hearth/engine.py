@@ -63,12 +63,18 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class UnitState:
-    """What systemd says of a unit; `since` is a Unix time, 0 when it never changed."""
+    """What systemd says of a unit.
+
+    `since` is a Unix time, 0 when it never changed; `restarts` counts how often systemd has started
+    it again since somebody did; `exit` is how its main process ended last.
+    """
 
     active: str
     sub: str
     result: str
     since: int
+    restarts: int = 0
+    exit: str = ""
 
     @property
     def up(self) -> bool:
@@ -146,7 +152,10 @@ def unit_state(instance: str | None, unit: str) -> UnitState:
         EngineError: systemd does not answer there.
     """
     argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix"]
-    argv.append("--property=ActiveState,SubState,Result,StateChangeTimestamp")
+    argv.append(
+        "--property=ActiveState,SubState,Result,StateChangeTimestamp,NRestarts,"
+        "ExecMainCode,ExecMainStatus"
+    )
     try:
         done = execute(instance, argv, timeout=_READ_S)
     except OutputLost:
@@ -161,7 +170,28 @@ def unit_state(instance: str | None, unit: str) -> UnitState:
         sub=said.get("SubState", "unknown"),
         result=said.get("Result", ""),
         since=int(since) if since.isdigit() else 0,
+        restarts=int(said.get("NRestarts", "0") or 0),
+        exit=_ended(said.get("ExecMainCode", "0"), said.get("ExecMainStatus", "0")),
     )
+
+
+def _ended(code: str, status: str) -> str:
+    """Say how a process ended, from the numbers of waitid(2); empty while it has not."""
+    if code == str(int(os.CLD_EXITED)):
+        return f"exit code {status}"
+    return f"signal {status}" if code in (str(int(os.CLD_KILLED)), str(int(os.CLD_DUMPED))) else ""
+
+
+def last_words(instance: str | None, unit: str) -> str:
+    """Return the last line that a unit's own processes wrote; empty when they wrote none.
+
+    Raises:
+        EngineError: the instance or the engine is not there.
+    """
+    argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
+    # By the cgroup, so that systemd's own lines about the unit are left out.
+    said = execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=_READ_S).stdout
+    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
 
 
 def journal(instance: str | None, unit: str, lines: int) -> list[str]:

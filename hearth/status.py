@@ -15,6 +15,9 @@ from hearth.models import PENDING, Overview, model_states
 from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5
+# What systemd has started again so often, and not long ago, will end again.
+_LOOP, _LOOP_S = 3, 10
+_WORDS = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +114,30 @@ def _row(owner: Service | Part) -> Row:
         memory = engine.state(instance).memory_bytes if instance else 0
     except engine.EngineError as error:
         return Row(owner.name, kind, False, str(error), 0)
+    if _loops(unit):
+        return Row(owner.name, kind, False, _why(instance, owner.unit, unit), unit.since, memory)
     if not unit.up or isinstance(owner, Part):
         text = "up" if unit.up else f"{unit.active} ({unit.sub}, {unit.result})"
         return Row(owner.name, kind, unit.up, text, unit.since, memory)
     up, text = _health(owner)
     return Row(owner.name, kind, up, text, unit.since, memory)
+
+
+def _loops(unit: engine.UnitState) -> bool:
+    """Say whether a program ends again and again, also in a moment in which it runs."""
+    fresh = not unit.up or time.time() - unit.since < _LOOP_S
+    return unit.restarts >= _LOOP and fresh
+
+
+def _why(instance: str | None, name: str, unit: engine.UnitState) -> str:
+    """Say how often a program has ended, how, and what it said last."""
+    text = f"ends again and again ({unit.restarts + 1} times; {unit.exit or unit.result})"
+    try:
+        words = engine.last_words(instance, name)
+    except engine.EngineError:
+        words = ""
+    short = words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"
+    return f"{text}: {short}" if short else text
 
 
 def _health(service: Service) -> tuple[bool, str]:

@@ -55,6 +55,7 @@ UNITS = Path("/etc/systemd/system")
 USERS = Path("/etc/sysusers.d")
 COMMAND_LIMIT_S = 120
 ANSWER_BYTES = 65536
+LOOP = 5  # starts in vain, after which a program will not come up by itself
 
 
 class Trouble(Exception):
@@ -288,21 +289,34 @@ def answered(name: str, server: str) -> str:
 
 
 def wait_healthy(name: str, health: dict[str, Any]) -> None:
-    """Return when the program answers as it should; `Trouble` with its last words at `ready_s`."""
-    end = time.monotonic() + health["ready_s"]
+    """Return when the program answers as it should; `Trouble` with its last words otherwise."""
+    began, before = time.monotonic(), restarts(name)
     while seen := healthy(health):
         state = unit_state(name).get("ActiveState")
-        if time.monotonic() > end or state == "failed":
-            # The journal says why; a person should not have to know where to look for it.
-            lines = run(
-                ["journalctl", "-u", f"{name}.service", "-n", "15", "-o", "cat", "--no-pager"],
-                check=False,
-            ).stdout
-            raise Trouble(
-                f"{name} is not healthy after {health['ready_s']} s ({seen}; {state}); "
-                f"its last words:\n{lines}"
-            )
+        waited, ends = time.monotonic() - began, restarts(name) - before
+        if waited > health["ready_s"]:
+            raise unhealthy(name, f"is not healthy after {health['ready_s']} s ({seen}; {state})")
+        # One that ends as often as it is started would be waited for in vain.
+        if state == "failed" or ends >= LOOP:
+            raise unhealthy(name, f"ended {ends + 1} times in {waited:.0f} s ({seen})")
         time.sleep(0.3)
+
+
+def restarts(name: str) -> int:
+    """How often systemd has started the program again since somebody asked for it."""
+    show = ["systemctl", "show", f"{name}.service", "-p", "NRestarts", "--value"]
+    said = run(show, check=False).stdout.strip()
+    return int(said) if said.isdigit() else 0
+
+
+def unhealthy(name: str, what: str) -> Trouble:
+    """The trouble, with the program's last words."""
+    # The journal says why; a person should not have to know where to look for it.
+    lines = run(
+        ["journalctl", "-u", f"{name}.service", "-n", "15", "-o", "cat", "--no-pager"],
+        check=False,
+    ).stdout
+    return Trouble(f"{name} {what}; its last words:\n{lines}")
 
 
 def make_user(desired: Desired, user: str) -> list[str]:

@@ -94,6 +94,34 @@ def test_a_unit_that_is_down_says_how_it_ended(
     assert (found.up, found.text, found.since_text) == (False, "failed (failed, oom-kill)", "")
 
 
+LOOPS = engine.UnitState(
+    "activating", "auto-restart", "exit-code", int(time.time()) - 2, restarts=6, exit="exit code 3"
+)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [LOOPS, replace(LOOPS, active="active", sub="running", result="success")],
+    ids=["between two starts", "just started"],
+)
+def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
+    house: House, url: str, unit: engine.UnitState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "last_words", lambda *_: "models.json: no such file " + 200 * "x")
+    found = row(house, url, "/healthy", monkeypatch, unit)
+    assert not found.up
+    said = "ends again and again (7 times; exit code 3): models.json: no such file x"
+    assert found.text.startswith(said)
+    assert found.text.endswith("x…")
+
+
+def test_a_program_that_has_run_well_since_its_ends_is_up(
+    house: House, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steady = replace(UP, restarts=6, exit="signal 9")
+    assert row(house, url, "/healthy", monkeypatch, steady).text == "up"
+
+
 def test_the_accelerator_is_what_the_receipt_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -104,6 +104,26 @@ def test_state_and_units(incus: Any) -> None:
     assert unit.up
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [(0, 0, ""), (1, 203, "exit code 203"), (2, 9, "signal 9"), (3, 11, "signal 11")],
+)
+def test_a_unit_says_how_often_and_how_it_ended(
+    incus: Any, code: int, status: int, said: str
+) -> None:
+    numbers = f"NRestarts=4\nExecMainCode={code}\nExecMainStatus={status}\n"
+    incus(Instance(stdout=f"ActiveState=activating\n{numbers}".encode()))
+    unit = engine.unit_state("ollama", "ollama.service")
+    assert (unit.restarts, unit.exit) == (4, said)
+
+
+def test_the_last_words_are_the_last_line_that_says_something(incus: Any) -> None:
+    incus(Instance(stdout=b"first\n\nno such file\n \n"))
+    assert engine.last_words("ollama", "ollama.service") == "no such file"
+    incus(Instance(stdout=b""))
+    assert engine.last_words("ollama", "ollama.service") == ""
+
+
 def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> None:
     class Careless(Instance):
         def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:

@@ -22,7 +22,12 @@ UNIT = "[Service]\nExecStart=/bin/true\n"
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {home}/asked
 case "$1" in
-  show) cat {home}/state ;;
+  show)
+    case "$*" in
+      *NRestarts*) cat {home}/restarts 2>/dev/null; echo x >> {home}/looks
+        [ ! -e {home}/loops ] || wc -l < {home}/looks > {home}/restarts ;;
+      *) cat {home}/state ;;
+    esac ;;
   start|restart|reload)
     if [ -e {home}/broken ]; then echo "Job for $2 failed." >&2; exit 1; fi
     printf 'ActiveState=active\\nUnitFileState=enabled\\nNeedDaemonReload=no\\n' > {home}/state ;;
@@ -78,7 +83,7 @@ class Machine:
         return {
             str(path.relative_to(self.home)): (path.stat().st_mode, path.read_bytes())
             for path in sorted(self.home.rglob("*"))
-            if path.is_file() and path.name != "asked"
+            if path.is_file() and path.name not in ("asked", "looks")
         }
 
 
@@ -280,6 +285,19 @@ def test_a_program_that_is_not_healthy_is_not_recorded_and_its_journal_is_shown(
         "app is not healthy after 0 s (exit code 1; active); its last words:\nthe last words\n"
     )
     assert machine.converge()["action"] == "restart"
+
+
+def test_a_program_that_ends_again_and_again_is_not_waited_for_to_the_end(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.module.time, "sleep", lambda _: None)
+    (machine.home / "loops").touch()
+    # Those of last week do not count.
+    (machine.home / "restarts").write_text("0\n")
+    with pytest.raises(machine.module.Trouble) as caught:
+        machine.converge(health={"command": ["/bin/false"], "ready_s": 5})
+    assert str(caught.value).startswith("app ended 6 times in ")
+    assert str(caught.value).endswith(" s (exit code 1); its last words:\nthe last words\n")
 
 
 def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: Machine) -> None:
