@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hearth.units import exposure_ceiling
+
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".hearth" / "logs"
 BIN = Path(sys.executable).parent
@@ -33,8 +35,6 @@ MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model
 RENDER = "ansible/playbooks/render.yml"
 # What needs something that few machines have. No other test may be left out: it counts as failed.
 MAY_BE_LEFT_OUT = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
-# In tenths of systemd's scale, where 0 is shut and 100 is open.
-EXPOSURE_CEILING = 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ class Part:
     counts: Counts
 
 
+def threshold(unit: Path) -> str:
+    """Return the option that holds a unit to its own ceiling; systemd counts in tenths here."""
+    return f"--threshold={round(exposure_ceiling(unit.read_text(encoding='utf-8')) * 10)}"
+
+
 def gates() -> dict[str, list[list[str]]]:
     """Return each gate's commands; all of them must end with 0."""
     here = sys.executable
@@ -71,7 +76,7 @@ def gates() -> dict[str, list[list[str]]]:
         "shellcheck": [[str(BIN / "shellcheck"), "--external-sources", *SCRIPTS]],
         "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
         "render drift": [[str(BIN / "ansible-playbook"), RENDER], [here, "scripts/drift.py"]],
-        "units are hardened": [[*exposure, f"--threshold={EXPOSURE_CEILING}", *units]],
+        "units are hardened": [[*exposure, threshold(ROOT / unit), unit] for unit in units],
         "firewall loads": [["nft", "--check", "--file", "incus/firewall.nft"]],
         "resolver reads": [["dnsmasq", "--test", "--conf-file=incus/dnsmasq.conf"]],
         "Caddy reads": [
