@@ -9,7 +9,12 @@ from pathlib import Path
 
 
 class LockHeldError(Exception):
-    """Another run holds the lock; the text says which one."""
+    """Another run holds the lock; the text says which one, `holder` what it wrote about itself."""
+
+    def __init__(self, text: str, holder: str) -> None:
+        """Take the line for a person, and what the lock says."""
+        super().__init__(text)
+        self.holder = holder
 
 
 def sync_folder(folder: Path) -> None:
@@ -42,10 +47,11 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path, within_s: float = 30.0) -> Iterator[int]:
+def locked(path: Path, within_s: float = 30.0, who: str = "") -> Iterator[int]:
     """Hold `path` as a lock that dies with this process, and give its descriptor.
 
-    A child that is handed the descriptor holds the lock too, for as long as it lives.
+    A child that is handed the descriptor holds the lock too, for as long as it lives. The lock
+    says `who` holds it, otherwise the process id.
 
     Raises:
         LockHeldError: another process kept it for `within_s`; the text names its process id.
@@ -59,14 +65,15 @@ def locked(path: Path, within_s: float = 30.0) -> Iterator[int]:
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    holder = os.pread(handle, 32, 0).decode(errors="replace").strip() or "unknown"
+                    holder = os.pread(handle, 4096, 0).decode(errors="replace").strip()
                     raise LockHeldError(
-                        f"{path}: process {holder}, or what it started, has held this lock for "
-                        f"{within_s:g} s: wait for its end, then run this again"
+                        f"{path}: process {holder or 'unknown'}, or what it started, has held this "
+                        f"lock for {within_s:g} s: wait for its end, then run this again",
+                        holder,
                     ) from None
                 time.sleep(0.05)
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(handle, f"{who or os.getpid()}\n".encode(), 0)
         yield handle
     finally:
         os.close(handle)

@@ -17,6 +17,7 @@ from rich.status import Status
 from hearth.project import Project
 
 _CALLBACKS = Path(__file__).with_name("callback")
+_ENABLED = ("hearth_events", "one_run")
 # Faster tasks that changed nothing are not worth a line.
 _WORTH_S = 0.5
 
@@ -106,15 +107,21 @@ def _reason(steps: Steps, log: Path) -> str:
     return "\n".join([*told, f"the full log: {log}"])
 
 
+def _with(name: str, between: str, *ours: object) -> str:
+    """Return a list of Ansible's settings: ours, then what the environment names already."""
+    return between.join([*map(str, ours), *filter(None, [os.environ.get(name)])])
+
+
 def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Yield what the callback plugin writes, and at last `end` with the exit code."""
     reader, writer = os.pipe()
+    plugins = project.root / "ansible/plugins/callback"
     environment = os.environ | {
         "HEARTH_PROJECT": str(project.root),
         "HEARTH_EVENTS_FD": str(writer),
         "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
-        "ANSIBLE_CALLBACK_PLUGINS": f"{_CALLBACKS}:{project.root / 'ansible/plugins/callback'}",
-        "ANSIBLE_CALLBACKS_ENABLED": "hearth_events,one_run",
+        "ANSIBLE_CALLBACK_PLUGINS": _with("ANSIBLE_CALLBACK_PLUGINS", ":", _CALLBACKS, plugins),
+        "ANSIBLE_CALLBACKS_ENABLED": _with("ANSIBLE_CALLBACKS_ENABLED", ",", *_ENABLED),
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
     }

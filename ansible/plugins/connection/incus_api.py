@@ -35,6 +35,7 @@ options:
 """
 
 import contextlib
+import os
 import typing as t
 from pathlib import Path
 
@@ -43,7 +44,13 @@ from ansible.plugins.connection import ConnectionBase
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException, NotFound
 
+from hearth import runs
 from hearth.instance_exec import ExecError, execute
+
+
+def _mark() -> dict[str, str]:
+    """Give what runs inside the name of this run, so that the next one can wait for its end."""
+    return {key: value for key, value in os.environ.items() if key == runs.MARK}
 
 
 class Connection(ConnectionBase):
@@ -84,7 +91,7 @@ class Connection(ConnectionBase):
                 self._instance.name,
                 ["/bin/sh", "-c", cmd],
                 stdin=in_data or b"",
-                environment={"HOME": "/root", "LANG": "C.UTF-8"},
+                environment={"HOME": "/root", "LANG": "C.UTF-8", **_mark()},
                 socket=self.get_option("socket"),
             )
         except (ExecError, LXDAPIException, OSError) as error:

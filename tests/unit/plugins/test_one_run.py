@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hearth import runs
+
 ROOT = Path(__file__).parents[3]
 PLAY = """
 - name: Wait
@@ -22,6 +24,8 @@ PLAY = """
       changed_when: false
 """
 WITHIN_S = 30
+PATIENT = "a run that was killed left this at work: process"
+GOES_ON = "a run was killed, its last task goes on: root (from 192.0.2.7)"
 
 
 @pytest.fixture
@@ -44,6 +48,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 def play(folder: Path, name: str = "site.yml") -> subprocess.Popen[str]:
     environment = os.environ | {
         "HEARTH_RUN_LOCK": str(folder / "lock"),
+        "SSH_CONNECTION": "192.0.2.7 50000 192.0.2.1 22",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
     }
     program = str(Path(sys.executable).with_name("ansible-playbook"))
@@ -67,6 +72,10 @@ def arrived(folder: Path, times: int) -> None:
         time.sleep(0.05)
 
 
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
 def end(folder: Path, *runs: subprocess.Popen[str]) -> list[int]:
     (folder / "go").touch()
     for run in runs:
@@ -80,23 +89,60 @@ def test_a_second_run_ends_in_one_line_that_names_the_first(folder: Path) -> Non
     said, _ = (second := play(folder)).communicate(timeout=WITHIN_S)
     assert second.returncode == 1
     line = " ".join(said.split())
-    assert "another run is at work on this machine: " in line, said
-    assert f"process {first.pid}, " in line, said
+    assert "another run is at work on this machine: root (from 192.0.2.7) runs " in line, said
+    assert f"`ansible-playbook site.yml` as process {first.pid} since 2" in line, said
     assert "TASK" not in said
     other = play(folder, "other.yml")
     arrived(folder, 2)
     assert end(folder, first, other) == [0, 0]
 
 
-def test_the_lock_dies_with_a_killed_run_and_its_last_task(folder: Path) -> None:
+@pytest.mark.parametrize("alone", [True, False], ids=["a task alone", "a task and its worker"])
+def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
+    folder: Path, alone: bool
+) -> None:
     first = play(folder)
     arrived(folder, 1)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.communicate(timeout=WITHIN_S)
-    # Its task still works on the machine, in a session of its own.
-    said, _ = play(folder).communicate(timeout=WITHIN_S)
-    assert f"process {first.pid}, or what it started, " in " ".join(said.split())
-    (folder / "go").touch()
-    deadline = time.monotonic() + WITHIN_S
-    while end(folder, play(folder)) != [0]:
-        assert time.monotonic() < deadline
+    # Ansible's worker, which waits for the task, is in a session of its own and holds the lock.
+    workers = children(first.pid)
+    for victim in [first.pid, *(workers if alone else [])]:
+        os.kill(victim, signal.SIGKILL)
+    first.wait(WITHIN_S)
+    assert first.stdout
+    first.stdout.close()
+    second = play(folder)
+    assert second.stdout
+    said = ""
+    while (PATIENT if alone else GOES_ON) not in said:
+        line = second.stdout.readline()
+        assert line, said
+        said = f"{said} {' '.join(line.split())}"
+    assert "TASK" not in said
+    assert len((folder / "here").read_text()) == 1
+    assert end(folder, second) == [0]
+
+
+def test_what_does_not_end_by_itself_is_ended(folder: Path) -> None:
+    lock = (folder / "lock").open("w")
+    machine = runs.scope(lock.fileno())
+    mark = {runs.MARK: f"{machine}.1.2"}
+    with subprocess.Popen(["/bin/sleep", "600"], env=mark) as stuck:
+        told: list[str] = []
+        runs.outlast(machine, "3.4", told.append, patience_s=0)
+        assert stuck.wait(WITHIN_S) == -signal.SIGKILL
+    lock.close()
+    assert len(told) == 2, told
+    assert all(f"process {stuck.pid} (/bin/sleep 600)" in line for line in told), told
+
+
+def test_what_another_machine_on_this_one_does_is_no_concern(folder: Path) -> None:
+    lock = (folder / "lock").open("w")
+    machine = runs.scope(lock.fileno())
+    marks = [f"{machine}.3.4", "other.1.2"]
+    left = [subprocess.Popen(["/bin/sleep", "600"], env={runs.MARK: mark}) for mark in marks]
+    assert list(runs.left_at_work(machine, "3.4")) == []
+    assert [found.pid for found in runs.left_at_work(machine, "9.9")] == [left[0].pid]
+    for process in left:
+        process.kill()
+        process.wait()
+    lock.close()

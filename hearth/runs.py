@@ -1,0 +1,171 @@
+"""Who works on this machine: one run of a playbook at a time, and what a killed one left at work.
+
+A killed controller does not kill what it started: a module goes on, on the machine or in an
+instance, and would write under the hands of the next run. Each process that a run starts
+therefore carries the run's name in its environment, and the next run waits until no process
+carries another one.
+"""
+
+import json
+import os
+import pwd
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# In the environment of all that a run starts, on the machine and in its instances.
+MARK = "HEARTH_RUN"
+# Longer than the longest thing that a module does, which is to build an image.
+PATIENCE_S = 1200.0
+_LOOK_AGAIN_S = 0.2
+_WORDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a playbook, as the lock names it."""
+
+    user: str
+    origin: str
+    command: str
+    pid: int
+    started: int
+    since: str
+
+    def __str__(self) -> str:
+        """Return who, from where, what and since when, for a person."""
+        return (
+            f"{self.user} ({self.origin}) runs `{self.command}` as process {self.pid} "
+            f"since {self.since}"
+        )
+
+    @property
+    def name(self) -> str:
+        """What tells its processes from those of others; no later run has the same."""
+        return f"{self.pid}.{self.started}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether its own process is there, and not a later one of the same number."""
+        return started(self.pid) == self.started
+
+    def dump(self) -> str:
+        """Return the text that `read` takes; its first line is for people."""
+        return f"{self}\n{json.dumps(asdict(self))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A process that another run started and that is still at work."""
+
+    pid: int
+    command: str
+
+
+def this_run(argv: list[str]) -> Run:
+    """Describe the run that this process is."""
+    pid = os.getpid()
+    command = shlex.join([Path(argv[0]).name, *argv[1:]])[:_WORDS]
+    return Run(_user(), _origin(), command, pid, started(pid), f"{time.strftime('%F %T %Z')}")
+
+
+def read(text: str) -> Run | None:
+    """Read what a lock says; None when it says nothing that we wrote."""
+    try:
+        return Run(**json.loads(text.splitlines()[1]))
+    except (ValueError, TypeError, IndexError):
+        return None
+
+
+def started(pid: int) -> int:
+    """Return when a process began, in the kernel's ticks; 0 when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()
+    # One that has ended and waits for its parent works no more.
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def scope(lock: int) -> str:
+    """Name the machine whose lock this open file is: a lab machine on it has another one."""
+    stat = os.fstat(lock)
+    return f"{stat.st_dev:x}-{stat.st_ino:x}"
+
+
+def left_at_work(machine: str, mine: str) -> Iterator[Left]:
+    """Find the processes of other runs of this machine, those in its instances included."""
+    ours = f"{MARK}={machine}.".encode()
+    own = ours + mine.encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        marks = [entry for entry in environment if entry.startswith(ours)]
+        if marks and own not in marks and started(int(folder.name)):
+            yield Left(int(folder.name), _command(folder))
+
+
+def outlast(
+    machine: str, mine: str, say: Callable[[str], None], patience_s: float = PATIENCE_S
+) -> None:
+    """Return when nothing of another run is at work; what does not end by itself is ended.
+
+    Whatever is killed halfway, the next run does anew, so ending it loses time and nothing else.
+    """
+    end, told = time.monotonic() + patience_s, False
+    while left := list(left_at_work(machine, mine)):
+        if not told:
+            say(f"a run that was killed left this at work: {_list(left)}; waiting for its end")
+            told = True
+        if time.monotonic() > end:
+            say(f"ended, as it took longer than {patience_s:g} s: {_list(left)}")
+            for process in left:
+                _kill(process.pid)
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _list(left: list[Left]) -> str:
+    return ", ".join(f"process {process.pid} ({process.command})" for process in left)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _command(folder: Path) -> str:
+    try:
+        words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        words = ""
+    # A module of Ansible is a long line of shell; its begin says nothing, so the end is shown.
+    return " ".join(words.split())[-_WORDS:] or "ending"
+
+
+def _user() -> str:
+    # Whoever said `sudo` is the one to ask.
+    named = os.environ.get("SUDO_USER")
+    try:
+        return named or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _origin() -> str:
+    over_ssh = os.environ.get("SSH_CONNECTION", "").split()
+    if over_ssh:
+        return f"from {over_ssh[0]}"
+    for stream in range(3):
+        try:
+            return f"at {os.ttyname(stream)}"
+        except OSError:
+            continue
+    return "on this machine, without a terminal"
