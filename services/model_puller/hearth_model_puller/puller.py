@@ -21,6 +21,7 @@ from hearth_model_puller.wanted import Model, Wanted, read
 
 MARGIN_BYTES = 10**9
 LOOK_S = 2.0
+ROOM_LOOK_S = 10.0
 HEARTBEAT_S = 60.0
 NOTE_EVERY_S = 1.0
 
@@ -53,6 +54,7 @@ class Puller:
     have_bytes: dict[str, int] = field(default_factory=dict)
     seen: tuple[int, int, int] | None = None
     list_trouble: str = ""
+    crowded: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         """Set up what hangs on the clock."""
@@ -88,12 +90,26 @@ class Puller:
             self.board.say(str(error))
             return LOOK_S
         self.board.say(self.list_trouble)
+        self._look_for_room(due)
         waits_s = [self.retries.wait_s(model.key) for model in due]
         if 0.0 in waits_s:
             model = due[waits_s.index(0.0)]
             await self._pull(model, present.get(model.key))
             return 0.0
-        return min([HEARTBEAT_S, *waits_s])
+        return min([ROOM_LOOK_S if self.crowded else HEARTBEAT_S, *waits_s])
+
+    def _look_for_room(self, due: list[Model]) -> None:
+        """Let what a full disk kept away be tried as soon as there is room, whatever its wait."""
+        free = self.world.free_bytes()
+        lacking = {
+            model.key
+            for model in due
+            if room.lacks_disk(model, self._have(model), free, self.world.margin_bytes)
+        }
+        for model in due:
+            if model.key in self.crowded - lacking:
+                self.retries.forget(model.key)
+        self.crowded = lacking
 
     def _reread(self) -> bool:
         """Read models.json again when it is another file than last time; return whether it was."""

@@ -45,6 +45,10 @@ class Retries:
         known = self.by_key.get(key)
         return known.reason if known else ""
 
+    def forget(self, key: str) -> None:
+        """Let this model be tried now: what its last try failed for is gone."""
+        self.by_key.pop(key, None)
+
     def keep_only(self, keys: Iterable[str]) -> None:
         """Forget the failures of all other models."""
         self.by_key = {key: self.by_key[key] for key in keys if key in self.by_key}

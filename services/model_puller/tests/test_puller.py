@@ -93,6 +93,24 @@ async def test_too_little_disk_is_said_and_nothing_is_pulled(
     assert house.progress()["m"]["state"] == "ready"
 
 
+async def test_room_on_the_disk_is_seen_within_seconds_however_long_it_lacked(
+    house: House, fake: FakeOllama
+) -> None:
+    offer(fake, m=6 * GB)
+    house.want(model("m", 6 * GB))
+    house.free = 0
+    puller = house.puller()
+    for _ in range(10):
+        await house.work(puller, 2)
+        house.clock.now += puller.retries.wait_s("m:latest")
+    assert await house.work(puller, 2) == 10
+    assert puller.retries.wait_s("m:latest") == 600
+    house.free = 7 * GB
+    await house.work(puller, 2)
+    assert house.progress()["m"]["state"] == "ready"
+    assert await house.work(puller) == 60
+
+
 async def test_a_disk_that_fills_up_meanwhile_is_said_in_ollamas_words(
     house: House, fake: FakeOllama
 ) -> None:
