@@ -62,6 +62,8 @@ def describe(
         OWNER_KEY: "1",
         IMAGE_KEY: recipe.alias,
         "boot.autostart": "true",
+        # Incus starts one again whose first process was killed; nobody has to run anything for it.
+        "boot.autorestart": "true",
         "boot.autostart.priority": str(100 - int(service["start_order"])),
         "security.idmap.isolated": "true",
         # Incus' own socket inside would tell the machine's paths; no program of ours asks it.

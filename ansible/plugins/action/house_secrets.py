@@ -2,8 +2,8 @@
 
 An action and not a module: the vault lies on the controller and is Ansible's own format.
 Arguments: `secrets` (name to random or given), `owners` (the records of services and parts, which
-say what they cannot do without) and `domain`. No value is given back; tasks read values with the
-lookup `house_secret`.
+say what they cannot do without), `domain`, and `forget` (names that nobody uses any more). No value
+is given back; tasks read values with the lookup `house_secret`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class ActionModule(ActionBase):
                 "secrets": {"type": "dict", "required": True, "no_log": False},
                 "owners": {"type": "dict", "required": True},
                 "domain": {"type": "str", "required": True},
+                "forget": {"type": "list", "elements": "str", "default": [], "no_log": False},
             }
         )
         secrets, vault = arguments["secrets"], current().vault
@@ -43,12 +44,15 @@ class ActionModule(ActionBase):
             if kind == "given"
         }
         try:
+            gone = sorted(vault.names() & {*arguments["forget"]}) if arguments["forget"] else []
             if self._task.check_mode:
                 made = vault.preview(secrets, needed)
             else:
                 made = vault.ensure(secrets, needed)
                 _, authority = ensure_authority(vault, arguments["domain"], datetime.now(UTC))
                 made += [] if authority == "kept" else [f"certificate authority ({authority})"]
+                for name in gone:
+                    vault.remove(name)
         except (SecretsError, PkiError) as error:
             raise AnsibleActionFail(str(error)) from error
-        return {**result, "changed": bool(made), "made": made}
+        return {**result, "changed": bool(made or gone), "made": made, "forgotten": gone}

@@ -7,11 +7,10 @@ DOCUMENTATION = """
 module: house_instances
 short_description: Converge the Incus instances of one machine
 description: Builds the images that lack, creates, rebuilds, updates and starts instances, and
-  removes those whose record says so. What is right already is left alone.
+  removes images of ours that nobody uses. What is right already is left alone.
 author: Hearth
 options:
   services: {description: The services of this machine., type: dict, required: true}
-  removed: {description: Names of instances to remove., type: list, elements: str}
   machine: {description: What machine_facts returned., type: dict, required: true}
   accelerators: {description: Service to accelerator., type: dict, required: true}
   resolver: {description: Address of the house's resolver for instances., type: str, required: true}
@@ -26,6 +25,7 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.house import images, instances
 from hearth.house.facts import Facts
+from hearth.remove import incus
 
 SOCKET = "/var/lib/incus/unix.socket"
 FOLDER = Path("/var/lib/hearth/images")
@@ -55,14 +55,13 @@ def converge(module: AnsibleModule) -> dict[str, object]:
     client = Client(endpoint=SOCKET)
     done = instances.ensure_pool(client, write)
     done += build_images(client, set(recipes.values()), write)
-    for name in params["removed"] or []:
-        found = instances.find(client, name)
-        if found is not None:
-            done.append(f"remove {name}")
-            if write:
-                instances.remove(found)
     for item in wanted:
         done += instances.ensure(client, item, write)
+    # Last: while a service is being rebuilt its old system is still in use.
+    for trace in incus.unused_images(client, {recipe.alias for recipe in recipes.values()}):
+        done.append(f"remove {trace.what}")
+        if write:
+            trace.remove()
     # In check mode there is nothing yet to look into.
     planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
     return {"done": done, "planned": planned}
@@ -86,7 +85,6 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "dict", "required": True},
-            "removed": {"type": "list", "elements": "str"},
             "machine": {"type": "dict", "required": True},
             "accelerators": {"type": "dict", "required": True},
             "resolver": {"type": "str", "required": True},

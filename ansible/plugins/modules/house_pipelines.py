@@ -13,6 +13,7 @@ options:
   name: {description: Name of the folder among the programs., type: str, required: true}
   valves: {description: "What pipelines are told: name of a pipeline to its valves.", type: dict}
   without: {description: Names of pipelines that are left out., type: list, elements: str}
+  owner: {description: The service that it is for; it goes with the last one., type: str}
 """
 
 from pathlib import Path
@@ -21,6 +22,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue.pipelines import files
 from hearth.project import current
+from hearth.remove.owners import want
 from hearth.sources import SourceError
 from hearth.sources.pipelines import install_pipelines
 
@@ -34,9 +36,12 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "valves": {"type": "dict", "default": {}},
             "without": {"type": "list", "elements": "str", "default": []},
+            "owner": {"type": "str"},
         },
         supports_check_mode=True,
     )
+    if module.params["owner"] and not module.check_mode:
+        want(module.params["name"], module.params["owner"])
     found, without = files(current().inventory), module.params["without"]
     try:
         installed = install_pipelines(

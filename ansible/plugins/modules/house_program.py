@@ -26,6 +26,7 @@ options:
   packages: {description: Our own packages that are installed beside them., type: list,
     elements: path}
   image: {description: Image whose Python runs the program., type: str}
+  owner: {description: The service that it is for; it goes with the last one., type: str}
 """
 
 import hashlib
@@ -36,6 +37,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from hearth.house.images import PYTHONS
 from hearth.project import current
+from hearth.remove.owners import want
 from hearth.sources import Installed, Source, SourceError, install_python
 
 if TYPE_CHECKING:
@@ -165,12 +167,15 @@ def main() -> None:
             "requirements": {"type": "path"},
             "packages": {"type": "list", "elements": "path"},
             "image": {"type": "str", "choices": list(PYTHONS)},
+            "owner": {"type": "str"},
         },
         required_one_of=[tuple(WAYS)],
         mutually_exclusive=[tuple(WAYS)],
         required_by={"requirements": "image"},
         supports_check_mode=True,
     )
+    if module.params["owner"] and not module.check_mode:
+        want(module.params["name"], module.params["owner"])
     try:
         install = next(way for option, way in WAYS.items() if module.params[option])
         installed = install(module)

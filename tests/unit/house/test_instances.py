@@ -46,6 +46,7 @@ def test_a_record_becomes_config_and_devices() -> None:
         OWNER_KEY: "1",
         IMAGE_KEY: RECIPE.alias,
         "boot.autostart": "true",
+        "boot.autorestart": "true",
         "boot.autostart.priority": "97",
         "security.idmap.isolated": "true",
         "security.guestapi": "false",

@@ -1,0 +1,35 @@
+#!/usr/bin/python
+"""Write down what the machine was before Hearth, once."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+module: house_before
+short_description: Remember the bare machine, for the day when the house goes
+description: Writes packages, users and kernel settings of the machine before the first package of
+  Hearth's is installed. What is written is never overwritten; `hearth remove --all` reads it.
+author: Hearth
+options:
+  packages: {description: What apt is asked for next., type: list, elements: str, required: true}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from hearth.project import current
+from hearth.remove.before import remember
+
+
+def main() -> None:
+    """Answer whether anything had to be written."""
+    module = AnsibleModule(
+        argument_spec={"packages": {"type": "list", "elements": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    # apt's module brings its own library where it is not there yet.
+    packages = [*module.params["packages"], "python3-apt", "python3-venv"]
+    changed = remember(current().root, packages, write=not module.check_mode)
+    module.exit_json(changed=changed, did=["remember what was here before"] if changed else [])
+
+
+if __name__ == "__main__":
+    main()

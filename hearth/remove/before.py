@@ -1,0 +1,129 @@
+"""What the machine was before Hearth: written down once, and never overwritten.
+
+A house whose first run did not write it (an older Hearth) gets a record that says so; what only
+Hearth brought is not known there, and nothing is taken away on a guess.
+"""
+
+import grp
+import json
+import pwd
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hearth.files import write_atomic
+
+STATE = Path("/var/lib/hearth")
+# What scripts/environment wrote before it installed the first package.
+EARLIER = Path(".hearth/packages-before")
+KERNEL = ("net.ipv4.ip_forward", "fs.inotify.max_user_instances")
+SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
+_RECORD, _ASKED = "before.json", "asked.json"
+_DPKG_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A bare machine: `known` is false where nobody looked before the first package came."""
+
+    known: bool
+    packages: frozenset[str]
+    users: frozenset[str]
+    groups: frozenset[str]
+    kernel: dict[str, str]
+    subordinate: dict[str, str]
+    folders: frozenset[str]
+
+
+# Packages make these, and purging does not unmake them; nor does it those that people made.
+FOLDERS = (
+    *("/root/.ansible", "/root/.cache", "/root/.config", "/root/.step", "/etc/sysusers.d"),
+    *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/caddy.service", "/var/backups/hearth"),
+    *("/var/lib/incus", "/var/lib/caddy", "/var/lib/lxcfs", "/var/cache/incus", "/var/log/incus"),
+)
+
+
+def remember(project: Path, asked: Iterable[str], *, write: bool, state: Path = STATE) -> bool:
+    """Write the record where it lacks, and what is asked of apt now; return whether anything was.
+
+    Said before apt is asked: a run that is killed in between has promised a package too many,
+    which is none when it is not there.
+    """
+    lacking = not (state / _RECORD).exists()
+    known = _asked(state)
+    changed = lacking or not set(asked) <= known
+    if write and changed:
+        state.mkdir(parents=True, exist_ok=True)
+        if lacking:
+            seen = look(project, known=not (state / "converged").exists())
+            write_atomic(state / _RECORD, _text(seen))
+        write_atomic(state / _ASKED, json.dumps(sorted({*asked} | known)).encode() + b"\n")
+    return changed
+
+
+def look(project: Path, *, known: bool = True) -> Before:
+    """Look at the machine as it is now, and at the packages before the very first one."""
+    earlier = project / EARLIER
+    packages = earlier.read_text().split() if earlier.exists() else installed()
+    return Before(
+        known=known,
+        packages=frozenset(packages),
+        users=frozenset(user.pw_name for user in pwd.getpwall()),
+        groups=frozenset(group.gr_name for group in grp.getgrall()),
+        kernel={name: kernel_value(name) for name in KERNEL},
+        subordinate={str(path): _read(path) for path in SUBORDINATE},
+        folders=frozenset(path for path in FOLDERS if Path(path).exists()),
+    )
+
+
+def read(state: Path = STATE) -> Before | None:
+    """Return the record, or None where there is none."""
+    try:
+        plain = json.loads((state / _RECORD).read_text())
+    except FileNotFoundError:
+        return None
+    sets = ("packages", "users", "groups", "folders")
+    return Before(**{**plain, **{name: frozenset(plain[name]) for name in sets}})
+
+
+def asked(state: Path = STATE) -> frozenset[str]:
+    """Return the packages that Hearth has ever asked for here."""
+    return frozenset(_asked(state))
+
+
+def installed() -> list[str]:
+    """Name every installed package, as dpkg tells."""
+    shown = subprocess.run(
+        ["/usr/bin/dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=_DPKG_S,
+    ).stdout
+    rows = (line.split() for line in shown.splitlines())
+    return [row[1] for row in rows if row[0] == "installed"]
+
+
+def kernel_value(name: str) -> str:
+    """Read one setting of the running kernel."""
+    return Path("/proc/sys", *name.split(".")).read_text().strip()
+
+
+def _asked(state: Path) -> set[str]:
+    try:
+        return set(json.loads((state / _ASKED).read_text()))
+    except FileNotFoundError:
+        return set()
+
+
+def _text(seen: Before) -> bytes:
+    plain = {
+        key: sorted(value) if isinstance(value, frozenset) else value
+        for key, value in asdict(seen).items()
+    }
+    return json.dumps(plain, indent=1).encode() + b"\n"
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

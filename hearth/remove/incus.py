@@ -1,0 +1,103 @@
+"""What the house has in Incus: instances, volumes with their data, images, and the pool."""
+
+import contextlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from pylxd import Client
+from pylxd.exceptions import NotFound
+
+from hearth.house import instances
+from hearth.house.instances import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.remove import Trace
+
+_OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")
+
+
+def of_services(
+    client: Client, services: Iterable[Mapping[str, Any]], data: Collection[str] = ()
+) -> list[Trace]:
+    """List what these services still have; volumes only of those whose names are in `data`."""
+    found, volumes = [], _volumes(client)
+    for service in services:
+        # Somebody else's instance of this name is nothing of ours to remove.
+        with contextlib.suppress(instances.InstanceError):
+            instance = instances.find(client, str(service["instance"]))
+            found += [_instance(instance)] if instance is not None else []
+        if service["name"] in data:
+            own = [item["name"] for item in service["volumes"] if not item["from"]]
+            found += [_volume(volumes[name]) for name in own if name in volumes]
+    return found
+
+
+def all_of_it(client: Client, data: bool) -> list[Trace]:
+    """List every instance and image of the house; with `data` its volumes and the pool, too."""
+    found = [
+        _instance(item) for item in client.instances.all() if item.config.get(OWNER_KEY) == "1"
+    ]
+    # No service is left that could want one.
+    found += unused_images(client, set(), used=set())
+    volumes = _volumes(client)
+    if data:
+        found += [_volume(volume) for volume in volumes.values()]
+    if (data or not volumes) and client.storage_pools.exists(POOL):
+        found.append(Trace(f"storage pool {POOL}", lambda: client.storage_pools.get(POOL).delete()))
+    return found
+
+
+def kept(client: Client) -> list[str]:
+    """Name the volumes with the house's data."""
+    return sorted(_volumes(client))
+
+
+def strangers(client: Client) -> list[str]:
+    """Name what somebody else has in this Incus, for whose sake it stays."""
+    found = [f"instance {i.name}" for i in client.instances.all() if i.config.get(OWNER_KEY) != "1"]
+    found += [f"image {i.fingerprint[:12]}" for i in client.images.all() if not _ours(i)]
+    found += [f"network {i.name}" for i in client.networks.all() if i.managed]
+    return found + [f"pool {pool.name}" for pool in client.storage_pools.all() if pool.name != POOL]
+
+
+def unused_images(
+    client: Client, wanted: Collection[str], used: Collection[str] | None = None
+) -> list[Trace]:
+    """List images of ours that no service wants and no instance was made from.
+
+    `used` are the images of instances; without it, Incus is asked.
+    """
+    if used is None:
+        made = client.instances.all()
+        used = {item.config[IMAGE_KEY] for item in made if IMAGE_KEY in item.config}
+    found = []
+    for image in client.images.all():
+        names = {alias["name"] for alias in image.aliases}
+        if _ours(image) and not names & {*wanted, *used}:
+            # An import that was killed before its last step leaves one without a name.
+            shown = next(iter(sorted(names)), image.fingerprint[:12])
+            found.append(Trace(f"image {shown}", partial(image.delete, wait=True)))
+    return found
+
+
+def _ours(image: Any) -> bool:
+    names = [alias["name"] for alias in image.aliases]
+    if names:
+        return all(_OURS.fullmatch(name) for name in names)
+    return str(image.properties.get("description", "")).startswith("Hearth ")
+
+
+def _instance(found: Any) -> Trace:
+    return Trace(f"instance {found.name}", partial(instances.remove, found))
+
+
+def _volume(found: Any) -> Trace:
+    return Trace(f"volume {found.name} with its data", partial(found.delete, wait=True))
+
+
+def _volumes(client: Client) -> dict[str, Any]:
+    try:
+        pool = client.storage_pools.get(POOL)
+    except NotFound:
+        return {}
+    return {item.name: item for item in pool.volumes.all() if item.type == "custom"}
