@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth import engine
-from hearth.verify import probe
+from hearth.verify import confined, probe
 
 _COMMAND_S = 60
 
@@ -73,11 +74,47 @@ def answers(instance: str | None, server: str, *names: tuple[str, str]) -> list[
     return [(code, found) for code, found in _probe(instance, asked)["resolve"]]
 
 
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """What a process of a unit is held to, and what was met by whoever tries from beside it.
+
+    What was tried and met nothing is `done`; everything else is the kernel's word for its refusal.
+    """
+
+    status: Mapping[str, str]
+    capabilities: Sequence[str]
+    user: int
+    written: Mapping[str, str]
+    marker_seen: bool
+    homes: Mapping[str, str]
+    own: Mapping[str, str]
+    secrets: Mapping[str, str]
+    processes: Sequence[str]
+
+
+def confinement(instance: str | None, unit: str, secrets: Sequence[str]) -> Confined | None:
+    """Try from inside a unit's namespaces, as its user; `None` where no process of it lives.
+
+    `secrets` are patterns of files that it has no business with; the credentials of all other
+    units are tried in any case.
+    """
+    program = Path(confined.__file__).read_text(encoding="utf-8")
+    asked = {"program": program, "unit": unit, "secrets": list(secrets)}
+    said = _ask(instance, ["/usr/bin/python3", "-I", "-c", program], asked)
+    if not said["pid"]:
+        return None
+    return Confined(status=said["status"], capabilities=said["capabilities"], **said["tried"])
+
+
 def _probe(instance: str | None, asked: dict[str, Any], user: int | None = None) -> dict[str, Any]:
     program = Path(probe.__file__).read_text(encoding="utf-8")
     argv = ["/usr/bin/python3", "-I", "-c", program]
     if user is not None:
         argv = ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups", *argv]
+    return _ask(instance, argv, asked)
+
+
+def _ask(instance: str | None, argv: Sequence[str], asked: dict[str, Any]) -> dict[str, Any]:
     done = engine.execute(instance, argv, timeout=_COMMAND_S, stdin=json.dumps(asked))
     if done.returncode:
         raise engine.EngineError(f"{instance or 'this machine'}: the probe failed: {done.stderr}")

@@ -2,19 +2,24 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.house import facts
+from hearth.project import Project
+from hearth.units import CREDENTIALS_FOLDER, exposure_ceiling
 from hearth.verify import inside as look
 from hearth.verify.figures import Notes
 
 pytestmark = pytest.mark.home
 
-# systemd's own scale: 0 is shut, 10 is open, "OK" ends at 5.
-EXPOSURE_CEILING = 3.0
 LOOPBACK = ("127.", "::1")
+READ_ONLY = ("/usr", "/etc", "/var", "/opt")
+CONTAINERS = "/var/lib/incus/storage-pools/*/containers"
+# What no program may read, wherever it lives.
+SECRETS = (f"{CREDENTIALS_FOLDER}/*/*", "/etc/shadow", "/etc/gshadow")
 
 
 def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
@@ -24,7 +29,8 @@ def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
         level = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
         assert level, f"systemd-analyze says nothing of {unit}"
         exposure = float(level[1])
-        assert exposure <= EXPOSURE_CEILING, f"{unit} is open to {exposure} of 10"
+        ceiling = exposure_ceiling(host.check_output("systemctl cat %s", unit))
+        assert exposure <= ceiling, f"{unit} is open to {exposure} of 10; its role says {ceiling}"
         notes.sample("exposure of the units", "of 10", exposure)
 
 
@@ -42,6 +48,50 @@ def test_program_is_not_root(owner: Service | Part) -> None:
     for unit in _units(host, owner.unit):
         user = host.check_output("systemctl show --property=User --value %s", unit)
         assert user not in ("", "root"), f"{unit} runs as root"
+
+
+def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
+    """Entered where the program lives, as its user: what is written in a unit holds there."""
+    instance = getattr(owner, "instance", None)
+    host = look.host(instance)
+    secrets = SECRETS if instance else (*SECRETS, *_secrets_of_the_machine(project))
+    tried = {unit: look.confinement(instance, unit, secrets) for unit in _units(host, owner.unit)}
+    assert any(tried.values()), f"nothing of {owner.name} lives"
+    for unit, seen in tried.items():
+        if seen:
+            leaks = list(_leaks(seen))
+            assert not leaks, f"{unit}: {'; '.join(leaks)}"
+
+
+def _secrets_of_the_machine(project: Project) -> tuple[str, ...]:
+    """Return where the house keeps what only root may read, and where instances keep theirs."""
+    vault = (str(project.vault.path), str(project.vault.password_file))
+    return (*vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*")
+
+
+def _leaks(seen: look.Confined) -> Iterator[str]:
+    """Say what a unit's process can do that it shall not, and what the probe could not do."""
+    if seen.written["/tmp"] != "done":
+        yield f"the probe could not write its own /tmp ({seen.written['/tmp']})"
+    # Not EACCES: that would be the user's rights alone, and these end where a program has a hole.
+    loose = [f"{at} ({said})" for at in READ_ONLY if (said := seen.written[at]) != "EROFS"]
+    if loose:
+        yield f"not read-only: {', '.join(loose)}"
+    if seen.marker_seen:
+        yield "/tmp is everybody's"
+    yield from (f"sees into {at}" for at, said in seen.homes.items() if said == "done")
+    yield from (
+        f"cannot read its own {at} ({said})" for at, said in seen.own.items() if said != "done"
+    )
+    yield from (f"reads {at}" for at, said in seen.secrets.items() if said == "done")
+    if not seen.secrets:
+        yield "the probe found no secret to try"
+    if seen.processes:
+        yield f"sees processes of others: {', '.join(seen.processes[:5])}"
+    if seen.user == 0 or seen.status["NoNewPrivs"] != "1" or seen.status["Seccomp"] != "2":
+        yield f"its process is not held: {dict(seen.status)}"
+    if int(seen.status["CapBnd"], 16).bit_count() != len(seen.capabilities):
+        yield f"its process may gain {seen.status['CapBnd']}, its unit names {seen.capabilities}"
 
 
 def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None:
