@@ -18,6 +18,7 @@ BIN = Path(sys.executable).parent
 PROGRAMS = [
     ["hearth", "tests", "scripts"],
     ["services/login"],
+    ["services/trust"],
     ["services/gateway"],
     ["services/model_puller"],
     ["services/serving"],

@@ -68,7 +68,10 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One name on the LAN; either `upstream` (host:port) or `files` (a folder) answers it."""
+    """One name on the LAN; either `upstream` (host:port) or `files` (a folder) answers it.
+
+    A `plain` one answers without HTTPS as well, and at the machine's bare address.
+    """
 
     name: str
     fqdn: str
@@ -80,6 +83,7 @@ class Site:
     upstream: str | None
     upstream_url: str | None
     files: str | None
+    plain: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ RULES: tuple[Rule, ...] = (
     rules_net.addresses,
     rules_net.ports,
     rules_net.published_names,
+    rules_net.plain_sites,
     rules_net.published_ports,
     rules_models.providers,
     rules_models.models,

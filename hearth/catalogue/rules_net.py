@@ -144,6 +144,25 @@ def published_names(catalogue: Catalogue) -> Iterator[Problem]:
                     yield catalogue.problem(key, text)
 
 
+def plain_sites(catalogue: Catalogue) -> Iterator[Problem]:
+    """What answers without HTTPS asks for no secret, and the bare address is one site's."""
+    owner: Key | None = None
+    for section in ("services", "parts"):
+        for name, record in getattr(catalogue, section).items():
+            for label, site in record.publish.items():
+                if not site.plain:
+                    continue
+                key = (section, name, "publish", label, "plain")
+                if site.auth != "lan":
+                    text = f"{name}.publish {label}.plain would show secrets to who listens"
+                    yield catalogue.problem(key, f"{text}; write auth: lan, or no plain")
+                if owner:
+                    text = f"{name}.publish {label}.plain: the bare address"
+                    text = catalogue.taken(text, owner, "leave plain out here")
+                    yield catalogue.problem(key, text)
+                owner = owner or key
+
+
 def published_ports(catalogue: Catalogue) -> Iterator[Problem]:
     """Ports opened on the LAN are ports, and each has one owner."""
     owners: dict[int, Key] = {}

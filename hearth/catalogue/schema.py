@@ -70,7 +70,8 @@ class Publish(Record):
 
     Requests are held until they are whole, up to 64 MB; with `uploads`, larger ones are passed on
     as they come, up to that size. `policy` is the Content-Security-Policy of its pages: what they
-    may load, and from where.
+    may load, and from where. With `plain` it answers without HTTPS, too, by its name and at the
+    machine's bare address: for who has nothing of the house's yet.
     """
 
     auth: Annotated[Auth, Field(examples=["key"])]
@@ -78,6 +79,7 @@ class Publish(Record):
     uploads: Size | None = None
     policy: Annotated[str, AfterValidator(values.policy)] | None = None
     files: Folder | None = None
+    plain: bool = False
 
 
 class Limits(Record):

@@ -49,6 +49,7 @@ def _sites(
             upstream=None if site.files or not url else upstream(url),
             upstream_url=None if site.files else url,
             files=site.files,
+            plain=site.plain,
         )
         for label, site in record.publish.items()
     )

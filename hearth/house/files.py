@@ -20,6 +20,20 @@ def login_config(house: House) -> dict[str, Any]:
     }
 
 
+def trust_config(
+    house: House, machine: Mapping[str, Any], service: str, root: str
+) -> dict[str, Any]:
+    """What the page of trust is about: its name, where the machine's address stands, the root."""
+    return {
+        "site": next(site["fqdn"] for site in house["sites"] if site["service"] == service),
+        "domain": house["machine"]["domain"],
+        "interface": machine["lan_interface"],
+        "root": root,
+        # What a person opens afterwards; the others are for programs with a key.
+        "pages": [site["fqdn"] for site in house["sites"] if site["auth"] in ("own", "house")],
+    }
+
+
 def puller_models(house: House, service: str) -> dict[str, Any]:
     """What one Ollama shall hold, and which models let the first alias answer soonest."""
     wanted = ("name", "id", "download_bytes", "memory_bytes", "digest")

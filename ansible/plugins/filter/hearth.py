@@ -12,7 +12,7 @@ from hearth.chat_config import ChatConfigError
 from hearth.chat_config import chat_settings as open_webui_settings
 from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.facts import Facts
-from hearth.house.files import consumer_secrets, login_config, puller_models
+from hearth.house.files import consumer_secrets, login_config, puller_models, trust_config
 from hearth.house.images import recipe_of
 from hearth.house.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten
@@ -93,4 +93,5 @@ class FilterModule:
             "login_config": login_config,
             "puller_models": puller_models,
             "systemd_unit": systemd_unit,
+            "trust_config": trust_config,
         }

@@ -91,7 +91,9 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         ("llm.lan", "key"),
         ("chat.lan", "own"),
         ("home.lan", "house"),
+        ("trust.lan", "lan"),
     ]
+    assert [site.fqdn for site in house.sites if site.plain] == ["trust.lan"]
 
 
 def test_what_hears_is_given_the_models_of_aliases_and_others_for_who_asks(house: House) -> None:

@@ -232,6 +232,7 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
         "hearth-dnsmasq",
         "hearth-firewall",
         "hearth-login",
+        "hearth-trust",
         "kokoro",
         "kokoro-fastapi",
         "kokoro-gpu",
