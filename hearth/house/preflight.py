@@ -10,6 +10,13 @@ OUR_UNITS = "hearth-"
 EVERYWHERE = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104  what is looked for, not what is bound
 NEEDED_DISK_BYTES = 6 * 1024**3
 
+# Debian builds NVIDIA's driver on the machine, and signs it with a key that the firmware must know.
+LOCKED_OUT = (
+    "there is an NVIDIA card without a driver, and Secure Boot is on, which keeps out a driver "
+    "that is not signed: install nvidia-driver, then `mokutil --import /var/lib/dkms/mok.pub` and "
+    "start anew, or turn Secure Boot off"
+)
+
 
 def choose_accelerator(wanted: str, seen: Graphics | Facts) -> str:
     """Turn the record's `gpu` into what this machine can do: cuda, vulkan, software or none."""
@@ -30,10 +37,14 @@ def lacks_gpu(wanted: str, seen: Graphics) -> bool:
     return missing.get(wanted, False)
 
 
-def notes(services: Mapping[str, Mapping[str, Any]], facts: Facts) -> list[str]:
+def notes(
+    services: Mapping[str, Mapping[str, Any]], facts: Facts, locked_out: bool = False
+) -> list[str]:
     """What `auto` does without, and why: no error, but nobody should have to guess it."""
     taken = choose_accelerator("auto", facts)
-    if facts.nvidia_card and not facts.nvidia_tool:
+    if locked_out and not facts.nvidia_card:
+        why = f"{LOCKED_OUT}; gpu: auto takes {'the processor' if taken == 'none' else taken}"
+    elif facts.nvidia_card and not facts.nvidia_tool:
         why = (
             "there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
             f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
@@ -52,8 +63,12 @@ def problems(
     services: Mapping[str, Mapping[str, Any]],
     facts: Facts,
     listeners: Sequence[Listener],
+    locked_out: bool = False,
 ) -> list[str]:
-    """Everything that stands in the way, each in one line that says what to do."""
+    """Everything that stands in the way, each in one line that says what to do.
+
+    `locked_out` says that there is an NVIDIA card and that Secure Boot is on.
+    """
     found = []
     if facts.debian != "13":
         found.append(
@@ -70,7 +85,7 @@ def problems(
     for name, service in services.items():
         if service["runtime"] == "podman":
             found.append(f"{name} asks for runtime: podman, which cannot be built yet: write incus")
-        found += _gpu_problems(name, str(service["gpu"]), facts)
+        found += _gpu_problems(name, str(service["gpu"]), facts, locked_out)
     return found
 
 
@@ -86,7 +101,9 @@ def _port_problems(listeners: Sequence[Listener], lan_address: str) -> list[str]
     ]
 
 
-def _gpu_problems(name: str, wanted: str, facts: Facts) -> list[str]:
+def _gpu_problems(name: str, wanted: str, facts: Facts, locked_out: bool) -> list[str]:
+    if wanted == "cuda" and not facts.nvidia_card and locked_out:
+        return [f"{name} asks for gpu: cuda, and {LOCKED_OUT}, or write gpu: auto"]
     if wanted == "cuda" and not facts.nvidia_card:
         return [f"{name} asks for gpu: cuda, and /dev/nvidia0 is not there: install the NVIDIA "
                 "driver (package nvidia-driver), or write gpu: auto"]  # fmt: skip

@@ -16,10 +16,22 @@ options:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from hearth.catalogue import derive, memory_shortage
-from hearth.house.facts import FactsError, listeners, read_facts, with_record
+from hearth.catalogue import House, derive, memory_shortage
+from hearth.house.facts import Facts, FactsError, listeners, read_facts, with_record
+from hearth.house.obstacles import obstacles, own_folders, remarks
 from hearth.house.preflight import choose_accelerator, notes, problems
+from hearth.house.surroundings import Questions, look
 from hearth.project import current
+
+
+def questions(house: House, facts: Facts) -> Questions:
+    """What other resolvers are asked; once the house is built, nothing any more."""
+    return Questions(
+        names=tuple(site.fqdn for site in house.sites),
+        domain=house.machine.domain,
+        own=facts.lan_address,
+        servers=() if facts.built else facts.upstream_dns,
+    )
 
 
 def main() -> None:
@@ -36,12 +48,16 @@ def main() -> None:
         facts = with_record(read_facts(), module.params["record"])
     except FactsError as error:
         module.fail_json(msg=str(error))
-    found = problems(services, facts, listeners())
     # Without the vault: it is Ansible's own, and a module carries another, smaller Ansible.
-    known = derive(current().catalogue()).services
-    shortage = memory_shortage((known[name] for name in services), facts.memory_bytes)
+    house = derive(current().catalogue())
+    around = look(questions(house, facts), own_folders(house))
+    locked_out = around.nvidia_on_bus and around.secure_boot
+    open_ports = listeners()
+    found = problems(services, facts, open_ports, locked_out)
+    found += obstacles(house, facts, around, open_ports)
+    shortage = memory_shortage((house.services[name] for name in services), facts.memory_bytes)
     found += [shortage] if shortage else []
-    for note in notes(services, facts):
+    for note in (*notes(services, facts, locked_out), *remarks(house, facts, around)):
         module.warn(note)
     if found:
         module.fail_json(msg="\n".join(found))

@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def wire(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[str, ...], Any]) -> None:
-    monkeypatch.setattr(facts, "_ip", lambda *words: answers[words])
+    monkeypatch.setattr(facts, "ip", lambda *words: answers[words])
 
 
 def card(root: Path, name: str, driver: str) -> None:

@@ -54,6 +54,9 @@ def test_a_record_becomes_config_and_devices() -> None:
         "limits.cpu": "2",
         "limits.processes": "512",
     }
+    unsaid = wanted().config
+    assert (unsaid["limits.memory"], unsaid["limits.processes"]) == ("80%", "4096")
+    assert "limits.cpu" not in unsaid
     assert item.devices["eth0"] == {
         "type": "nic",
         "nictype": "routed",
@@ -155,7 +158,7 @@ def test_changes_are_named_and_what_incus_added_stays(incus: FakeIncus) -> None:
     ]
     found = incus.made["open-webui"]
     assert found.config["volatile.uuid"] == "1"
-    assert "limits.processes" not in found.config
+    assert found.config["limits.processes"] == "4096"
     assert incus.did == ["save open-webui"]
 
 

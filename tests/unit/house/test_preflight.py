@@ -149,6 +149,18 @@ def test_a_gpu_that_was_asked_for_and_is_missing_is_refused(
     assert problems({"ollama": service(gpu=gpu)}, machine, []) == [line]
 
 
+def test_a_card_that_secure_boot_locks_out_is_said() -> None:
+    services = {"ollama": service(gpu="cuda")}
+    (line,) = problems(services, facts(), [], locked_out=True)
+    assert line.startswith("ollama asks for gpu: cuda, and there is an NVIDIA card without a driv")
+    assert "mokutil --import" in line
+    assert line.endswith("or write gpu: auto")
+    assert problems(services, facts(nvidia_card=True, nvidia_tool=True), [], True) == []
+    (line,) = notes({"ollama": service(gpu="auto")}, facts(), locked_out=True)
+    assert "Secure Boot is on" in line
+    assert line.endswith("gpu: auto takes the processor")
+
+
 @pytest.mark.parametrize(
     ("gpu", "more"),
     [
