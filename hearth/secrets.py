@@ -18,6 +18,8 @@ from hearth import secret_rules, secret_text
 from hearth.files import LockHeldError, locked, write_atomic
 from hearth.secret_text import SecretsError
 
+__all__ = ["Kind", "SecretsError", "Vault", "make_random"]
+
 Kind = Literal["random", "given"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})

@@ -274,8 +274,8 @@ def test_another_users_file_is_one_line(
     def refuse(*_: object, **__: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    where = (Path, "read_bytes") if which == "path" else (os, "open")
-    monkeypatch.setattr(*where, refuse)
+    where = "pathlib.Path.read_bytes" if which == "path" else "os.open"
+    monkeypatch.setattr(where, refuse)
     with pytest.raises(SecretsError) as caught:
         vault.values()
     assert str(caught.value) == (
