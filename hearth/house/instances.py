@@ -24,6 +24,9 @@ IMAGE_KEY = "user.hearth.image"
 RUNNING_CODE = 103
 READY_LIMIT_S = 60
 NESTING_KEY = "security.nesting"
+# Of a record that names none: it may be as large as its models are, and one that has gone mad still
+# leaves the machine enough to be repaired. They are no plan, so nothing is added up from them.
+UNSAID = {"limits.memory": "80%", "limits.processes": "4096"}
 # What every unit of Hearth needs of systemd inside an instance: a secret, and a shut file system.
 PROBE = (
     # A file that every Debian has; a small one of release 12 has no /etc/hosts.
@@ -69,6 +72,7 @@ def describe(
         # Incus' own socket inside would tell the machine's paths; no program of ours asks it.
         "security.guestapi": "false",
     }
+    config |= UNSAID
     for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
         if limits.get(ours):
             config[f"limits.{theirs}"] = str(limits[ours])

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pylxd
 import testinfra
 import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth import engine
+from hearth.instance_exec import SOCKET
 from hearth.verify import confined, probe
 
 _COMMAND_S = 60
@@ -36,6 +38,12 @@ testinfra.backend.BACKENDS["incus"] = f"{__name__}.IncusBackend"
 def host(instance: str | None) -> Any:
     """Return testinfra's view of an instance, or of the machine itself."""
     return testinfra.get_host(f"incus://{instance}" if instance else "local://")
+
+
+def incus_says(instance: str) -> Mapping[str, str]:
+    """Return what holds for an instance in Incus: its own settings, and those of its profiles."""
+    found = pylxd.Client(endpoint=SOCKET).instances.get(instance)
+    return {str(key): str(value) for key, value in found.expanded_config.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
 from hearth.catalogue.house import House, Part, Service
-from hearth.house import facts
+from hearth.house import facts, instances
 from hearth.project import Project
 from hearth.units import CREDENTIALS_FOLDER, exposure_ceiling
 from hearth.verify import inside as look
@@ -16,6 +17,8 @@ from hearth.verify.figures import Notes
 pytestmark = pytest.mark.home
 
 LOOPBACK = ("127.", "::1")
+# Below are the machine's own users, and those that its people get.
+FIRST_FREE_USER = 65536
 READ_ONLY = ("/usr", "/etc", "/var", "/opt")
 CONTAINERS = "/var/lib/incus/storage-pools/*/containers"
 # What no program may read, wherever it lives.
@@ -61,6 +64,37 @@ def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
         if seen:
             leaks = list(_leaks(seen))
             assert not leaks, f"{unit}: {'; '.join(leaks)}"
+
+
+def test_instance_is_shut_in(inside: Service, notes: Notes) -> None:
+    assert inside.instance
+    config = look.incus_says(inside.instance)
+    assert config.get("security.privileged", "false") == "false", "the instance is privileged"
+    lacking = [key for key in instances.UNSAID if not config.get(key)]
+    assert not lacking, f"the instance has no {', '.join(lacking)}"
+    if config.get(instances.NESTING_KEY, "false") != "false":
+        notes.remark(
+            f"{inside.name}: {instances.NESTING_KEY}, since this machine's AppArmor lets systemd "
+            "hand over no credentials without (docs/security.md)"
+        )
+    host = look.host(inside.instance)
+    # The kernel's own word; a machine without memory controllers has no such file.
+    bound = host.run("cat /sys/fs/cgroup/memory.max").stdout.strip()
+    assert bound != "max", "the kernel bounds no memory of the instance"
+
+
+def test_no_two_instances_share_a_user(house: House) -> None:
+    ranges = []
+    for service in house.services.values():
+        if service.address:
+            said = look.host(service.instance).check_output("cat /proc/self/uid_map").split()
+            first, count = int(said[1]), int(said[2])
+            # 0 would be the machine's own root.
+            assert first >= FIRST_FREE_USER, f"{service.name} counts its users from {first}"
+            ranges.append((first, first + count, service.name))
+    ranges.sort()
+    for (_, end, one), (first, _, other) in pairwise(ranges):
+        assert end <= first, f"{one} and {other} share users of the machine"
 
 
 def _secrets_of_the_machine(project: Project) -> tuple[str, ...]:
