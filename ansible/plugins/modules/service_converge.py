@@ -31,6 +31,7 @@ options:
     type: dict
 """
 
+import contextlib
 import grp
 import hashlib
 import http.client
@@ -40,7 +41,6 @@ import pwd
 import shutil
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -152,12 +152,21 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
     return not same
 
 
+def fresh_name(path: Path) -> Path:
+    """Where the new text of a file lies until it is whole."""
+    return path.with_name(f".{path.name}.new")
+
+
 def write_file(file: dict[str, Any]) -> None:
     """Replace one file at once, after its checker has accepted the new text."""
     path = Path(file["path"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    name = str(fresh_name(path))
     try:
+        # A fixed name: what a killed run left here is found, and goes first.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(file["content"].encode())
             stream.flush()
@@ -369,6 +378,9 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
             write_file(file)
         for path in stale:
             path.unlink()
+        # Its file may be right again by now, and nobody would write it.
+        for file in desired.files:
+            fresh_name(Path(file["path"])).unlink(missing_ok=True)
     wrote = user + [file["path"] for file in files]
     gone = [str(path) for path in stale]
     action = next_action(desired, params, before)

@@ -478,3 +478,16 @@ def test_a_user_is_made_even_after_a_run_that_was_killed_before_it(
     there.append("hearth-no-such-user")
     assert not machine.converge(**user)["changed"]
     assert made.read_text() == f"{record}\n"
+
+
+def test_what_a_killed_run_left_half_written_goes(machine: Machine) -> None:
+    machine.converge()
+    left = machine.config.with_name(f".{machine.config.name}.new")
+    left.write_text("port = ")
+    # Somebody took the change back before the next run: the file is right as it is.
+    assert not machine.converge()["changed"]
+    assert not left.exists()
+    left.write_text("port = ")
+    machine.converge(files=[{**machine.params["files"][0], "content": "port = 2\n"}])
+    assert machine.config.read_text() == "port = 2\n"
+    assert not left.exists()
