@@ -1,0 +1,110 @@
+"""One document for all: the certificate without a script, the right guide, nothing foreign."""
+
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+import segno
+
+from hearth_trust.app import CERTIFICATE
+from hearth_trust.config import Config
+from hearth_trust.devices import DEVICES
+from hearth_trust.document import code, policy
+
+BROWSERS = {
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like"
+    " Gecko) Version/18.5 Mobile/15E148 Safari/604.1": {"ios"},
+    "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0"
+    " Mobile Safari/537.36": {"android"},
+    "Mozilla/5.0 (Android 15; Mobile; rv:140.0) Gecko/140.0 Firefox/140.0": {"android", "firefox"},
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko)"
+    " Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0": {"windows"},
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+    " Version/18.5 Safari/605.1.15": {"macos"},
+    "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0": {"linux", "firefox"},
+    "curl/8.14.1": set(),
+}
+
+
+class Elements(HTMLParser):
+    """Every element of a document, with what it is given."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize(("browser", "wanted"), BROWSERS.items())
+async def test_the_guide_of_the_asking_device_is_open_and_comes_first(
+    page: httpx.AsyncClient, browser: str, wanted: set[str]
+) -> None:
+    text = (await page.get("/", headers={"User-Agent": browser})).text
+    shown = [given for tag, given in Elements(text).found if tag == "details"]
+    assert {given["id"] for given in shown} == {device.key for device in DEVICES}
+    opened = [str(given["id"]) for given in shown if "open" in given]
+    assert set(opened) == wanted
+    assert [given["id"] for given in shown[: len(opened)]] == opened
+
+
+async def test_the_certificate_is_a_link_of_the_document(
+    page: httpx.AsyncClient, config: Config
+) -> None:
+    text = (await page.get("/")).text
+    assert CERTIFICATE in [given.get("href") for tag, given in Elements(text).found if tag == "a"]
+    assert config.fingerprint in text
+    answer = await page.get(CERTIFICATE)
+    assert answer.headers["content-type"] == "application/x-x509-ca-cert"
+    assert answer.text == config.root_pem
+
+
+async def test_nothing_comes_from_elsewhere_and_nothing_is_written_into_the_document(
+    page: httpx.AsyncClient,
+) -> None:
+    answer = await page.get("/", headers={"User-Agent": next(iter(BROWSERS))})
+    for tag, given in Elements(answer.text).found:
+        assert not [name for name in given if name.startswith("on") or name == "style"], given
+        for name in ("src", "href"):
+            to = given.get(name) or "/"
+            assert to.startswith("/") or re.fullmatch(r"https://[a-z-]+\.lan/", to), (tag, to)
+        if tag in ("script", "link", "img"):
+            # What is there is there.
+            assert (await page.get(str(given.get("src") or given.get("href")))).status_code == 200
+    assert answer.headers["content-security-policy"] == policy("trust.lan")
+    assert "unsafe" not in policy("trust.lan")
+    assert set(re.findall(r"\w+://[\w.]+", policy("trust.lan"))) == {
+        "http://trust.lan", "https://trust.lan", "wss://trust.lan",
+    }  # fmt: skip
+
+
+async def test_how_it_was_asked_for_stands_in_the_document(page: httpx.AsyncClient) -> None:
+    for scheme, secure in (("http", "no"), ("https", "yes")):
+        text = (await page.get("/", headers={"X-Forwarded-Proto": scheme})).text
+        (main,) = [given for tag, given in Elements(text).found if tag == "main"]
+        assert main["data-secure"] == secure
+
+
+async def test_other_paths_are_not_there(page: httpx.AsyncClient) -> None:
+    for path in ("/v1/models", "/page/index.html", "/page/../app.py", "/page/nothing.css", "/echo"):
+        assert (await page.get(path)).status_code == 404, path
+    assert (await page.post("/", content=b"x")).status_code == 405
+
+
+async def test_the_picture_holds_the_address_that_a_device_can_type(
+    page: httpx.AsyncClient,
+) -> None:
+    answer = await page.get("/qr.svg")
+    assert answer.headers["content-type"] == "image/svg+xml"
+    # A picture of its own is one by its name space only.
+    drawn = ElementTree.fromstring(answer.content)  # noqa: S314 - our own
+    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+    assert answer.text == code("127.0.0.1")
+    expected = segno.make("http://127.0.0.1/", error="m", micro=False)
+    size = expected.symbol_size(border=4)[0]
+    assert drawn.get("viewBox") == f"0 0 {size} {size}"
