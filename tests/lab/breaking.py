@@ -1,0 +1,136 @@
+"""How the lab breaks a house: processes killed, instances ended, disks filled, memory taken."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.lab.house import NAME, House
+
+# Of `House.processes`, those that run on the machine itself.
+PARTS = ("dnsmasq", "login", "caddy")
+MEMORY = Path("/sys/fs/cgroup/memory")
+# In halves of a gigabyte at first and at last byte by byte: nothing of it is left for anybody.
+FILL = """
+mkdir -p "$0"; n=0
+for size in 512M 64M 8M 1M 64K 4K; do
+  while fallocate -l $size "$0/$n" 2>/dev/null; do n=$((n + 1)); done
+  rm -f "$0/$n"
+done
+cat /dev/zero > "$0/rest" 2>/dev/null || true
+sync -f "$0" || true
+df --output=avail -B1 "$0" | tail -1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of the house, and where systemctl must be asked for it."""
+
+    name: str
+
+    @property
+    def instance(self) -> str:
+        """Its instance; empty for a part of the machine."""
+        if self.name in PARTS:
+            return ""
+        return "ollama" if self.name.startswith("ollama") else self.name
+
+    @property
+    def service(self) -> str:
+        """Its name for systemd."""
+        return f"hearth-{self.name}" if self.name in PARTS else self.name
+
+    def systemctl(self, words: str) -> str:
+        """Return the command that tells or asks it something."""
+        told = f"systemctl {words} {self.service}.service </dev/null"
+        return f"incus exec {self.instance} -- {told}" if self.instance else told
+
+    def kill(self) -> str:
+        """Return the command that kills its main process."""
+        return self.systemctl("kill --kill-whom=main --signal=KILL")
+
+    def shown(self, house: House, *names: str) -> dict[str, str]:
+        """Return what systemd says of it."""
+        said = house.shell(self.systemctl(f"show -p {','.join(names)}"))
+        return dict(line.partition("=")[::2] for line in said.splitlines())
+
+
+def end_instance(house: House, name: str) -> None:
+    """Kill the first process of an instance, which takes all others along."""
+    house.shell(
+        f"pid=$(incus query /1.0/instances/{name}/state | grep -m1 '\"pid\"' | tr -dc 0-9)\n"
+        "kill -KILL $pid"
+    )
+
+
+def until(house: House, what: str, script: str, within_s: float) -> float:
+    """Return after how many seconds a script inside ended well."""
+    began = time.monotonic()
+    while house.inside("/bin/bash", "-c", script).returncode != 0:
+        assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
+        time.sleep(0.3)
+    return time.monotonic() - began
+
+
+@contextmanager
+def full(house: House, folder: str) -> Iterator[None]:
+    """Leave no byte free on a folder's disk, for as long as the block takes."""
+    place = f"{folder}/.filled"
+    try:
+        done = house.inside("/bin/bash", "-c", FILL, place, timeout=120)
+        assert done.stdout.strip() == "0", done.stdout + done.stderr
+        yield
+    finally:
+        house.shell(f"rm -rf {place}; sync -f {folder}")
+
+
+def outer_pid(unit: Unit) -> int:
+    """Return the number that the main process of a service's unit has out here."""
+    place = f"/lxc.payload.{unit.instance}/system.slice/{unit.service}.service"
+    found = []
+    for proc in Path("/proc").glob("[0-9]*"):
+        try:
+            groups = (proc / "cgroup").read_text()
+            numbers = re.findall(r"^NSpid:\s+(.*)$", (proc / "status").read_text(), re.MULTILINE)
+        except OSError:
+            continue
+        if f"/hearth-lab-{NAME}/" in groups and place in groups:
+            found.append((int(numbers[0].split()[-1]), int(proc.name)))
+    assert found, f"no process of {place} in {NAME}"
+    # The first one that the unit started has the smallest number inside.
+    return min(found)[1]
+
+
+@contextmanager
+def starved(unit: Unit, left_bytes: int) -> Iterator[Path]:
+    """Give one process hardly more memory than it has; what it starts anew is free of that.
+
+    There is no control group for memory inside the lab, so it is one of the machine around it.
+    """
+    group = MEMORY / f"hearth-lab-{NAME}" / "starved"
+    assert group.parent.is_dir(), f"{MEMORY} (version 1 of control groups) is not here"
+    group.mkdir(exist_ok=True)
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(left_bytes))
+        (group / "cgroup.procs").write_text(str(outer_pid(unit)))
+        yield group
+    finally:
+        for pid in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(pid)
+        group.rmdir()
+
+
+def kills(group: Path) -> int:
+    """Return how many processes the kernel has killed in a group for want of memory."""
+    said = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
+    return int(said["oom_kill"])
+
+
+def restarted(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the units whose main process is another one."""
+    return {name for name in before if now[name] != before[name]}

@@ -1,0 +1,170 @@
+"""What somebody on the LAN sees while something breaks: for how long, and in which words.
+
+Each probe asks as a device asks, by name and with the house's root, again and again. The root is a
+copy from when the house was built, so that a house that came back with another would stay red.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from hearth import lab
+from hearth.verify.edge import Edge, EdgeError
+from hearth.verify.probe import resolve
+from tests.lab.house import NAME, House
+
+PATIENCE_S = 60
+PAUSE_S = 0.2
+SEEN_S = 1.0
+KNOWN_GOOD_S = 90
+WORDS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one question came back with: when it was asked, after how long, and in which words."""
+
+    at: float
+    took: float
+    good: bool
+    text: str
+
+
+Probe = Callable[[], object]
+
+
+def asks(edge: Edge, key: str, host: str, path: str, send: object = None) -> Probe:
+    """Return what asks one published name; whoever is not answered with 200 hears an `OSError`."""
+
+    def ask() -> str:
+        try:
+            answer = edge.ask(host, path, within_s=PATIENCE_S, key=key, send=send)
+        except EdgeError as error:
+            raise OSError(str(error.__cause__ or error)) from error
+        if answer.status != HTTPStatus.OK:
+            said = " ".join(answer.text.split())[:WORDS] or "an empty page"
+            raise OSError(f"HTTP {answer.status}: {said}")
+        return answer.text
+
+    return ask
+
+
+def names(edge: Edge, name: str) -> Probe:
+    """Return what asks the house's resolver; whoever gets no address in time hears an `OSError`."""
+
+    def ask() -> list[str]:
+        code, addresses = resolve(edge.address, name, "A")
+        if not addresses:
+            raise OSError("no answer" if code < 0 else f"no address, code {code}")
+        return addresses
+
+    return ask
+
+
+def probes(edge: Edge, key: str) -> dict[str, Probe]:
+    """Return what is asked, by what a person calls it."""
+    said = [{"role": "user", "content": "What is 2 + 2?"}]
+    chat = {"model": "fast", "messages": said, "max_tokens": 4}
+    speech = {"model": "kokoro", "input": "Yes.", "voice": "af_heart", "response_format": "pcm"}
+    return {
+        "names": names(edge, "llm.lan"),
+        "models": asks(edge, key, "llm.lan", "/v1/chat/completions", chat),
+        "voice": asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", speech),
+        "ears": asks(edge, key, "whisper.lan", "/v1/models"),
+        "chat": asks(edge, key, "chat.lan", "/api/config"),
+    }
+
+
+@dataclass(slots=True)
+class Watch:
+    """All answers of a while, by probe."""
+
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def red(self, name: str) -> float:
+        """Return for how many seconds a probe was not answered well, at the longest."""
+        longest, since = 0.0, None
+        for answer in self.answers[name]:
+            if not answer.good:
+                since = answer.at if since is None else since
+            elif since is not None:
+                longest = max(longest, answer.at + answer.took - since)
+                since = None
+        ended = self.answers[name][-1]
+        return longest if since is None else max(longest, ended.at + ended.took - since)
+
+    def reds(self) -> dict[str, float]:
+        """Return the probes that were red, and for how long."""
+        found = {name: round(self.red(name), 1) for name in self.answers}
+        return {name: seconds for name, seconds in found.items() if seconds}
+
+    def words(self, name: str) -> list[str]:
+        """Return what somebody was told meanwhile, and after how long at most."""
+        told: dict[str, float] = {}
+        for answer in self.answers[name]:
+            if not answer.good:
+                told[answer.text] = max(told.get(answer.text, 0.0), answer.took)
+        return [f"{text} (after {took:.1f} s)" for text, took in told.items()]
+
+    def slowest(self, name: str) -> float:
+        """Return how long a good answer took at most."""
+        return max((answer.took for answer in self.answers[name] if answer.good), default=0.0)
+
+    def table(self) -> str:
+        """Return what was red, for how long, and what was said of it."""
+        lines = []
+        for name in self.answers:
+            said = "; ".join(self.words(name))
+            lines.append(f"{self.red(name):6.1f} s red  {name:8} {said}"[:400])
+        return "\n".join(lines)
+
+
+@contextmanager
+def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
+    """Ask on, from good answers before the trouble to good answers after it; show what was red."""
+    edge = Edge(lab.address(NAME), house.folder / "root.crt")
+    asked = {n: ask for n, ask in probes(edge, house.key()).items() if not only or n in only}
+    watch, stop = Watch({name: [] for name in asked}), threading.Event()
+
+    def look(name: str, ask: Probe) -> None:
+        while not stop.is_set():
+            at = time.monotonic()
+            try:
+                ask()
+                text, good = "", True
+            except OSError as error:
+                text, good = f"{error.strerror or error or type(error).__name__}", False
+            took = time.monotonic() - at
+            watch.answers[name].append(Answer(at - watch.began, took, good, text))
+            stop.wait(PAUSE_S)
+
+    threads = [threading.Thread(target=look, args=item, daemon=True) for item in asked.items()]
+    for thread in threads:
+        thread.start()
+    try:
+        _until_good(watch)
+        yield watch
+        _until_good(watch)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+        print(f"\n{title}\n{watch.table()}", flush=True)
+
+
+def _until_good(watch: Watch) -> None:
+    """Return when every probe has been answered well once more, asked from now on."""
+    since = time.monotonic() - watch.began
+    end = time.monotonic() + KNOWN_GOOD_S
+    while not all(
+        any(answer.good and answer.at >= since for answer in answers)
+        for answers in list(watch.answers.values())
+    ):
+        assert time.monotonic() < end, f"not all well again:\n{watch.table()}"
+        time.sleep(SEEN_S / 10)
