@@ -67,6 +67,10 @@ def derive(
         consumers=_consumers(catalogue),
         secrets=_secrets(catalogue, owners),
         sources=_sources(catalogue),
+        floors={
+            name: house.Floor(name, record.kind, record.oldest, record.because)
+            for name, record in catalogue.floors.items()
+        },
         mirrors=dict(catalogue.mirrors),
         removed={
             name: derive_service(machine, name, record, (), 0)
@@ -142,15 +146,18 @@ def _with_models(service: house.Service, models: Mapping[str, house.Model]) -> h
 
 
 def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
+    """Work out who holds a key; a service that is gone holds none, and none opens it."""
+    gone = {name for name, record in catalogue.services.items() if not record.present}
     return {
         name: house.Consumer(
             name=name,
             summary=record.summary,
-            services=tuple(record.services),
+            services=tuple(name for name in record.services if name not in gone),
             models=record.models if record.models == "all" else tuple(record.models),
             secret=f"consumer_{name}",
         )
         for name, record in catalogue.consumers.items()
+        if name not in gone
     }
 
 
@@ -159,7 +166,7 @@ def _secrets(catalogue: Catalogue, owners: Iterable[house.Service | house.Part])
     found: dict[str, str] = {}
     for owner in owners:
         found.update(owner.secrets)
-    found.update({f"consumer_{name}": "random" for name in catalogue.consumers})
+    found.update({consumer.secret: "random" for consumer in _consumers(catalogue).values()})
     found.update({p.secret: "given" for p in catalogue.providers.values() if p.secret})
     return found
 

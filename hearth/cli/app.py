@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, prove, up
+from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, prove, remove, up
 from hearth.lab.cli import app as lab
 from hearth.project import current
 
@@ -42,6 +42,7 @@ app.add_typer(keep.secret, name="secret")
 app.command()(keep.lock)
 app.command()(backup.backup)
 app.command()(backup.restore)
+app.command()(remove.remove)
 prove.bench.command("stt")(bench_stt.bench_stt)
 app.add_typer(prove.bench, name="bench")
 app.add_typer(lab, name="lab")

@@ -72,7 +72,7 @@ def look(project: Path, *, known: bool = True) -> Before:
         users=frozenset(user.pw_name for user in pwd.getpwall()),
         groups=frozenset(group.gr_name for group in grp.getgrall()),
         kernel={name: kernel_value(name) for name in KERNEL},
-        subordinate={str(path): _read(path) for path in SUBORDINATE},
+        subordinate={str(path): content(path) for path in SUBORDINATE},
         folders=frozenset(path for path in FOLDERS if Path(path).exists()),
     )
 
@@ -125,5 +125,6 @@ def _text(seen: Before) -> bytes:
     return json.dumps(plain, indent=1).encode() + b"\n"
 
 
-def _read(path: Path) -> str:
+def content(path: Path) -> str:
+    """Read a small file; one that is not there is empty."""
     return path.read_text() if path.exists() else ""

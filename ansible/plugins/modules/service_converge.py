@@ -227,13 +227,15 @@ def recorded(name: str) -> str:
         return ""
 
 
-def record(name: str, digest: str) -> None:
-    """Keep what is true now, for the next run."""
+def record(name: str, digest: str, files: list[dict[str, Any]]) -> None:
+    """Keep what is true now, for the next run; and which files are ours, for who removes them."""
+    paths = sorted(file["path"] for file in files)
     RECORDS.mkdir(parents=True, exist_ok=True)
     write_file(
         {
             "path": str(RECORDS / f"{name}.json"),
-            "content": json.dumps({"digest": digest, "at": int(time.time())}) + "\n",
+            "content": json.dumps({"digest": digest, "at": int(time.time()), "files": paths})
+            + "\n",
         }
     )
 
@@ -373,7 +375,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
     if write:
         if files:
             # First of all: were this run killed, the next one would find the files right.
-            record(name, before)
+            record(name, before, desired.files)
         for file in files:
             write_file(file)
         for path in stale:
@@ -388,7 +390,7 @@ def converge(module: AnsibleModule) -> dict[str, Any]:
         action = "restart"
     if write and action:
         act(name, action, params)
-        record(name, wanted_record(desired, params))
+        record(name, wanted_record(desired, params), desired.files)
     did = [f"make {path}" for path in folders] + [f"write {path}" for path in wrote]
     did += [f"remove {path}" for path in gone] + ([f"{action} {name}"] if action else [])
     touched = folders + wrote + gone

@@ -1,0 +1,135 @@
+"""`hearth remove`: a service, or the whole house, gone without a trace but its data."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hearth.catalogue import House, suggest
+from hearth.cli import playbook
+from hearth.cli.prove import prove, view
+from hearth.cli.say import err, show
+from hearth.files import locked
+from hearth.project import Project, current
+from hearth.remove import RemoveError, Trace, everything
+from hearth.remove.record import note_absent
+from hearth.remove.service import forgotten
+
+RUN_LOCK = Path("/run/hearth.lock")
+
+
+def _complete(incomplete: str) -> list[str]:
+    return [name for name in current().catalogue().services if name.startswith(incomplete)]
+
+
+def remove(
+    service: Annotated[
+        str | None,
+        typer.Argument(metavar="SERVICE", help="What shall go.", autocompletion=_complete),
+    ] = None,
+    everything_: Annotated[
+        bool, typer.Option("--all", help="The whole house, down to what was here before it.")
+    ] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Its data, too: what people made, for ever.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a service, or the whole house: what goes is shown first, and asked about.
+
+    Data stay where they are unless --data is said. A removal that was cut short is said again.
+
+    Example: hearth remove open_webui
+    """
+    if (service is None) != everything_:
+        raise typer.BadParameter("name one service, or say --all")
+    project = current()
+    if service is None:
+        _remove_all(project, data, yes)
+        return
+    house = project.house()
+    name = _known(project, house, service.replace("-", "_"))
+    _refuse_needed(house, name)
+    _describe(project, house, name, data)
+    _ask(yes)
+    note_absent(project.inventory, name)
+    more = ("-e", json.dumps({"instances_remove_data": [name]})) if data else ()
+    steps = playbook.run(project, err, more)
+    show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')}")
+    # The last receipt speaks of a service that is gone.
+    receipt = prove(project, "home")
+    show(view(receipt))
+    raise typer.Exit(0 if receipt.good else 1)
+
+
+def _known(project: Project, house: House, name: str) -> str:
+    services = project.catalogue().services
+    if name in house.parts:
+        raise typer.BadParameter(f"{name} is a part of every house: it goes with --all only")
+    if name not in services:
+        raise typer.BadParameter(f"no service {name!r}: {suggest(name, services)}")
+    return name
+
+
+def _refuse_needed(house: House, name: str) -> None:
+    needing = [other for other, service in house.services.items() if name in service.needs]
+    if needing:
+        raise RemoveError(
+            f"{name} cannot go: {', '.join(needing)} needs it: remove that first, or take {name} "
+            f"out of its needs in inventory/local/services.yml"
+        )
+
+
+def _describe(project: Project, house: House, name: str, data: bool) -> None:
+    """Say what goes and what stays, from the record alone."""
+    service = house.services.get(name) or house.removed.get(name)
+    show(f"goes    {name}: its instance, its programs, and its place in all other files")
+    if service is None:
+        return
+    for site in service.publish:
+        show(f"goes    https://{site.fqdn}")
+    plain = house.as_vars()
+    plain["removed"][name] = plain["removed"].get(name) or plain["services"][name]
+    owned = {**service.secrets, f"consumer_{name}": "random"}
+    plain["secrets"] = {key: kind for key, kind in house.secrets.items() if key not in owned}
+    going = set(forgotten(plain, [name] if data else [])) & project.vault.names()
+    for secret in sorted(owned.keys() & project.vault.names()):
+        show(f"{'goes ' if secret in going else 'stays'}   secret {secret}")
+    for volume in service.volumes:
+        if volume.from_folder:
+            show(f"stays   {volume.from_folder}: a folder of yours")
+        elif data:
+            show(f"[red]goes[/red]    data in {volume.path}, for ever")
+        else:
+            show(f"stays   data in {volume.path} (gone with --data)")
+
+
+def _remove_all(project: Project, data: bool, yes: bool) -> None:
+    found = everything.plan(project, data)
+    for trace in found.goes:
+        show(f"goes    {trace.what}")
+    for line in found.stays:
+        show(f"stays   {line}")
+    if not found.goes:
+        show("nothing of Hearth is left here")
+        return
+    _ask(yes)
+    with locked(RUN_LOCK, within_s=0):
+        for trace in found.goes:
+            _go(trace)
+    show("[green]removed[/green]")
+
+
+def _go(trace: Trace) -> None:
+    err.print(f"[dim]        [/dim]  Remove {trace.what}", markup=True)
+    trace.remove()
+
+
+def _ask(yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("nobody can be asked here: say --yes")
+    typer.confirm("Remove it?", abort=True)

@@ -1,0 +1,130 @@
+"""The whole house, in the order in which it can go, and what stays of it on purpose."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pylxd import Client
+
+from hearth.instance_exec import SOCKET
+from hearth.project import Project
+from hearth.remove import Trace, before, incus, machine, packages
+from hearth.remove.before import EARLIER, Before
+
+ENGINE = "incus-base"
+# Who makes users and folders that purging it leaves behind.
+_LEFT = {
+    "caddy": (("caddy",), ("/var/lib/caddy",)),
+    "dnsmasq-base": (("dnsmasq",), ()),
+    ENGINE: (
+        ("incus", "incus-admin", "_incus"),
+        ("/var/lib/incus", "/var/log/incus", "/var/cache/incus", "/root/.config/incus"),
+    ),
+    "lxcfs": ((), ("/var/lib/lxcfs",)),
+}
+# Made by tools of Hearth's while they worked; removed only where they were not there before.
+_TOOLS = ("/root/.ansible", "/root/.step", "/root/.cache/incus", "/root/.cache/uv")
+_COMMAND = Path("/usr/local/bin/hearth")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What goes, in order, and what stays, each with its reason."""
+
+    goes: list[Trace] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+
+
+def plan(project: Project, data: bool) -> Plan:
+    """Look at the machine and say what would go; nothing is touched."""
+    seen = before.read()
+    client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
+    volumes = [] if data or client is None else incus.kept(client)
+    others = incus.strangers(client) if client else []
+    goes = machine.units()
+    goes += incus.all_of_it(client, data) if client else []
+    goes += machine.firewall() + machine.settings(seen)
+    left = packages.chosen(seen, before.asked(), {ENGINE} if volumes or others else ())
+    if left.goes:
+        goes.append(Trace(f"packages: {' '.join(left.goes)}", partial(packages.purge, left.goes)))
+    goes += _leftovers(left.goes, seen)
+    goes += machine.users()
+    goes += machine.folders(_files(project, seen, data))
+    stays = [f"data  volume {name} in Incus' pool" for name in volumes]
+    stays += [f"Incus: somebody else's {name}" for name in others]
+    stays += [f"package {name}: {why}" for name, why in left.stays.items()]
+    goes += _record(keep=bool(volumes or others or left.stays))
+    if goes:
+        goes.append(Trace("what systemd remembers of it", machine.reload_units))
+    return Plan(goes, stays + _on_purpose(project, data))
+
+
+def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
+    """List what packages leave behind that was not there before they came.
+
+    Also of those that are gone already: a removal may have been killed right behind them.
+    """
+    if seen is None or not seen.known:
+        return
+    here = set(before.installed()) - {*going}
+    for package in sorted(_LEFT.keys() - here - seen.packages):
+        users, folders = _LEFT[package]
+        for user in sorted({*users} - seen.users - seen.groups):
+            if machine.is_known(user):
+                yield Trace(f"user {user} of {package}", partial(machine.drop_user, user))
+        gone = [Path(name) for name in folders if name not in seen.folders]
+        yield from machine.folders(gone)
+        for name, text in seen.subordinate.items() if package == ENGINE else ():
+            if before.content(Path(name)) != text:
+                yield Trace(f"ranges of users in {name}", partial(_put_back, Path(name), text))
+
+
+def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
+    """List what is Hearth's from top to bottom; its records go last, by another way."""
+    was = seen.folders if seen else frozenset()
+    state = before.STATE
+    records = {state / "before.json", state / "asked.json", state / "converged"}
+    found = [Path("/etc/hearth"), Path("/var/cache/hearth"), project.root / EARLIER]
+    found += [path for path in state.glob("*") if path not in records]
+    # A mask that people made themselves is theirs.
+    found += [Path(name) for name in ("/etc/systemd/system/caddy.service",) if name not in was]
+    if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
+        found.append(_COMMAND)
+    if seen is not None and seen.known:
+        found += [Path(name) for name in _TOOLS if not {name, str(Path(name).parent)} & was]
+    if data:
+        vault = project.vault
+        found += [vault.path, vault.password_file, *vault.password_file.parent.glob("*.lock")]
+    empty = ("/etc/systemd/sleep.conf.d", "/etc/sysusers.d", "/root/.config/hearth", "/root/.cache")
+    return found + [Path(name) for name in empty if name not in was and _is_ours(Path(name), found)]
+
+
+def _is_ours(folder: Path, going: list[Path]) -> bool:
+    """Whether nothing but what goes lies in a folder."""
+    return folder.is_dir() and all(
+        path in going or path.name.startswith(("hearth", "60-hearth")) for path in folder.glob("*")
+    )
+
+
+def _record(keep: bool) -> list[Trace]:
+    """List the records: what was here before stays for as long as not all is gone."""
+    state = before.STATE
+    converged = machine.folders([state / "converged"])
+    return converged if keep else converged + machine.folders([state, Path("/run/hearth.lock")])
+
+
+def _on_purpose(project: Project, data: bool) -> list[str]:
+    stays = [f"the project and its inventory: {project.root}"]
+    if not data and project.vault.path.exists():
+        stays.append(
+            f"the secrets and the authority: {project.vault.path} and {project.vault.password_file}"
+        )
+    if Path("/var/backups/hearth").is_dir():
+        stays.append("backups: /var/backups/hearth")
+    return stays
+
+
+def _put_back(path: Path, text: str) -> None:
+    if text or path.exists():
+        path.write_text(text)

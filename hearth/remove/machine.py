@@ -1,0 +1,197 @@
+"""What Hearth put onto the machine itself: units, rules, settings, files and users.
+
+Found by what lies there and by the records of what was converged, not by the inventory: a house
+can be removed whose inventory is broken.
+"""
+
+import grp
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from hearth.files import write_atomic
+from hearth.remove import RemoveError, Trace
+from hearth.remove.before import Before, kernel_value
+
+UNITS = "etc/systemd/system"
+FIREWALL = "hearth-firewall.service"
+TABLE = ("inet", "hearth")
+_ADDRESS = re.compile(r"ip address replace (\S+/32) dev lo")
+_BLOCK = re.compile(r"^# BEGIN Hearth\n.*?^# END Hearth\n?", re.DOTALL | re.MULTILINE)
+_COMMAND_S = 120
+
+
+def units(root: Path = Path("/")) -> list[Trace]:
+    """List every unit of the house but the firewall's, the timer first."""
+    names = {path.name for path in (root / UNITS).glob("hearth-*")} | _loaded()
+    ordered = sorted(names - {FIREWALL}, key=lambda name: (not name.endswith(".timer"), name))
+    return [Trace(f"unit {name}", partial(_drop_unit, name, root)) for name in ordered]
+
+
+def firewall(root: Path = Path("/")) -> list[Trace]:
+    """List the rules, the resolver's address and their unit: the last that go of what runs."""
+    path = root / UNITS / FIREWALL
+    found = []
+    if address := _ADDRESS.search(path.read_text()) if path.exists() else None:
+        found.append(Trace(f"address {address[1]} of lo", partial(_drop_address, address[1])))
+    if _ran("/usr/sbin/nft", "list", "table", *TABLE):
+        found.append(
+            Trace(
+                f"rules: table {' '.join(TABLE)}",
+                partial(_ran, "/usr/sbin/nft", "delete", "table", *TABLE),
+            )
+        )
+    if path.exists():
+        found.append(Trace(f"unit {FIREWALL}", partial(_drop_unit, FIREWALL, root)))
+    return found
+
+
+def settings(before: Before | None, root: Path = Path("/")) -> list[Trace]:
+    """List the files that programs were converged with, and the kernel's settings."""
+    found = [
+        Trace(f"file {path}", partial(_drop_file, path))
+        for path in _recorded(root)
+        if path.exists() or path.is_symlink()
+    ]
+    for name, value in (before.kernel if before and before.known else {}).items():
+        if kernel_value(name) != value:
+            found.append(
+                Trace(
+                    f"kernel setting {name}, which was {value}",
+                    partial(_ran, "/usr/sbin/sysctl", "-q", "-w", f"{name}={value}"),
+                )
+            )
+    hosts = root / "etc/hosts"
+    if hosts.exists() and _BLOCK.search(hosts.read_text()):
+        found.append(Trace("the house's names in /etc/hosts", partial(_drop_names, hosts)))
+    return found
+
+
+def users(root: Path = Path("/")) -> list[Trace]:
+    """List the users that Hearth itself made, by the files that say so."""
+    found = []
+    for path in sorted((root / "etc/sysusers.d").glob("hearth-*.conf")):
+        names = [line.split()[1] for line in path.read_text().splitlines() if line[:2] == "u "]
+        found += [
+            Trace(f"user {name}", partial(drop_user, name)) for name in names if is_known(name)
+        ]
+        found.append(Trace(f"file {path}", partial(path.unlink, missing_ok=True)))
+    return found
+
+
+def folders(paths: Iterable[Path]) -> list[Trace]:
+    """List folders and files that are Hearth's from top to bottom."""
+    return [
+        Trace(f"{'folder' if path.is_dir() else 'file'} {path}", partial(drop_path, path))
+        for path in paths
+        if path.exists() or path.is_symlink()
+    ]
+
+
+def drop_path(path: Path) -> None:
+    """Remove a file, a link, or a folder with all that is in it."""
+    if path.is_dir() and not path.is_symlink():
+        for mount in sorted(_mounts_below(path), reverse=True):
+            _ran("/usr/bin/umount", "--lazy", mount)
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def drop_user(name: str) -> None:
+    """Remove a user and the group of the same name."""
+    if any(user.pw_name == name for user in pwd.getpwall()):
+        _must("/usr/sbin/userdel", name)
+    _ran("/usr/sbin/groupdel", name)
+
+
+def reload_units() -> None:
+    """Let systemd forget what is no longer there."""
+    _must("/usr/bin/systemctl", "daemon-reload")
+    _ran("/usr/bin/systemctl", "reset-failed", "hearth-*")
+
+
+def _recorded(root: Path) -> list[Path]:
+    """Name the files of the machine that a record of a converged program speaks of."""
+    # Records of an older Hearth name no files.
+    found = {*root.glob("etc/sysctl.d/*-hearth.conf"), *root.glob("etc/systemd/*.d/hearth.conf")}
+    for path in sorted((root / "var/lib/hearth/converged").glob("*.json")):
+        try:
+            found |= {root / name.lstrip("/") for name in json.loads(path.read_text())["files"]}
+        except (ValueError, KeyError):
+            continue
+    # Units and users go by ways of their own.
+    ways = (root / UNITS, root / "etc/sysusers.d")
+    return sorted(path for path in found if path.parent not in ways)
+
+
+def _loaded() -> set[str]:
+    said = subprocess.run(
+        ["/usr/bin/systemctl", "list-units", "--all", "--plain", "--no-legend", "hearth-*"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_COMMAND_S,
+    ).stdout
+    return {line.split()[0] for line in said.splitlines() if line.strip()}
+
+
+def _drop_unit(name: str, root: Path) -> None:
+    # A unit without a file (a test beside the house) can be stopped and not disabled.
+    _ran("/usr/bin/systemctl", "disable", "--now", "--quiet", name)
+    _ran("/usr/bin/systemctl", "stop", name)
+    (root / UNITS / name).unlink(missing_ok=True)
+    stamp = root / "var/lib/systemd/timers" / f"stamp-{name}"
+    stamp.unlink(missing_ok=True)
+
+
+def _drop_address(address: str) -> None:
+    _ran("/usr/sbin/ip", "address", "delete", address, "dev", "lo")
+
+
+def _drop_file(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _drop_names(hosts: Path) -> None:
+    new = _BLOCK.sub("", hosts.read_text()).encode()
+    try:
+        write_atomic(hosts, new)
+    except OSError:
+        # In some machines it is a mount of its own, which cannot be replaced.
+        hosts.write_bytes(new)
+
+
+def _mounts_below(folder: Path) -> list[str]:
+    rows = Path("/proc/self/mounts").read_text().splitlines()
+    places = [row.split()[1] for row in rows]
+    return [place for place in places if place.startswith(f"{folder}/")]
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a user or a group of this name."""
+    users = {user.pw_name for user in pwd.getpwall()}
+    return name in users | {group.gr_name for group in grp.getgrall()}
+
+
+def _ran(*argv: str) -> bool:
+    """Run a program and say whether it could do it; what is gone already is no error."""
+    done = subprocess.run(  # noqa: S603 - our own words, no shell
+        argv,
+        capture_output=True,
+        check=False,
+        timeout=_COMMAND_S,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return done.returncode == 0
+
+
+def _must(*argv: str) -> None:
+    if not _ran(*argv):
+        raise RemoveError(f"`{' '.join(argv)}` failed: run it yourself to see why, then go on")

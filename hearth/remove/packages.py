@@ -1,0 +1,92 @@
+"""Which Debian packages only Hearth brought, and which of them nobody else has come to need."""
+
+import os
+import subprocess
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from hearth.remove import RemoveError
+from hearth.remove.before import Before, installed
+
+_APT_S = 900
+_QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """What goes, with what came along for it; `stays` says of the others why not."""
+
+    goes: tuple[str, ...] = ()
+    stays: dict[str, str] = field(default_factory=dict)
+
+
+def chosen(before: Before | None, asked: Collection[str], protected: Collection[str]) -> Packages:
+    """Choose what apt would take away without touching anything that is not Hearth's.
+
+    Args:
+        before: The machine's record; without one nothing is known, and nothing goes.
+        asked: What Hearth ever asked for.
+        protected: What has to stay because something else here needs it still.
+    """
+    here = set(installed())
+    ours = sorted({*asked} & here)
+    if before is None or not before.known:
+        return Packages(stays=dict.fromkeys(ours, "nobody noted what was here before Hearth"))
+    ours = [name for name in ours if name not in before.packages]
+    stays = {name: "the data that stay need it" for name in ours if name in protected}
+    others = (_manual() | before.packages) - {*ours} | {*stays}
+    for name in ours:
+        # Somebody may have installed something since that cannot do without it.
+        if name not in stays and (needing := sorted(_would_go([name]) & others)):
+            stays[name] = f"{needing[0]} needs it"
+    doomed = [name for name in ours if name not in stays]
+    if not doomed:
+        return Packages(stays=stays)
+    # What waits for `apt autoremove` for other reasons is not ours to clear.
+    goes = _would_go(["--auto-remove", *doomed]) - _would_go([], "autoremove") - before.packages
+    return Packages(tuple(sorted(goes)), stays)
+
+
+def purge(names: Iterable[str]) -> None:
+    """Take packages away with their settings; what a killed run left half done is ended first."""
+    _run(["/usr/bin/dpkg", "--configure", "-a"])
+    left = sorted({*names} & _known())
+    if left:
+        _run(["/usr/bin/apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120", "purge", *left])
+
+
+def _would_go(words: list[str], verb: str = "purge") -> set[str]:
+    """Name what apt would remove, by asking it to pretend."""
+    said = _run(["/usr/bin/apt-get", "--simulate", "-q", verb, *words])
+    rows = (line.split() for line in said.splitlines())
+    return {row[1].partition(":")[0] for row in rows if row and row[0] in ("Purg", "Remv")}
+
+
+def _manual() -> set[str]:
+    return {line.partition(":")[0] for line in _run(["/usr/bin/apt-mark", "showmanual"]).split()}
+
+
+def _known() -> set[str]:
+    """Name what dpkg knows at all: also what is removed and has left its settings."""
+    return set(_run(["/usr/bin/dpkg-query", "-W", "-f", "${Package}\n"]).split())
+
+
+def _run(argv: list[str]) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - names that dpkg itself gave, no shell
+            argv,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_APT_S,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **_QUIET},
+        )
+    except subprocess.CalledProcessError as error:
+        words = (error.stderr or error.stdout).strip().splitlines() or ["nothing said"]
+        raise RemoveError(
+            f"{' '.join(argv[:3])}: {words[-1]}: mend it, then say this again"
+        ) from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RemoveError(f"{argv[0]}: {error}") from None
+    return done.stdout
