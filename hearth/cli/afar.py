@@ -23,7 +23,7 @@ from hearth.project import Project
 COMMANDS = frozenset(
     {
         *("up", "verify", "status", "logs", "shell", "models", "secret", "bench"),
-        *("backup", "restore"),
+        *("backup", "restore", "remove"),
     }
 )
 CLONE = "/root/hearth"
