@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 import threading
 import time
@@ -14,8 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
+
+from hearth.verify.websocket import WebSocket, opened
 
 PATH = "/ws/socket.io/?EIO=4&transport=websocket"
 # One character of Engine.IO, and for its messages one of Socket.IO.
@@ -73,7 +73,7 @@ class Line:
     closed_s: float | None = None
     _news: threading.Condition = field(default_factory=threading.Condition)
 
-    def read(self, call: ClientConnection) -> None:
+    def read(self, call: WebSocket) -> None:
         """Listen until the line is cut."""
         try:
             for message in call:
@@ -84,7 +84,7 @@ class Line:
             self.closed_s = time.perf_counter()
             self._news.notify_all()
 
-    def _take(self, call: ClientConnection, message: str) -> None:
+    def _take(self, call: WebSocket, message: str) -> None:
         if message == _PING:
             call.send(_PONG)
         with self._news:
@@ -115,7 +115,7 @@ def _event(said: Mapping[str, Any]) -> Event:
 @contextmanager
 def dialled(
     url: str, fqdn: str, trust: ssl.SSLContext | None, within_s: float, origin: str | None = None
-) -> Iterator[ClientConnection]:
+) -> Iterator[WebSocket]:
     """Open the socket, as a page that comes from `origin` does; by default a page of this site.
 
     Raises:
@@ -125,21 +125,17 @@ def dialled(
     with ExitStack() as stack:
         try:
             port = at.port or (443 if trust else 80)
-            plug = socket.create_connection((at.hostname or "", port), timeout=within_s)
-            stack.callback(plug.close)
-            opened = connect(
+            door = opened(
                 f"{'wss' if trust else 'ws'}://{fqdn}{PATH}",
-                sock=plug,
-                ssl=trust,
-                server_hostname=fqdn if trust else None,
+                (at.hostname or "", port),
+                trust,
+                within_s,
                 origin=Origin(origin or f"{at.scheme}://{fqdn}"),
-                open_timeout=within_s,
                 max_size=_MOST_BYTES,
-                proxy=None,
                 # A browser sends no pings: what keeps the line open must be the house's own.
                 ping_interval=None,
             )
-            call = stack.enter_context(opened)
+            call = stack.enter_context(door)
         except InvalidStatus as error:
             raise LineError(f"{PATH}: HTTP {error.response.status_code}") from error
         except (OSError, InvalidHandshake, ConnectionClosed) as error:
@@ -148,7 +144,7 @@ def dialled(
 
 
 @contextmanager
-def greeted(call: ClientConnection, token: str, within_s: float) -> Iterator[Line]:
+def greeted(call: WebSocket, token: str, within_s: float) -> Iterator[Line]:
     """Say who is there, by a sign-in's `token`, and listen for as long as the block takes.
 
     Raises:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from hearth.bench.stt.line import Event
 from hearth.bench.stt.pace import CHUNK_S, room
 from hearth.bench.stt.spoken import BYTES, RATE
 from hearth.verify.edge import Edge
+from hearth.verify.websocket import WebSocket, opened
 
 PATH = "/v1/audio/transcriptions/stream"
 _SIZE = round(CHUNK_S * RATE) * BYTES
@@ -45,37 +44,29 @@ class Talk:
 
 
 @contextmanager
-def dialled(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[ClientConnection]:
+def dialled(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[WebSocket]:
     """Open a site's live socket.
 
     Raises:
         TalkError: it is refused, or nobody answers.
     """
+    url = f"wss://{fqdn}{PATH}"
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        plug = socket.create_connection((edge.address, 443), timeout=within_s)
-    except OSError as error:
-        raise TalkError(f"wss://{fqdn}: {error}") from error
-    try:
-        call = connect(
-            f"wss://{fqdn}{PATH}",
-            sock=plug,
-            ssl=edge.trust(),
-            server_hostname=fqdn,
-            additional_headers=headers,
-            open_timeout=within_s,
-        )
-    except BaseException as error:
-        plug.close()
-        if isinstance(error, InvalidStatus):
+    with ExitStack() as stack:
+        try:
+            door = opened(
+                url, (edge.address, 443), edge.trust(), within_s, additional_headers=headers
+            )
+            call = stack.enter_context(door)
+        except InvalidStatus as error:
             raise TalkError(f"wss://{fqdn}: HTTP {error.response.status_code}") from error
-        raise
-    with call:
+        except (OSError, InvalidHandshake) as error:
+            raise TalkError(f"wss://{fqdn}: {error or type(error).__name__}") from error
         yield call
 
 
 def talk(
-    call: ClientConnection, pcm: bytes, within_s: float, *, after_s: float = 1.5, paced: bool = True
+    call: WebSocket, pcm: bytes, within_s: float, *, after_s: float = 1.5, paced: bool = True
 ) -> Talk:
     """Say something, 16-bit mono at 16 kHz, and then as much of a quiet room; return what came.
 
@@ -102,7 +93,7 @@ def talk(
         return Talk(began, len(sound) / BYTES / RATE, reading.result())
 
 
-def _read(call: ClientConnection, deadline: float) -> list[Event]:
+def _read(call: WebSocket, deadline: float) -> list[Event]:
     events: list[Event] = []
     while not events or events[-1].kind != "done":
         try:

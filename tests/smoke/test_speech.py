@@ -2,16 +2,15 @@
 
 import contextlib
 import json
-import socket
 import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 
 from hearth.bench.speech import VOICE
 from hearth.bench.tts.texts import LONG_CHARACTERS, Texts
@@ -20,6 +19,7 @@ from hearth.verify.early import judge
 from hearth.verify.edge import Edge
 from hearth.verify.figures import Notes
 from hearth.verify.speech import Line, ask_inside
+from hearth.verify.websocket import WebSocket, opened
 
 pytestmark = pytest.mark.home
 
@@ -196,18 +196,9 @@ def test_a_websocket_without_a_key_is_refused(speech_server: Service, edge: Edge
     assert refused.value.response.status_code == 401
 
 
-def _dial(service: Service, edge: Edge, headers: dict[str, str]) -> ClientConnection:
-    fqdn = service.publish[0].fqdn
-    plug = socket.create_connection((edge.address, 443), timeout=WEBSOCKET_S)
-    try:
-        return connect(
-            f"wss://{fqdn}/v1/audio/stream?voice={VOICE}&response_format=pcm",
-            sock=plug,
-            ssl=edge.trust(),
-            server_hostname=fqdn,
-            additional_headers=headers,
-            open_timeout=WEBSOCKET_S,
-        )
-    except BaseException:
-        plug.close()
-        raise
+def _dial(
+    service: Service, edge: Edge, headers: dict[str, str]
+) -> AbstractContextManager[WebSocket]:
+    url = f"wss://{service.publish[0].fqdn}/v1/audio/stream?voice={VOICE}&response_format=pcm"
+    at = (edge.address, 443)
+    return opened(url, at, edge.trust(), WEBSOCKET_S, additional_headers=headers)

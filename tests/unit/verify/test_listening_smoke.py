@@ -17,13 +17,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection, serve
 
 from hearth.bench.stt.spoken import BYTES, RATE, Utterance
 from hearth.verify.edge import Edge
 from hearth.verify.figures import Notes
 from hearth.verify.talking import Talk, talk
+from hearth.verify.websocket import WebSocket, opened
 from tests.smoke import test_listening as smoke
 
 TEXT = "Put the kettle on."
@@ -126,7 +126,7 @@ class Run:
 
     service: Any
     edge: Any
-    dialled: Callable[..., AbstractContextManager[ClientConnection]]
+    dialled: Callable[..., AbstractContextManager[WebSocket]]
 
 
 @contextmanager
@@ -196,8 +196,8 @@ def running(scripted: Scripted) -> Iterator[Run]:
         service = SimpleNamespace(name="scripted", url=url, health=health, publish=site)
 
         @contextmanager
-        def dialled(*_: object) -> Iterator[ClientConnection]:
-            with connect(f"ws://127.0.0.1:{port}", proxy=None) as call:
+        def dialled(*_: object) -> Iterator[WebSocket]:
+            with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
                 yield call
 
         try:
@@ -217,7 +217,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "QUIET_S", 1)
     monkeypatch.setattr(smoke, "FREE_S", 0.5)
 
-    def at_once(call: ClientConnection, pcm: bytes, within_s: float, **_: Any) -> Talk:
+    def at_once(call: WebSocket, pcm: bytes, within_s: float, **_: Any) -> Talk:
         return talk(call, pcm, within_s, after_s=0, paced=False)
 
     monkeypatch.setattr(smoke, "talk", at_once)

@@ -9,23 +9,23 @@ from contextlib import contextmanager
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection, serve
 
 from hearth.bench.stt.spoken import BYTES, RATE
 from hearth.verify.talking import TalkError, talk
+from hearth.verify.websocket import WebSocket, opened
 
 HALF = bytes(RATE * BYTES // 2)
 
 
 @contextmanager
-def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[ClientConnection]:
+def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[WebSocket]:
     with serve(listen, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             port = server.socket.getsockname()[1]
-            with connect(f"ws://127.0.0.1:{port}", proxy=None) as call:
+            with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
                 yield call
         finally:
             server.shutdown()
