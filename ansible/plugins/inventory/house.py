@@ -46,20 +46,18 @@ class InventoryModule(BaseInventoryPlugin):
             house = Project(Path(path).resolve().parent.parent).house().as_vars()
         except (CatalogueError, SecretsError) as error:
             raise AnsibleParserError(str(error)) from error
-        if house["machine"]["reach"] != "local":
-            raise AnsibleParserError(
-                f"the house lives at {house['machine']['reach']}: `hearth up` brings the project "
-                "there and runs it there; or run ansible-playbook on that machine"
-            )
-        self._add(house)
+        inventory.set_variable("all", "house", house)
+        for group in ("controllers", "machines", "instances", "afar"):
+            inventory.add_group(group)
+        if house["machine"]["reach"] == "local":
+            self._add(house)
+        else:
+            self._add_afar(house)
 
     def _add(self, house: dict[str, Any]) -> None:
         inventory = self.inventory
-        inventory.set_variable("all", "house", house)
         machine = house["machine"]["name"]
-        for group in ("machines", "instances"):
-            inventory.add_group(group)
-        inventory.add_host("localhost")
+        inventory.add_host("localhost", "controllers")
         inventory.add_host(machine, "machines")
         for name in ("localhost", machine):
             # The modules that describe the machine use Hearth's own package.
@@ -74,3 +72,14 @@ class InventoryModule(BaseInventoryPlugin):
             inventory.set_variable(host, "ansible_python_interpreter", "/usr/bin/python3")
             inventory.set_variable(host, "service", service)
             inventory.set_variable(host, "service_machine", machine)
+
+    def _add_afar(self, house: dict[str, Any]) -> None:
+        """Add the hosts by name only: the house's own machine works on them, not this one."""
+        instances = [
+            s["instance"] for s in house["services"].values() if s["runtime"] != "external"
+        ]
+        # They are all there, so that --limit may name them.
+        for name in (house["machine"]["name"], "localhost", *instances):
+            self.inventory.add_host(name, "afar")
+            self.inventory.set_variable(name, "ansible_connection", "local")
+            self.inventory.set_variable(name, "ansible_python_interpreter", sys.executable)

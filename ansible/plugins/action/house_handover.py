@@ -1,0 +1,78 @@
+"""Have a house on another machine run a playbook itself, and show its lines as they come.
+
+Arguments: `project` (the checkout that is brought there), `reach` (its record's `reach: ssh://…`)
+and `playbook`. Options of this run (--check, --diff, --tags, --limit, -e, -v) hold there, too. The
+task fails when the run there fails, and is `changed` when that one changed anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from hearth.cli.handover import follow, send
+from hearth.cli.ssh import AfarError, target
+
+# One row of what Ansible says last: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
+_ROW = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$")
+_PREPARE = ". scripts/environment; environment controller; exec .venv/bin/ansible-playbook "
+
+
+class ActionModule(ActionBase):
+    """Bring the project there, run the playbook, and answer with its recap."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        """Run it there; in check mode it is previewed there, which needs the project as well."""
+        result = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(
+            {
+                "project": {"type": "path", "required": True},
+                "reach": {"type": "str", "required": True},
+                "playbook": {"type": "str", "required": True},
+            }
+        )
+        recap: dict[str, dict[str, int]] = {}
+
+        def show(line: str) -> None:
+            self._display.display(line)
+            if row := _ROW.match(line):
+                words = (word.partition("=") for word in row[2].split())
+                recap[row[1]] = {name: int(count) for name, _, count in words}
+
+        there = target(arguments["reach"])
+        words = [arguments["playbook"], *options(context.CLIARGS)]
+        try:
+            send(Path(arguments["project"]), there, self._display.display)
+            code = follow(there, f"set -euo pipefail; {_PREPARE}{shlex.join(words)}", show)
+        except AfarError as error:
+            raise AnsibleActionFail(str(error)) from error
+        changed = sum(row.get("changed", 0) for row in recap.values())
+        result |= {"changed": changed > 0, "recap": recap, "rc": code}
+        if code:
+            result |= {"failed": True, "msg": f"the run on {there.host} failed: read its lines"}
+        return result
+
+
+def options(given: Mapping[str, Any]) -> list[str]:
+    """Return the words that make a run there what this one was asked to be."""
+    words = [f"--{name}" for name in ("check", "diff") if given.get(name)]
+    if given.get("subset"):
+        words += ["--limit", given["subset"]]
+    tags = {"tags": ["all"], "skip_tags": []}
+    for name, unset in tags.items():
+        if (named := list(given.get(name) or unset)) != unset:
+            words += [f"--{name.replace('_', '-')}", ",".join(named)]
+    for more in given.get("extra_vars") or ():
+        words += ["-e", more if isinstance(more, str) else json.dumps(more)]
+    return words + ["-" + "v" * given["verbosity"]] * bool(given.get("verbosity"))

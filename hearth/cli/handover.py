@@ -1,0 +1,157 @@
+"""Hand the project over to the house's own machine by ssh, and follow what runs there.
+
+The controller brings the last commit and the local settings; the run itself is a unit of that
+machine, so that it goes on to its end when the laptop is closed or the network breaks.
+"""
+
+import os
+import secrets
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from hearth.cli.carried import LOCK, local_settings, take_settings
+from hearth.cli.ssh import LOST, AfarError, Target, call
+
+CLONE = "/root/hearth"
+# What a run of site.yml holds there: nobody changes the project under it.
+RUN_LOCK = "/run/hearth.lock"
+_SEND_S = 600
+_GIT_S = 120
+# For a run that was started before and has outlived its laptop.
+_WAIT_S = 1800
+
+Tell = Callable[[str], None]
+
+
+def send(root: Path, there: Target, tell: Tell) -> None:
+    """Bring the last commit and the local settings of the checkout `root` to the other machine.
+
+    Waits for a run that is at work there, with a line that says whose it is.
+
+    Raises:
+        AfarError: git or the way there failed; the project there is the old one or the new one.
+    """
+    git = ["git", "-C", str(root)]
+    commit = call([*git, "rev-parse", "HEAD"], _GIT_S).strip()
+    if call([*git, "status", "--porcelain", "--untracked-files=no"], _GIT_S):
+        tell("note: what you have not committed is left out")
+    state = _ask(there)
+    if state.holder:
+        tell(f"waits for the run that is at work on {there.host}, {state.holder}")
+        call(there.argv(_alone("true")), _SEND_S + _WAIT_S)
+        state = _ask(there)
+    if state.commit != commit:
+        tell(f"Bring the project to {there.host}")
+        call(there.argv(_alone(_TAKE_COMMIT)), _SEND_S + _WAIT_S, _bundle(root))
+    settings = local_settings(root / "inventory" / "local", state.recorded)
+    # Also where the commit is there already: somebody may have edited its files by hand.
+    take = f"git -C {CLONE} checkout --quiet --force --detach {commit}; "
+    take += take_settings(f"{CLONE}/inventory")
+    call(there.argv(_alone(take)), _SEND_S + _WAIT_S, settings)
+
+
+def follow(there: Target, command: str, take: Tell, columns: int = 80) -> int:
+    """Run one shell line in the project there, give each of its lines to `take`, and wait.
+
+    It runs as a unit of that machine, so it outlives this process and a broken network; only an
+    interrupt by a person ends it.
+
+    Returns:
+        Its exit code.
+
+    Raises:
+        AfarError: the connection broke; the text says where its lines go on.
+    """
+    unit = f"hearth-afar-{secrets.token_hex(4)}"
+    log = f"{CLONE}/.hearth/logs/{unit}.log"
+    script = _FOLLOW.format(
+        unit=unit, log=log, clone=CLONE, columns=columns, command=shlex.quote(command)
+    )
+    try:
+        with subprocess.Popen(  # noqa: S603 - quoted word by word
+            there.argv(script),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            for line in process.stdout or ():
+                take(line.rstrip("\n"))
+    except KeyboardInterrupt:
+        call(there.argv(f"systemctl stop {unit} || true"), _GIT_S)
+        raise
+    if process.returncode == LOST:
+        raise AfarError(
+            f"the connection to {there.host} broke, and what runs there goes on ({log}): "
+            "run this again, it waits for its end"
+        )
+    return process.returncode
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is there: the project's commit, who works there now, and the recorded digests."""
+
+    commit: str
+    holder: str
+    recorded: str
+
+
+def _ask(there: Target) -> _State:
+    # What a login shell says on its way in stands before the mark.
+    said = call(there.argv(_ASK), _GIT_S).partition(f"{_MARK}\n")[2]
+    commit, holder, recorded = (*said.split("\n", 2), "", "")[:3]
+    return _State(commit.strip(), holder.strip(), recorded)
+
+
+def _bundle(root: Path) -> bytes:
+    path = root / ".hearth" / f"afar-{os.getpid()}.bundle"
+    path.parent.mkdir(exist_ok=True)
+    try:
+        call(["git", "-C", str(root), "bundle", "create", "--quiet", str(path), "HEAD"], _GIT_S)
+        return path.read_bytes()
+    finally:
+        path.unlink(missing_ok=True)
+
+
+_MARK = "--hearth--"
+_ASK = (
+    f"echo {_MARK}; git -C {CLONE} rev-parse -q --verify HEAD 2>/dev/null || echo; "
+    f"exec 9<>{RUN_LOCK}; if flock -n 9; then echo; else echo held by $(head -n 1 {RUN_LOCK}); fi; "
+    f"cat {CLONE}/inventory/local/{LOCK} 2>/dev/null || true"
+)
+_TAKE_COMMIT = (
+    "command -v git >/dev/null || { apt-get -qq update; "
+    "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends git; }; "
+    "cat > /root/hearth.bundle; "
+    # A clone that was cut off is no clone.
+    f"[ -d {CLONE} ] || {{ rm -rf {CLONE}.new; git clone --quiet /root/hearth.bundle {CLONE}.new; "
+    f"mv {CLONE}.new {CLONE}; }}; cd {CLONE}; "
+    "git fetch --quiet /root/hearth.bundle HEAD; rm /root/hearth.bundle"
+)
+# The lines go through a file: a pipe would break with the connection, and the run with it.
+_FOLLOW = """
+mkdir -p $(dirname {log}); : >{log}
+systemd-run --quiet --collect --wait --unit={unit} --service-type=exec \
+  --property=StandardOutput=append:{log} --property=StandardError=append:{log} \
+  --property=OOMPolicy=continue --working-directory={clone} \
+  --setenv=HOME=/root --setenv=USER=root --setenv=COLUMNS={columns} \
+  --setenv=SSH_CONNECTION="$SSH_CONNECTION" \
+  /bin/bash -c {command} &
+run=$!
+tail -s 0.1 -n +1 -f --pid=$run {log} &
+wait $run; code=$?; wait
+exit $code
+"""
+
+
+def _alone(script: str) -> str:
+    """Return a shell line that does `script` while no run of site.yml is at work there."""
+    late = f"the run that is at work there did not end in {_WAIT_S} s"
+    return (
+        f"set -e; exec 9<>{RUN_LOCK}; flock -w {_WAIT_S} 9 || {{ echo '{late}' >&2; exit 1; }}; "
+        f"{script}"
+    )
