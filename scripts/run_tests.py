@@ -181,7 +181,15 @@ def main() -> int:
     for word in ("gates", "unit", "model", "lab"):
         parser.add_argument(f"--{word}", action="store_true", help=f"only the {word} tests")
     parser.add_argument("--all", action="store_true", help="what takes longer, too")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--sweep", type=int, metavar="N", help="only this: kill N runs (see tests/kill/sweep.py)"
+    )
+    asked, more = parser.parse_known_args()
+    if asked.sweep:
+        argv = [sys.executable, "-m", "tests.kill.sweep", str(asked.sweep), *more]
+        return subprocess.run(argv, cwd=ROOT, check=False).returncode  # noqa: S603 - our own program
+    if more:
+        parser.error(f"unknown: {' '.join(more)}")
     some = asked.gates or asked.unit or asked.model or asked.lab
     parts = []
     if asked.gates or not some:

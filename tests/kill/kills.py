@@ -118,6 +118,19 @@ def count(machine: str, argv: Sequence[str] = SITE) -> int:
     return int(json.loads(report.read_text())["event"])
 
 
+def site(machine: str) -> dict[str, int]:
+    """Run site.yml to its end; return how many tasks changed each host."""
+    done = _run(machine, SITE, None)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
+    recap = done.stdout.rpartition("PLAY RECAP")[2].splitlines()
+    rows = (line.replace(":", " ").split() for line in recap if "changed=" in line)
+    counted = {
+        row[0]: int(next(word[8:] for word in row if word[:8] == "changed=")) for row in rows
+    }
+    assert counted, done.stdout[-3000:]
+    return counted
+
+
 def _run(machine: str, argv: Sequence[str], kill: Kill | None) -> subprocess.CompletedProcess[str]:
     callbacks = f"{CLONE}/tests/kill/callback"
     env = {

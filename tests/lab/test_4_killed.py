@@ -1,0 +1,57 @@
+"""A run that is killed while it changes the house: the next one puts all right.
+
+Which event and which kind is chosen by the commit; HEARTH_KILL=KIND:N+MS repeats one.
+"""
+
+import pytest
+
+from tests.kill import change, kills, state
+from tests.kill.sweep import Sweep
+from tests.lab.house import NAME, House
+
+pytestmark = pytest.mark.lab
+
+# Where a run that changes something was seen to end, at least; the kill lies before it.
+EVENTS = 150
+
+
+@pytest.fixture(scope="module")
+def sweep(house: House) -> Sweep:
+    """The house as it is, without the change."""
+    with house.spending("the house as it is", 0.3):
+        known = Sweep(NAME)
+        known.references[False] = state.look(NAME)
+        assert not (wrong := state.wrong(known.references[False])), wrong
+        return known
+
+
+def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Sweep) -> None:
+    with house.spending("two killed runs", 2.2):
+        # The change is killed on its way there and on its way back: that way a house is left that
+        # can be compared with the one before, which nobody killed.
+        for changed in (True, False):
+            change.make(NAME, changed=changed)
+            killed = kills.run_killed(NAME, kills.chosen(f"killed, {changed}", EVENTS))
+            print(f"{killed.kill} in {killed.task!r}, {killed.what}, {killed.took_s} s", flush=True)
+            if killed.kill.kind == "power":
+                house.wait_green()
+        counts = house.site()
+        found = state.differences(sweep.references[False], state.look(NAME))
+        assert not found, "\n".join(found)
+        second = house.site()
+        assert sum(second.values()) == 0, second
+        house.figures["tasks that the run after two killed ones changed"] = sum(counts.values())
+
+
+def test_no_second_run_beside_the_first(house: House) -> None:
+    with house.spending("a second run beside the first", 0.3):
+        script = (
+            "cd /root/hearth; .venv/bin/ansible-playbook site.yml --tags machine >/dev/null & "
+            "until grep -q ansible-playbook /run/hearth.lock; do sleep 0.1; done; "
+            ".venv/bin/ansible-playbook site.yml || echo refused; wait"
+        )
+        done = house.inside("/bin/bash", "-c", script, timeout=120)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "another run is at work on this machine: root (" in said, said
+        assert "runs `ansible-playbook site.yml --tags machine` as process" in said, said
+        assert said.endswith("refused"), said
