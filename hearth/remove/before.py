@@ -33,14 +33,13 @@ class Before:
     groups: frozenset[str]
     kernel: dict[str, str]
     subordinate: dict[str, str]
-    folders: frozenset[str]
+    paths: frozenset[str]
 
 
-# Packages make these, and purging does not unmake them; nor does it those that people made.
-FOLDERS = (
-    *("/root/.ansible", "/root/.cache", "/root/.config", "/root/.step", "/etc/sysusers.d"),
-    *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/caddy.service", "/var/backups/hearth"),
-    *("/var/lib/incus", "/var/lib/caddy", "/var/lib/lxcfs", "/var/cache/incus", "/var/log/incus"),
+# What lies in these was there before, or came with Hearth or after it.
+PLACES = (
+    *("/etc", "/etc/systemd", "/etc/systemd/system", "/var/lib", "/var/cache", "/var/log"),
+    *("/var/backups", "/root", "/root/.cache", "/root/.config"),
 )
 
 
@@ -73,7 +72,7 @@ def look(project: Path, *, known: bool = True) -> Before:
         groups=frozenset(group.gr_name for group in grp.getgrall()),
         kernel={name: kernel_value(name) for name in KERNEL},
         subordinate={str(path): content(path) for path in SUBORDINATE},
-        folders=frozenset(path for path in FOLDERS if Path(path).exists()),
+        paths=frozenset(str(path) for place in PLACES for path in Path(place).glob("*")),
     )
 
 
@@ -83,7 +82,7 @@ def read(state: Path = STATE) -> Before | None:
         plain = json.loads((state / _RECORD).read_text())
     except FileNotFoundError:
         return None
-    sets = ("packages", "users", "groups", "folders")
+    sets = ("packages", "users", "groups", "paths")
     return Before(**{**plain, **{name: frozenset(plain[name]) for name in sets}})
 
 

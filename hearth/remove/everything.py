@@ -73,7 +73,7 @@ def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
         for user in sorted({*users} - seen.users - seen.groups):
             if machine.is_known(user):
                 yield Trace(f"user {user} of {package}", partial(machine.drop_user, user))
-        gone = [Path(name) for name in folders if name not in seen.folders]
+        gone = [Path(name) for name in folders if name not in seen.paths]
         yield from machine.folders(gone)
         for name, text in seen.subordinate.items() if package == ENGINE else ():
             if before.content(Path(name)) != text:
@@ -82,7 +82,7 @@ def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
 
 def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     """List what is Hearth's from top to bottom; its records go last, by another way."""
-    was = seen.folders if seen else frozenset()
+    was = seen.paths if seen else frozenset()
     state = before.STATE
     records = {state / "before.json", state / "asked.json", state / "converged"}
     found = [Path("/etc/hearth"), Path("/var/cache/hearth"), project.root / EARLIER]
@@ -92,7 +92,7 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
         found.append(_COMMAND)
     if seen is not None and seen.known:
-        found += [Path(name) for name in _TOOLS if not {name, str(Path(name).parent)} & was]
+        found += [Path(name) for name in _TOOLS if name not in was]
     if data:
         vault = project.vault
         found += [vault.path, vault.password_file, *vault.password_file.parent.glob("*.lock")]
