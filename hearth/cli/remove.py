@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pylxd.exceptions import LXDAPIException
 
 from hearth.catalogue import House, suggest
 from hearth.cli import playbook
@@ -107,7 +108,10 @@ def _describe(project: Project, house: House, name: str, data: bool) -> None:
 
 
 def _remove_all(project: Project, data: bool, yes: bool) -> None:
-    found = everything.plan(project, data)
+    try:
+        found = everything.plan(project, data)
+    except LXDAPIException as error:
+        raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
     for trace in found.goes:
         show(f"goes    {trace.what}")
     for line in found.stays:
@@ -124,7 +128,10 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
 
 def _go(trace: Trace) -> None:
     err.print(f"[dim]        [/dim]  Remove {trace.what}", markup=True)
-    trace.remove()
+    try:
+        trace.remove()
+    except (OSError, LXDAPIException) as error:
+        raise RemoveError(f"{trace.what} did not go: {error}: say it again when mended") from None
 
 
 def _ask(yes: bool) -> None:

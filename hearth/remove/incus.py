@@ -56,7 +56,9 @@ def strangers(client: Client) -> list[str]:
     """Name what somebody else has in this Incus, for whose sake it stays."""
     found = [f"instance {i.name}" for i in client.instances.all() if i.config.get(OWNER_KEY) != "1"]
     found += [f"image {i.fingerprint[:12]}" for i in client.images.all() if not _ours(i)]
-    found += [f"network {i.name}" for i in client.networks.all() if i.managed]
+    # pylxd asks for each network by itself, and Incus fails for some that are only the machine's.
+    networks = client.api.networks.get(params={"recursion": 1}).json()["metadata"]
+    found += [f"network {item['name']}" for item in networks if item["managed"]]
     return found + [f"pool {pool.name}" for pool in client.storage_pools.all() if pool.name != POOL]
 
 
