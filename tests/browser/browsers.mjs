@@ -11,8 +11,9 @@ const SIZE = { width: 1280, height: 800 };
  * nobody asked for, and Chromium keeps its sandbox. Where the job has a `sound`, it is what a
  * microphone hears: Chromium's own imitation of one plays the file, Firefox listens to the sound
  * device, into which the scenes play it. Nobody is there to allow it, so it is allowed.
+ * A name that is `unknown` is one that Chromium finds nowhere.
  *
- * @param {{browser: string, downloads: string, sound?: string}} job
+ * @param {{browser: string, downloads: string, sound?: string, unknown?: string}} job
  * @param {{dark?: boolean}} options
  */
 export async function open(job, { dark = false } = {}) {
@@ -57,6 +58,7 @@ async function chromium(job, dark) {
       "--autoplay-policy=user-gesture-required",
       `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
       ...(job.sound ? microphoneOf(job.sound) : []),
+      ...(job.unknown ? [`--host-resolver-rules=MAP ${job.unknown} ~NOTFOUND`] : []),
     ],
   });
   const line = await browser.target().createCDPSession();

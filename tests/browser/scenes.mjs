@@ -4,6 +4,7 @@ import * as door from "./scenes/door.mjs";
 import * as listened from "./scenes/listening.mjs";
 import * as looks from "./scenes/looks.mjs";
 import * as playing from "./scenes/playing.mjs";
+import * as trust from "./scenes/trusting.mjs";
 import * as using from "./scenes/using.mjs";
 
 /**
@@ -85,6 +86,38 @@ export function breaking(dark) {
 /** Return the scene of somebody who goes away and comes back. */
 export function waiting(dark) {
   return dark ? {} : { login: chat.login, idle: broken.idle };
+}
+
+/** Return the scenes of the page of trust, on a device that trusts the house. */
+export function trusting(dark) {
+  if (dark) return {};
+  return {
+    believed: trust.believed,
+    accessibility: looks.accessibility,
+    phone: looks.phone,
+    doors: trust.doors,
+  };
+}
+
+/** Return the scenes of the page of trust, on a device that has nothing of the house's yet. */
+export function mistrusting(dark) {
+  if (dark) {
+    return {
+      "accessibility in the dark": looks.accessibility,
+      "dark pictures": looks.darkPictures,
+    };
+  }
+  return {
+    stranger: trust.stranger,
+    "without scripts": trust.withoutScripts,
+    accessibility: looks.accessibility,
+    phone: looks.phone,
+  };
+}
+
+/** Return the scene of a device that does not ask the house for names. */
+export function nameless(dark) {
+  return dark ? {} : { nameless: trust.nameless };
 }
 
 const inTheDark = (login) => ({

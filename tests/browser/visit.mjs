@@ -28,11 +28,13 @@ export async function visit(browser, address, { without = [] } = {}) {
   return Object.assign(page, { complaints });
 }
 
-/** Wait until the page knows what its server has: its voices, or its model. */
+/** Wait until the page knows what its server has, its voices or its model; or what it looked for. */
 export async function ready(page) {
+  const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"]';
   await page.waitForFunction(
-    () => document.querySelector("#voice option, #model:not(:empty)"),
+    (signs) => document.querySelector(signs),
     { polling: 50 },
+    known,
   );
 }
 

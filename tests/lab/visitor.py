@@ -160,22 +160,24 @@ def visit(
     browser: str,
     play: str,
     page: str,
-    password: str,
+    password: str = "",
     *,
+    home: str = "/home/visitor",
     deeds: Mapping[str, Callable[[], object]] | None = None,
     within_s: float = VISIT_S,
     **more: Any,
 ) -> Visit:
     """Have one browser play its scenes on the guest; return what it found, pictures brought out.
 
-    `deeds` are what the scenes may have done to the house meanwhile, by name.
+    `deeds` are what the scenes may have done to the house meanwhile, by name. `home` is where
+    Chromium finds the certificates that it shall believe: another one than the visitor's has none.
     """
     folder = f"{_FOLDER_THERE}/{play}/{browser}"
     known = {"browser": browser, "play": play, "page": page, "folder": folder}
     job: dict[str, Any] = {**known, "password": password, **more}
     if only := os.environ.get("HEARTH_SCENES"):
         job["only"] = only.split(",")
-    settings = ["HOME=/home/visitor", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
+    settings = [f"HOME={home}", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
     argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
     argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
     heard = _Heard(Errands(guest, deeds or {}))

@@ -40,12 +40,13 @@ def document(
         "site": escape(config.site),
         "domain": escape(config.domain),
         "certificate": escape(f"Hearth root for {config.domain}"),
-        "fingerprint": escape(config.fingerprint),
+        # A narrow screen breaks it between two bytes.
+        "fingerprint": escape(config.fingerprint).replace(":", ":<wbr>"),
         "address": escape(address or config.site),
         "plain": escape(plain(address or config.site)),
     }
     links = "\n".join(
-        f'<li><a href="https://{escape(name)}/">{escape(name)}</a></li>' for name in config.pages
+        f'<li><a class="button" href="https://{escape(name)}/">{escape(name)}</a></li>' for name in config.pages
     )
     return Template(files["index.html"].decode()).substitute(
         values,

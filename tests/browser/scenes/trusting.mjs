@@ -1,0 +1,102 @@
+import { join } from "node:path";
+import { ready, visit } from "../visit.mjs";
+
+const SIZES = { desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
+
+/** Come by the bare address, as after photographing the code, and do what the page asks for. */
+export async function believed(browser, job) {
+  const page = await visit(browser, job.plain);
+  await page.waitForFunction(() => location.protocol === "https:", { polling: 50 });
+  await ready(page);
+  const arrived = await told(page);
+  await page.click("#listen");
+  await page.waitForFunction(
+    () => document.querySelector("main").dataset.state === "green",
+    { polling: 50 },
+  );
+  const names = await pictures(page, job, "green");
+  return { arrived, ...(await told(page)), pictures: names };
+}
+
+/** Come by name and by the bare address without trusting the house: what is said, what is there. */
+export async function stranger(browser, job) {
+  const seen = {};
+  for (const address of [job.page, job.plain]) {
+    const page = await visit(browser, address);
+    await ready(page);
+    seen[address] = await told(page);
+    seen[address].pictures = await pictures(page, job, `red-${new URL(address).hostname}`);
+  }
+  return { seen, secure: await opened(browser, `https://${job.site}/`) };
+}
+
+/** Come with scripts turned off: the certificate is there all the same, and how to test by hand. */
+export async function withoutScripts(browser, job) {
+  const page = await browser.newPage();
+  await page.setJavaScriptEnabled(false);
+  await page.goto(job.page);
+  const text = await page.$eval("#verdict", (one) => one.textContent);
+  const link = await page.$eval("#certificate a", (one) => one.href);
+  const guides = await page.$$eval("details[open]", (found) => found.map(({ id }) => id));
+  return { text, link, guides };
+}
+
+/** Come while nobody has told this device where the house's names are. */
+export async function nameless(browser, job) {
+  const page = await visit(browser, job.plain);
+  await ready(page);
+  return { ...(await told(page)), pictures: await pictures(page, job, "nameless") };
+}
+
+/** Open each of some addresses, and return what the browser made of it. */
+export async function doors(browser, job) {
+  const found = {};
+  for (const [name, address] of Object.entries(job.doors)) {
+    found[name] = await opened(browser, address);
+  }
+  return found;
+}
+
+async function opened(browser, address) {
+  const page = await browser.newPage();
+  try {
+    return `HTTP ${(await page.goto(address)).status()}`;
+  } catch (error) {
+    return error.message;
+  } finally {
+    await page.close();
+  }
+}
+
+/** Return what the page says, and what of it can be seen. */
+async function told(page) {
+  const found = await page.evaluate(() => {
+    const text = (one) => one.textContent.replace(/\s+/g, " ").trim();
+    const rows = [...document.querySelectorAll("#checks li")];
+    const pictured = document.querySelector("#code");
+    return {
+      address: location.href,
+      state: document.querySelector("main").dataset.state,
+      headline: text(document.querySelector("#headline")),
+      advice: text(document.querySelector("#advice")),
+      checks: Object.fromEntries(rows.map((row) => [row.id, row.dataset.state])),
+      secure: isSecureContext,
+      code: pictured.complete && pictured.naturalWidth > 0,
+      shown: [...document.querySelectorAll("section")]
+        .filter((one) => one.offsetHeight)
+        .map(({ id }) => id),
+      links: [...document.querySelectorAll("#pages a")].map(({ href }) => href),
+    };
+  });
+  return { ...found, complaints: page.complaints };
+}
+
+async function pictures(page, job, what) {
+  const names = [];
+  for (const [place, size] of Object.entries(SIZES)) {
+    await page.setViewport(size);
+    names.push(`${job.browser}-${what}-${place}.png`);
+    await page.screenshot({ path: join(job.folder, names.at(-1)), fullPage: true });
+  }
+  return names;
+}
