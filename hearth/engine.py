@@ -183,7 +183,7 @@ def _ended(code: str, status: str) -> str:
 
 
 def last_words(instance: str | None, unit: str) -> str:
-    """Return the last line that a unit's own processes wrote; empty when they wrote none.
+    """Return the last two lines that a unit's own processes wrote; empty when they wrote none.
 
     Raises:
         EngineError: the instance or the engine is not there.
@@ -191,7 +191,8 @@ def last_words(instance: str | None, unit: str) -> str:
     argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
     # By the cgroup, so that systemd's own lines about the unit are left out.
     said = execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=_READ_S).stdout
-    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    # The very last is often only that it gives up.
+    return "; ".join([line.strip() for line in said.splitlines() if line.strip()][-2:])
 
 
 def journal(instance: str | None, unit: str, lines: int) -> list[str]:

@@ -117,9 +117,9 @@ def test_a_unit_says_how_often_and_how_it_ended(
     assert (unit.restarts, unit.exit) == (4, said)
 
 
-def test_the_last_words_are_the_last_line_that_says_something(incus: Any) -> None:
-    incus(Instance(stdout=b"first\n\nno such file\n \n"))
-    assert engine.last_words("ollama", "ollama.service") == "no such file"
+def test_the_last_words_are_the_last_lines_that_say_something(incus: Any) -> None:
+    incus(Instance(stdout=b"first\n\nno such file\n \ngiving up\n"))
+    assert engine.last_words("ollama", "ollama.service") == "no such file; giving up"
     incus(Instance(stdout=b""))
     assert engine.last_words("ollama", "ollama.service") == ""
 
