@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from hearth import engine
+from hearth import engine, trust
 from hearth.catalogue.house import House, Part, Service
 from hearth.models import PENDING, Overview, model_states
 from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE
@@ -56,6 +56,8 @@ class Report:
     addresses: list[str]
     accelerator: str
     pending: list[str]
+    trust: list[str]
+    fingerprint: str
 
     @property
     def good(self) -> bool:
@@ -83,6 +85,8 @@ def look(house: House) -> Report:
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         accelerator=accelerator(),
         pending=[*pending, *overview.notes],
+        trust=trust.ways(house),
+        fingerprint=trust.fingerprint(),
     )
 
 

@@ -83,7 +83,9 @@ def status(as_json: AsJson = False) -> None:
         )
         for address in report.addresses:
             show(f"open   {address}")
-        show(f"trust  {ROOT_CERTIFICATE}" + ("" if ROOT_CERTIFICATE.exists() else " (not yet)"))
+        for address in report.trust:
+            show(f"trust  {address}")
+        show(f"root   {ROOT_CERTIFICATE} " + (report.fingerprint or "(not yet)"))
         show(f"runs   {report.accelerator}")
         for line in report.pending:
             show(f"comes  {line}")

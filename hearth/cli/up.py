@@ -1,11 +1,13 @@
 """`hearth up`: the whole way from a bare machine to a receipt."""
 
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hearth import trust
 from hearth.catalogue.house import House
 from hearth.cli import elsewhere, first_answer, place, playbook
 from hearth.cli.prove import prove, view
@@ -91,7 +93,9 @@ def _farewell(house: House) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
     show(f"names   point a device's DNS at {front_door(house).address}")
-    show(f"trust   {ROOT_CERTIFICATE}")
+    for way in trust.ways(house):
+        show(f"trust   {way}")
+    show(f"root    {ROOT_CERTIFICATE} {trust.fingerprint()}")
     show("key     hearth secret show consumer_household")
     show("pages   hearth secret show house_password")
     for service in house.services.values():
@@ -99,3 +103,7 @@ def _farewell(house: House) -> None:
             # With it somebody signs in for the first time where a service has accounts of its own.
             if secret.endswith("_admin_password"):
                 show(f"admin   hearth secret show {secret}")
+    if sys.stdout.isatty() and (address := next(iter(trust.ways(house)), "")):
+        # The first thing that the next device needs, and it has a camera.
+        show(f"photograph this with a phone, for {address}")
+        sys.stdout.write(trust.code(address))

@@ -1,0 +1,58 @@
+"""A person is told where the page of trust is, and what the root looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import segno
+
+from hearth import pki, trust
+from hearth.catalogue import House, derive, load
+from hearth.house.facts import FactsError
+
+INVENTORY = Path(__file__).parents[3] / "inventory"
+
+
+@pytest.fixture
+def house() -> House:
+    shipped = derive(load(INVENTORY))
+    return replace(shipped, machine=replace(shipped.machine, lan_address="192.0.2.10"))
+
+
+def test_the_address_comes_first_for_it_needs_no_names(house: House) -> None:
+    assert trust.ways(house) == ["http://192.0.2.10/", "http://trust.lan/"]
+
+
+def test_without_a_wire_the_name_is_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_a_wire(_: House) -> None:
+        raise FactsError("this machine has no default IPv4 route")
+
+    monkeypatch.setattr(trust, "front_door", without_a_wire)
+    assert trust.ways(house) == ["http://trust.lan/"]
+
+
+def test_a_house_without_the_page_names_none(house: House) -> None:
+    sites = tuple(site for site in house.sites if not site.plain)
+    assert trust.ways(replace(house, sites=sites)) == []
+
+
+def test_the_fingerprint_is_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "root.crt"
+    monkeypatch.setattr(trust, "ROOT_CERTIFICATE", path)
+    assert trust.fingerprint() == ""
+    path.write_text("no certificate")
+    assert trust.fingerprint() == ""
+    root = pki.make_house_authority("lan", datetime.now(UTC)).root_cert_pem
+    path.write_text(root)
+    assert trust.fingerprint() == pki.fingerprint(root)
+
+
+def test_the_code_on_a_terminal_holds_the_address() -> None:
+    address = "http://192.0.2.10/"
+    lines = [line for line in trust.code(address).split("\n") if "\033" in line or line.strip()]
+    wide = segno.make(address, micro=False).symbol_size(border=2)[0]
+    # Two rows of the code in each line of text.
+    assert len(lines) == (wide + 1) // 2
