@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from ansible import context
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -74,5 +75,8 @@ def options(given: Mapping[str, Any]) -> list[str]:
         if (named := list(given.get(name) or unset)) != unset:
             words += [f"--{name.replace('_', '-')}", ",".join(named)]
     for more in given.get("extra_vars") or ():
-        words += ["-e", more if isinstance(more, str) else json.dumps(more)]
-    return words + ["-" + "v" * given["verbosity"]] * bool(given.get("verbosity"))
+        # A file of values lies here, so its content goes there.
+        values = yaml.safe_load(Path(more[1:]).read_text()) if more[:1] == "@" else more
+        words += ["-e", values if isinstance(values, str) else json.dumps(values)]
+    loud = "v" * int(given.get("verbosity") or 0)
+    return [*words, f"-{loud}"] if loud else words
