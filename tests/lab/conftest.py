@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.verify.chatting import Person
-from tests.lab import chat, visitor
+from tests.lab import another, chat, visitor
 from tests.lab.house import House, remove
 
 _KEEP = "HEARTH_LAB_KEEP"
@@ -40,6 +40,16 @@ def guest(house: House) -> str:
     """The guest that all tests share; it goes with the house."""
     with house.spending("a guest with browsers", 0.7):
         return visitor.invite(house)
+
+
+@pytest.fixture(scope="session")
+def other(house: House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[another.Other]:
+    """A second machine, bare, and a controller that reaches it by ssh; `house` keeps the ledger."""
+    with house.spending("a bare machine, reached by ssh", 0.3):
+        made = another.make(tmp_path_factory.mktemp("controller"))
+    yield made
+    if not os.environ.get(_KEEP):
+        another.remove()
 
 
 @pytest.fixture(scope="module")
