@@ -43,7 +43,7 @@ options:
 
 # What the command line of a program holds while a long task is at it.
 PLACES = {
-    "apt": b"dpkg\0--",
+    "apt": b"dpkg\0--status-fd\0",
     "uv": b"uv\0pip\0install",
     "image": b"/usr/bin/mmdebstrap\0",
     "import": b"incus\0image\0import",
