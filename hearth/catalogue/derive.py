@@ -67,6 +67,10 @@ def derive(
         consumers=_consumers(catalogue),
         secrets=_secrets(catalogue, owners),
         sources=_sources(catalogue),
+        floors={
+            name: house.Floor(name, record.kind, record.oldest, record.because)
+            for name, record in catalogue.floors.items()
+        },
         mirrors=dict(catalogue.mirrors),
         removed={
             name: derive_service(machine, name, record, (), 0)

@@ -247,6 +247,16 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Floor:
+    """The oldest version of a program that will do, if any; `kind` says who knows its name."""
+
+    name: str
+    kind: str
+    oldest: str | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class House:
     """Everything one inventory describes."""
 
@@ -263,6 +273,7 @@ class House:
     consumers: Mapping[str, Consumer]
     secrets: Mapping[str, str]
     sources: Mapping[str, Source]
+    floors: Mapping[str, Floor]
     mirrors: Mapping[str, str]
     removed: Mapping[str, Service]
     disabled: tuple[str, ...]

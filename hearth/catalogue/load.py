@@ -27,6 +27,7 @@ SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
         "models": ("manifests", schema.Manifest),
         "mirrors": ("mirrors", schema.Mirror),
     },
+    "floors": {"floors": ("floors", schema.Floor)},
 }
 
 

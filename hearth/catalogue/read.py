@@ -13,7 +13,7 @@ from hearth.catalogue.words import Place, Problem, suggest
 
 Key = tuple[str | int, ...]
 
-FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock")
+FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock", "floors")
 OVERLAY = "local"
 # Made by `hearth`, encrypted, and no part of the description.
 NOT_READ = {"secrets.yml"}

@@ -23,6 +23,7 @@ class Catalogue:
     sources: dict[str, schema.Source] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
     mirrors: dict[str, str] = field(default_factory=dict)
+    floors: dict[str, schema.Floor] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
 
     def at(self, *key: str | int) -> Place:

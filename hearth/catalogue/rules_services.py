@@ -193,18 +193,23 @@ def only_one(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def versions(catalogue: Catalogue) -> Iterator[Problem]:
-    """No program is older than what its role was written for."""
-    for name, record in catalogue.sources.items():
-        if record.oldest is None:
+    """No download is older than what its role was written for."""
+    for name, floor in catalogue.floors.items():
+        if floor.oldest is None or floor.kind != "source":
+            continue
+        record = catalogue.sources.get(name)
+        if record is None:
+            text = f"{name} is no source; {suggest(name, catalogue.known('sources'))}"
+            yield catalogue.problem(("floors", name), text)
             continue
         try:
-            if Version(record.version) >= Version(record.oldest):
+            if Version(record.version) >= Version(floor.oldest):
                 continue
-            text = f"{name}.version {record.version} is older than {record.oldest}, the oldest that"
-            text += f" will do; write {record.oldest} or later, with its url"
+            text = f"{name}.version {record.version} is older than {floor.oldest}, the oldest that"
+            text += f" will do; write {floor.oldest} or later, with its url"
         except InvalidVersion:
-            text = f"{name}.version {record.version} cannot be compared with {record.oldest}; "
-            text += "write numbers with dots, or oldest: null"
+            text = f"{name}.version {record.version} cannot be compared with {floor.oldest}; "
+            text += "write numbers with dots, or its oldest: null in inventory/local/floors.yml"
         yield catalogue.problem(("sources", name, "version"), text)
 
 

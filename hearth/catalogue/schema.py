@@ -179,15 +179,22 @@ class Alias(Record):
 
 
 class Source(Record):
-    """One download: what, from where, how it is recognised, and the oldest version that will do."""
+    """One download: what, from where, and how it is recognised."""
 
     version: Annotated[str, Field(examples=['"1.2.3"'])]
     url: Annotated[
         str, AfterValidator(values.source), Field(examples=["https://example.org/name.tar"])
     ]
     sha256: Annotated[str, AfterValidator(values.sha256)] = "first-sight"
-    oldest: Annotated[str, AfterValidator(values.version)] | None = None
     size: Annotated[int, Field(gt=0)] | None = None
+
+
+class Floor(Record):
+    """The oldest version of a program that will do, and why; its name is the one it has there."""
+
+    kind: Annotated[Literal["source", "python", "debian"], Field(examples=["source"])]
+    oldest: Annotated[str, AfterValidator(values.version)] | None = None
+    because: Sentence
 
 
 Manifest = Annotated[str, AfterValidator(values.manifest)]

@@ -6,8 +6,6 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from packaging.version import InvalidVersion, Version
-
 from hearth.backup import bech32
 from hearth.catalogue import words
 
@@ -160,11 +158,9 @@ def http_url(text: str) -> str:
 
 
 def version(text: str) -> str:
-    """Accept a version that can be compared."""
-    try:
-        Version(text)
-    except InvalidVersion:
-        raise ValueError(f"{text!r} is no version; write numbers with dots, e.g. 1.2.3") from None
+    """Accept a version that can be compared: of a release, or as Debian writes it."""
+    if not re.fullmatch(r"([0-9]+:)?[0-9][A-Za-z0-9.+~-]*", text):
+        raise ValueError(f"{text!r} is no version; write numbers with dots, e.g. 1.2.3")
     return text
 
 

@@ -177,10 +177,8 @@ def change_version(
     wanted = Source(source.name, version, url)
     fetched = fetch(wanted, downloads, mirrors, progress)
     path = inventory / "sources.lock.yml"
-    # The oldest version that will do belongs to the role, not to the version before.
-    kept = _records(path, "sources").get(source.name, {}).get("oldest")
     record = {"version": version, "url": url, "sha256": fetched.sha256}
-    put_entry(path, "sources", source.name, record | ({"oldest": kept} if kept else {}))
+    put_entry(path, "sources", source.name, record)
     return Locked(source.name, version, fetched.sha256, "changed")
 
 

@@ -62,7 +62,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A checkout with the inventory of this one and no settings of its own."""
     folder = tmp_path / "checkout"
     (folder / "inventory").mkdir(parents=True)
-    for name in ("machines", "services", "consumers", "models", "aliases", "sources.lock"):
+    for name in (
+        "machines",
+        "services",
+        "consumers",
+        "models",
+        "aliases",
+        "sources.lock",
+        "floors",
+    ):
         source = ROOT / "inventory" / f"{name}.yml"
         (folder / "inventory" / source.name).write_text(source.read_text())
     monkeypatch.setenv("HEARTH_PROJECT", str(folder))

@@ -14,7 +14,7 @@ import yaml
 from hearth.catalogue import CatalogueError, derive, load
 
 BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
-FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock")
+FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock", "floors")
 GARBAGE: list[object] = [
     None,
     True,

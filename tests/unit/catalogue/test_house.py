@@ -21,6 +21,7 @@ REFERENCE = (
     "models",
     "aliases",
     "sources.lock",
+    "floors",
 )
 
 

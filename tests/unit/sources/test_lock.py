@@ -99,7 +99,7 @@ def test_change_version_writes_the_projects_file(place: Path) -> None:
     path = place / "inventory/sources.lock.yml"
     path.write_text(
         "# top\nsources:\n  tool:\n    version: '1'\n    url: https://example.org/tool-1.tar\n"
-        "    sha256: first-sight\n    oldest: '0.9'\n\n# end\nmirrors: {}\n"
+        "    sha256: first-sight\n\n# end\nmirrors: {}\n"
     )
     program(place / "mirror" / "tool-2.tar", "two")
     mirrors = {"https://example.org/": f"{place}/mirror/"}
@@ -107,7 +107,7 @@ def test_change_version_writes_the_projects_file(place: Path) -> None:
     digest = locking.change_version(*args).sha256
     assert path.read_text() == (
         '# top\nsources:\n  tool:\n    version: "2"\n    url: "https://example.org/tool-2.tar"\n'
-        f'    sha256: "{digest}"\n    oldest: "0.9"\n\n# end\nmirrors: {{}}\n'
+        f'    sha256: "{digest}"\n\n# end\nmirrors: {{}}\n'
     )
     with pytest.raises(SourceError, match="does not contain"):
         locking.change_version(place / "inventory", TOOL, "1", place / "downloads", mirrors)
