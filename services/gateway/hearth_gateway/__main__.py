@@ -70,6 +70,8 @@ def _litellm(config: Path) -> Any:
     os.environ.update({f"LITELLM_LOCAL_{name}": "True" for name in lists.split()})
     os.environ.update(
         CONFIG_FILE_PATH=str(config),
+        # A model's own `max_retries: 0` counts for chats; for numbers LiteLLM takes it for unset.
+        DEFAULT_MAX_RETRIES="0",
         DISABLE_ADMIN_UI="True",
         LITELLM_MODE="PRODUCTION",  # in any other it reads whatever .env file it finds
         NO_DOCS="True",

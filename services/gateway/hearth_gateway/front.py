@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
-from hearth_gateway import request, status, warm, wire
+from hearth_gateway import request, status, warm, wire, words
 from hearth_gateway.answer import Answer
 from hearth_gateway.assembly import assembly_for
 from hearth_gateway.call import App, Call, Receive, Refused, Scope, Send
@@ -18,6 +16,7 @@ from hearth_gateway.listing import listing
 from hearth_gateway.pictures import onlooker, shows_picture
 from hearth_gateway.relay import Relay
 from hearth_gateway.settings import Consumer, House, Name
+from hearth_gateway.turn import Story, Turn
 from hearth_gateway.upload import Bounds, Upload, Uploads
 from hearth_gateway.walk import Rests
 from hearth_serving.gone import unless_gone
@@ -30,44 +29,6 @@ CHAT = "/v1/chat/completions"
 GATHERED = frozenset({CHAT, "/v1/completions", "/v1/responses"})
 INFERENCE = GATHERED | {"/v1/embeddings"}
 SPEECH = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
-
-
-@dataclass(slots=True)
-class Story:
-    """What one request's line in the log says."""
-
-    path: str
-    consumer: str = "-"
-    name: str = "-"
-    member: str = "-"
-    tried: list[str] = field(default_factory=list)
-    started: float = field(default_factory=time.monotonic)
-    first: float | None = None
-    end: str = "done"
-
-    def line(self, status: int) -> str:
-        """Return the line; names are quoted, for a caller may write anything into `model`."""
-        first = f"{(self.first - self.started) * 1000:.0f}" if self.first else "-"
-        total = (time.monotonic() - self.started) * 1000
-        return (
-            f"consumer={self.consumer} alias={json.dumps(self.name)} member={self.member} "
-            f"status={status} end={self.end} first_ms={first} total_ms={total:.0f} "
-            f"tried={','.join(self.tried) or '-'} path={self.path}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One request whose key and name are known: what is asked, and where the answer goes.
-
-    What is asked is the `body`, or a recording.
-    """
-
-    name: Name
-    body: dict[str, Any] | Upload
-    scope: Scope
-    answer: Answer
-    story: Story
 
 
 class Front:
@@ -154,32 +115,41 @@ class Front:
         return name
 
     async def _within(self, turn: Turn) -> None:
-        name = turn.name
+        name, story = turn.name, turn.story
         try:
             async with asyncio.timeout(name.total_s):
                 await self._walk(turn)
         except TimeoutError:
+            asked = [tried.rpartition(":")[0] for tried in story.tried] + [story.member]
             message = f"{name.name} did not end within {name.total_s:g} s"
+            if asked != [name.name]:
+                message += f"; asked: {', '.join(asked)}"
             raise request.Stop(504, message, "total_timeout") from None
 
     async def _walk(self, turn: Turn) -> None:
         """Ask the members in order until one makes a token; then this one has the word."""
         members = self._rests.order(turn.name.members)
+        failures: list[words.Failure] = []
         for member in members:
             turn.story.member = member
-            last = member == members[-1]
             try:
-                await self._ask(member, turn, last)
+                await self._ask(member, turn, member == members[-1])
+                return
             except Refused as refused:
+                self._note(member, turn, refused)
                 if turn.answer.status or refused.final:
                     raise
-                self._rests.failed(member, refused.status, isinstance(turn.body, Upload))
                 turn.story.tried.append(f"{member}:{refused.status}")
-                if last:
-                    raise
-            else:
-                self._rests.answered(member)
-                return
+                failures.append(words.Failure(member, refused.status, refused.body))
+                retry_after_s = refused.retry_after_s
+        raise Refused(*words.nobody(turn.name.name, failures), retry_after_s)
+
+    def _note(self, member: str, turn: Turn, refused: Refused) -> None:
+        """Let who failed rest; a request that is bad with every member is nobody's failure."""
+        if not refused.final:
+            cut = refused.body["error"].get("code") == "broken_off"
+            sent_much = isinstance(turn.body, Upload)
+            self._rests.failed(member, refused.status, sent_much, cut)
 
     async def _ask(self, member: str, turn: Turn, last: bool) -> None:
         if isinstance(turn.body, Upload):
@@ -190,8 +160,8 @@ class Front:
     async def _listen(self, member: str, turn: Turn, upload: Upload, last: bool) -> None:
         path, answer = turn.scope["path"], turn.answer
         async with self._relay.ask(path, upload, turn.name, member, last=last) as reply:
-            whole = b"" if reply.streams else await reply.whole()
-            turn.story.first = time.monotonic()
+            whole = b"" if reply.streams else reply.whole()
+            self._begins(member, turn)
             if reply.streams:
                 await answer.stream(member, reply)
             else:
@@ -213,13 +183,18 @@ class Front:
             # Without tokens to wait for, only a next member is a reason to hurry.
             limit_s = turn.name.member_s if tokens or not last else None
             whole = await _first(call, member, tokens, limit_s)
-            turn.story.first = time.monotonic()
+            self._begins(member, turn)
             if gathered:
                 await answer.gather(member, call, assembly_for(path), chunks=chunks)
             elif streamed:
                 await answer.stream(member, call, self._status(turn, member), chunks=chunks)
             else:
                 await answer.give(member, call, whole)
+
+    def _begins(self, member: str, turn: Turn) -> None:
+        """Note the first word: now, for whoever has all of an answer may be gone at once."""
+        turn.story.first = time.monotonic()
+        self._rests.answered(member)
 
     def _status(self, turn: Turn, member: str) -> bytes:
         if not (turn.scope["path"] == CHAT and status.asked(turn.scope)):

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from hearth_gateway import wire
+from hearth_gateway import said, wire, words
 from hearth_gateway.call import Refused
 from hearth_gateway.settings import Name, Server
 from hearth_gateway.upload import Upload
@@ -27,9 +27,9 @@ _PASSED = ("content-type", "cache-control", "retry-after")
 class Reply:
     """What one server answers: the headers now, the body as it comes."""
 
-    def __init__(self, member: str, response: httpx.Response) -> None:
-        """Read the answer of `member`."""
-        self._member, self._response = member, response
+    def __init__(self, member: str, response: httpx.Response, plain: bool = False) -> None:
+        """Read the answer of `member`; `plain` is text that is no JSON."""
+        self._member, self._response, self._plain = member, response, plain
         self._pieces = response.aiter_bytes()
         self._held: list[bytes] = []
         self.status = response.status_code
@@ -42,30 +42,60 @@ class Reply:
     @property
     def streams(self) -> bool:
         """Whether it is a stream of events."""
-        kind = str(self._response.headers.get("content-type", ""))
-        return kind.startswith("text/event-stream")
+        return self._kind.startswith("text/event-stream")
+
+    @property
+    def _kind(self) -> str:
+        return str(self._response.headers.get("content-type", ""))
 
     async def begin(self) -> None:
-        """Wait for the first piece of a stream; raises `Refused` where there is no text to come."""
+        """Wait for the first words of a stream, or for all of a text that is none.
+
+        Raises:
+            Refused: there is no text to come, whatever the status says.
+        """
         if not self._response.is_success:
             body = await self._whole(ERROR_BYTES)
             raise Refused(self.status, wire.error_of(body, self.status), self._retry_after())
         if self.streams:
-            async for piece in self._rest():
-                self._held.append(piece)
-                return
+            await self._until_words()
+        else:
+            body = await self._whole(ANSWER_BYTES)
+            said.check_whole(self._member, body, self._kind, self._plain)
+            self._held.append(body)
 
-    async def whole(self) -> bytes:
+    async def _until_words(self) -> None:
+        """Hold what comes until an event says something; remarks and what is no event do not."""
+        events = wire.Events(ERROR_BYTES)
+        held = 0
+        async for piece in self._rest():
+            self._held.append(piece)
+            held += len(piece)
+            for event in events.feed(piece):
+                if problem := wire.stream_error(event):
+                    body = words.plainly(self._member, wire.shaped(problem, 502))
+                    raise Refused(wire.status_of(problem), body)
+                if isinstance(event, dict):
+                    return
+            if held > ANSWER_BYTES:
+                break
+        raise said.unusable(self._member)
+
+    def whole(self) -> bytes:
         """Return the whole answer."""
-        return await self._whole(ANSWER_BYTES)
+        return b"".join(self._held)
 
     async def rest(self) -> AsyncIterator[bytes]:
-        """Yield what was held, then what follows."""
+        """Yield what was held, then what follows; what breaks off is no whole text."""
         held, self._held = self._held, []
+        ending = said.Ending(self._member)
         for piece in held:
+            ending.see(piece)
             yield piece
         async for piece in self._rest():
+            ending.see(piece)
             yield piece
+        ending.check()
 
     async def _whole(self, most: int) -> bytes:
         body = bytearray()
@@ -111,7 +141,7 @@ class Relay:
         try:
             async with asyncio.timeout(limit_s):
                 response = await self._send(path, upload, server, member)
-                reply = Reply(member, response)
+                reply = Reply(member, response, upload.plain)
                 await reply.begin()
         except TimeoutError:
             await _close(response)

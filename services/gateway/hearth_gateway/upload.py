@@ -63,6 +63,12 @@ class Upload:
         found = self.form.values("stream")
         return bool(found) and found[-1].decode(errors="replace").lower() in ("true", "1", "on")
 
+    @property
+    def plain(self) -> bool:
+        """Whether the answer shall be text or subtitles, not JSON."""
+        found = self.form.values("response_format")
+        return bool(found) and found[-1].decode(errors="replace") in ("text", "srt", "vtt")
+
     def headers(self, model: str) -> dict[str, str]:
         """Return the headers of this request to a server that calls the model `model`."""
         length = len(self._head(model)) + self.form.size + len(self._tail())

@@ -10,21 +10,30 @@ NOT_THERE = 404
 
 
 class Rests:
-    """Remembers which members kept callers waiting, so that the next ones need not wait too."""
+    """Remembers which members failed, so that the next callers need not find out anew."""
 
-    def __init__(self, rest_s: float = 30, clock: Callable[[], float] = time.monotonic) -> None:
-        """A member that was too slow or asked for patience rests `rest_s` seconds."""
-        self._rest_s, self._clock = rest_s, clock
+    def __init__(
+        self,
+        rest_s: float = 30,
+        brief_s: float = 5,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """A member that cost time or words rests `rest_s` seconds, any other `brief_s`."""
+        self._rest_s, self._brief_s, self._clock = rest_s, brief_s, clock
         self._until: dict[str, float] = {}
 
-    def failed(self, member: str, status: int, sent_much: bool = False) -> None:
-        """Let `member` rest from now on, if asking it again at once would cost more than a moment.
+    def failed(self, member: str, status: int, sent_much: bool = False, cut: bool = False) -> None:
+        """Let `member` rest from now on.
 
-        A refused connection or a 500 comes back at once, and may have been this one request's. Of
-        a server that has not chosen this model nobody knows it before all was sent (`sent_much`).
+        Long where asking it again at once would cost a caller more than a moment: it was too slow,
+        asked for patience, left half an answer (`cut`), or has not chosen this model, which nobody
+        knows before all was sent (`sent_much`). Briefly where it failed at once: that costs
+        nobody anything, and may have been this one request's own fault.
         """
-        if status in SLOW_STATUS or (sent_much and status == NOT_THERE):
-            self._until[member] = self._clock() + self._rest_s
+        long = cut or status in SLOW_STATUS or (sent_much and status == NOT_THERE)
+        rest_s = self._rest_s if long else self._brief_s
+        # A brief failure does not shorten a long rest.
+        self._until[member] = max(self._until.get(member, 0), self._clock() + rest_s)
 
     def answered(self, member: str) -> None:
         """Forget that `member` ever failed."""

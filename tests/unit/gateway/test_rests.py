@@ -19,7 +19,7 @@ class Clock:
 @pytest.mark.parametrize("status", [408, 429, 504])
 def test_a_slow_member_goes_to_the_end_for_a_while(status: int) -> None:
     clock = Clock()
-    rests = Rests(30, clock)
+    rests = Rests(30, 5, clock)
     rests.failed("a", status)
     assert rests.order(MEMBERS) == ["b", "c", "a"]
     clock.now += 29
@@ -29,22 +29,37 @@ def test_a_slow_member_goes_to_the_end_for_a_while(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [404, 500, 502, 503])
-def test_a_member_that_fails_at_once_is_asked_again(status: int) -> None:
-    rests = Rests()
+def test_a_member_that_fails_at_once_rests_briefly(status: int) -> None:
+    clock = Clock()
+    rests = Rests(30, 5, clock)
     rests.failed("a", status)
+    assert rests.order(MEMBERS) == ["b", "c", "a"]
+    clock.now += 6
     assert rests.order(MEMBERS) == MEMBERS
 
 
-def test_who_has_not_the_model_is_asked_later_where_asking_costs_a_whole_recording() -> None:
-    rests = Rests()
-    rests.failed("a", 500, sent_much=True)
-    assert rests.order(MEMBERS) == MEMBERS
-    rests.failed("a", 404, sent_much=True)
+@pytest.mark.parametrize(("status", "sent_much", "cut"), [(404, True, False), (502, False, True)])
+def test_what_costs_a_recording_or_half_an_answer_is_not_tried_again_soon(
+    status: int, sent_much: bool, cut: bool
+) -> None:
+    clock = Clock()
+    rests = Rests(30, 5, clock)
+    rests.failed("a", status, sent_much, cut)
+    clock.now += 29
+    assert rests.order(MEMBERS) == ["b", "c", "a"]
+
+
+def test_a_failure_at_once_does_not_shorten_a_long_rest() -> None:
+    clock = Clock()
+    rests = Rests(30, 5, clock)
+    rests.failed("a", 504)
+    rests.failed("a", 500)
+    clock.now += 29
     assert rests.order(MEMBERS) == ["b", "c", "a"]
 
 
 def test_an_answer_ends_the_rest_and_nobody_is_left_out() -> None:
-    rests = Rests(30, Clock())
+    rests = Rests(30, 5, Clock())
     for member in MEMBERS:
         rests.failed(member, 504)
     assert rests.order(MEMBERS) == MEMBERS

@@ -17,6 +17,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 SUBTITLES = "1\n00:00:00,000 --> 00:00:01,000\none two\n\n"
 FOREVER_S = 60
+# What comes with a 200 and is no text; the last one is one event of a stream, too.
+SAID = {
+    "garbage": b"\x00\xff<html>{]",
+    "empty": b"",
+    "inside": b'{"error": {"message": "the card is gone"}}',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,11 @@ class Ears:
         if fault.isdigit():
             text = f"fault {fault}"
             return JSONResponse({"error": {"message": text}}, int(fault), {"Retry-After": "7"})
+        if fault in SAID:
+            kind = "text/event-stream" if fields.get("stream") == "true" else "application/json"
+            return Response(SAID[fault], media_type=kind)
+        if fault == "drip":
+            return StreamingResponse(self._drip(), media_type="application/json")
         if fault == "mute":
             await self._wait(request, fields["model"].removesuffix("-there"))
         if fields.get("stream") == "true":
@@ -85,8 +96,15 @@ class Ears:
                 return
             await asyncio.sleep(0.02)
 
+    async def _drip(self) -> AsyncIterator[str]:
+        while True:
+            yield " "
+            await asyncio.sleep(0.1)
+
     async def _events(self, model: str) -> AsyncIterator[str]:
         yield _event({"type": "transcript.text.delta", "delta": "one "})
+        if model.startswith("end"):
+            return  # as a server ends that was told to stop: nothing is wrong with the connection
         if model.startswith("cut"):
             raise ConnectionResetError  # uvicorn ends the connection in the middle
         try:

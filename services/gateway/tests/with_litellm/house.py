@@ -16,8 +16,15 @@ HEARING = (
     "mute-again",
     "cut-ear",
     "failing-ear",
+    "garbage-ear",
+    "empty-ear",
+    "inside-ear",
+    "drip-ear",
+    "end-ear",
 )
-FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip")
+FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage", "empty", "inside")
+# They fail once more, after somebody else has seen it.
+RESTS = ("mute-rests", "500-rests", "cut-rests")
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # A file may not be called by a secret that somebody could really use.
 MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
@@ -33,7 +40,7 @@ def house(url: str) -> dict[str, Any]:
     aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
     aliases |= {"forever": _alias("endless"), "embed": _alias("vectors")}
     aliases["vision"] = _alias("picture")
-    for fault in (*FAULTS, "mute-rests"):
+    for fault in (*FAULTS, *RESTS):
         for mode in MODES:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
             name = f"{fault}-{mode}"
@@ -47,6 +54,10 @@ def house(url: str) -> dict[str, Any]:
         "hear": _alias("ear", total_s=10),
         "patient": _alias("mute-again", "ear", total_s=3),
     }
+    vectors = {**_model("500-vectors", url), "kind": "embed"}
+    models["500-vectors"] = vectors
+    aliases["numbers"] = _alias("500-vectors", "vectors", total_s=10)
+    aliases["broken"] = _alias("500-plain", "mute-plain", total_s=10)
     aliases["impatient"] = _alias("mute-ear", "twin", member_s=0.5, total_s=10)
     return {
         "models": models,

@@ -60,6 +60,35 @@ def test_a_member_that_was_slow_rests(owner: httpx.Client, upstream: Upstream, m
     assert len(upstream.asked(slow)) == 1
 
 
+@pytest.mark.parametrize("fault", ["500-rests-plain", "500-rests-streamed", "cut-rests-streamed"])
+def test_a_member_that_failed_is_left_alone_for_a_moment(
+    owner: httpx.Client, upstream: Upstream, fault: str
+) -> None:
+    mode = fault.rpartition("-")[2]
+    chat(owner, f"after-{fault}", mode)
+    # A caller who is gone with the last word has seen the next member answer, too.
+    assert chat(owner, f"after-{fault}", mode).member == "good"
+    assert len(upstream.asked(fault)) == 1
+
+
+def test_numbers_are_asked_for_once_of_each_member(owner: httpx.Client, upstream: Upstream) -> None:
+    start = time.monotonic()
+    answer = owner.post("/v1/embeddings", json={"model": "numbers", "input": "one"})
+    assert (answer.status_code, answer.headers["x-hearth-model"]) == (200, "vectors")
+    # By itself LiteLLM asks twice more, and waits in between.
+    assert len(upstream.asked("500-vectors")) == 1
+    assert time.monotonic() - start < 0.9
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_when_all_members_fail_one_error_names_them(owner: httpx.Client, mode: str) -> None:
+    heard = chat(owner, "broken", mode)
+    assert heard.status == 502
+    assert heard.error is not None
+    for said in ("broken has no answer", "500-plain (fault 500)", "mute-plain (gave no answer"):
+        assert said in heard.error["message"]
+
+
 @pytest.mark.parametrize("fault", ["cut", "crash"])
 def test_a_stream_that_breaks_off_is_no_whole_answer(owner: httpx.Client, fault: str) -> None:
     said = f"{fault} broke off in the middle of its answer; ask again"

@@ -71,6 +71,7 @@ def test_text_comes_as_it_is_heard(owner: httpx.Client, ears: Ears) -> None:
     assert answer.headers["x-hearth-model"] == "ear"
 
 
+# A member rests after it failed, and so each has one test of its own.
 @pytest.mark.parametrize("first", ["unheard", "500-ear", "404-ear", "429-ear"])
 def test_the_next_member_is_asked(
     owner: httpx.Client, gateway: Gateway, ears: Ears, first: str
@@ -81,6 +82,23 @@ def test_the_next_member_is_asked(
     assert len(ears.asked(first)) == before + (first != "unheard")
     assert ears.heard[-1].sha256 == hashlib.sha256(SOUND).hexdigest()
     assert gateway.line_after(seen)["tried"].startswith(f"{first}:")
+
+
+@pytest.mark.parametrize("fault", ["garbage", "empty", "inside"])
+@pytest.mark.parametrize("stream", ["false", "true"])
+def test_a_200_without_a_text_is_no_answer(
+    owner: httpx.Client, ears: Ears, fault: str, stream: str
+) -> None:
+    answer = send(owner, f"by-{fault}-ear", stream=stream)
+    assert (answer.status_code, answer.headers["x-hearth-model"]) == (200, "ear")
+    assert answer.text.count("one two") == 1
+
+
+def test_a_text_that_drips_is_waited_for_as_long_as_one_that_does_not_come(
+    owner: httpx.Client, ears: Ears
+) -> None:
+    answer = send(owner, "by-drip-ear", stream="true")
+    assert (answer.status_code, answer.headers["x-hearth-model"]) == (200, "ear")
 
 
 def test_a_recording_is_not_sent_again_and_again_to_who_has_not_that_model(
@@ -143,11 +161,12 @@ def test_a_caller_who_leaves_in_the_middle_of_the_text_frees_it_too(
     assert (line["status"], line["end"]) == ("200", "left")
 
 
+@pytest.mark.parametrize("model", ["cut-ear", "end-ear"])
 def test_a_stream_that_breaks_off_ends_in_an_error(
-    owner: httpx.Client, gateway: Gateway, ears: Ears
+    owner: httpx.Client, gateway: Gateway, ears: Ears, model: str
 ) -> None:
     seen = len(gateway.lines())
-    answer = send(owner, "cut-ear", stream="true")
+    answer = send(owner, model, stream="true")
     events = [json.loads(e[6:]) for e in answer.text.split("\n\n") if e.startswith("data: ")]
     assert events[0]["delta"] == "one "
     assert events[-1]["error"]["code"] == "broken_off"

@@ -20,6 +20,12 @@ from .ears import Ears
 
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
+# What comes with a 200 and is no answer.
+SAID = {
+    "garbage": b"data: \x00\xff<html>{]\n\n",
+    "empty": b"",
+    "inside": b'data: {"error": {"message": "no memory", "code": 500}}\n\n',
+}
 # What Open WebUI would take for words of its own server.
 FORGED: dict[str, Any] = {
     "event": {"type": "execute", "data": {"code": "1"}},
@@ -85,6 +91,8 @@ class Upstream:
         fault = model.split("-")[0]
         if fault.isdigit():
             return JSONResponse({"error": {"message": f"fault {fault}"}}, int(fault))
+        if fault in SAID:
+            return Response(SAID[fault], media_type="text/event-stream")
         if not body.get("stream"):
             choice = {"index": 0, "message": {"role": "assistant", "content": "whole"}}
             return JSONResponse({"choices": [{**choice, "finish_reason": "stop"}]})
@@ -114,6 +122,8 @@ class Upstream:
 
     async def _embeddings(self, request: Request) -> Response:
         model, body = await self._read(request)
+        if model.startswith("500"):
+            return JSONResponse({"error": {"message": "fault 500"}}, 500)
         data = [
             {"object": "embedding", "index": number, "embedding": [0.25, 0.5]}
             for number in range(len(body["input"]))
