@@ -11,6 +11,7 @@ from hearth.bench.tts import PARTS
 from hearth.cli.bench_chat import bench_chat
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
+from hearth.verify.drill.record import Drill
 from hearth.verify.page import number, write
 from hearth.verify.receipt import Receipt, Verdict
 from hearth.verify.run import run
@@ -24,7 +25,7 @@ def verify(
     drill: Annotated[
         bool,
         typer.Option(
-            "--drill", help="Also break things on purpose, beside the house; no drill is there yet."
+            "--drill", help="Also break members of aliases on purpose, beside the house: minutes."
         ),
     ] = False,
     as_json: AsJson = False,
@@ -81,9 +82,25 @@ def view(receipt: Receipt) -> RenderableType:
     parts: list[RenderableType] = [figures, ""]
     if open_ends.row_count:
         parts += [open_ends]
+    if receipt.drill:
+        parts += [_drilled(receipt.drill), ""]
     remarks = [Text(line, style="yellow") for line in receipt.remarks]
     where = f"receipt: {RECEIPT_FOLDER}/index.html"
     return Group(*parts, *_journals(receipt), *remarks, end, where)
+
+
+def _drilled(drill: Drill) -> RenderableType:
+    """Return the last drill as people read it: a line for each alias."""
+    rows = (
+        (line.alias, f"{line.right} of {line.of}", _seconds(line.quick_s), _seconds(line.slow_s))
+        for line in drill.lines
+    )
+    heads = (f"fallback, drilled {drill.made}", "as promised", "next member", "after silence")
+    return table(heads, rows)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{number(value)} s"
 
 
 def _journals(receipt: Receipt) -> list[Text]:

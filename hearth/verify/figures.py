@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from hearth.bench.stats import Spread, spread
 
@@ -40,6 +41,7 @@ class Notes:
     versions: dict[str, str] = field(default_factory=dict)
     accelerator: dict[str, object] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    drill: dict[str, Any] = field(default_factory=dict)
 
     def remark(self, text: str) -> None:
         """Add what is no failure, but what a person should know: one line."""
@@ -61,4 +63,5 @@ class Notes:
             "versions": self.versions,
             "accelerator": self.accelerator,
             "remarks": self.remarks,
+            "drill": self.drill,
         }

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from hearth.verify.drill.record import Drill
 from hearth.verify.facts import Machine
 from hearth.verify.figures import Figure
 
@@ -51,6 +52,8 @@ class Receipt:
     remarks: Sequence[str] = field(default_factory=list)
     """What the tests would have a person know or do, though nothing failed."""
     first_sights: Sequence[str] = field(default_factory=list)
+    drill: Drill | None = None
+    """The last drill, which may be older than this receipt."""
 
     @property
     def counts(self) -> dict[str, int]:

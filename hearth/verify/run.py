@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.house import House
-from hearth.project import Project
+from hearth.project import RECEIPT_FOLDER, Project
 from hearth.sources import Source
 from hearth.sources.lock import known
 from hearth.verify import facts
+from hearth.verify.drill import record
 from hearth.verify.figures import Figure
 from hearth.verify.receipt import Receipt, Verdict, VerifyError, now
 
@@ -47,11 +48,13 @@ def run(
         else:
             verdicts.append(_verdict(event))
             on_verdict(verdicts[-1], total)
+    made, hearth = now(), version(project)
+    drilled = record.read(notes.get("drill", {}), made, hearth)
     return Receipt(
         house=house.machine.name,
-        made=now(),
+        made=made,
         seconds=round(time.monotonic() - began, 1),
-        hearth=version(project),
+        hearth=hearth,
         machine=facts.machine(),
         accelerator=notes.get("accelerator", {}),
         versions=facts.versions() | notes.get("versions", {}),
@@ -60,6 +63,7 @@ def run(
         verdicts=verdicts,
         remarks=notes.get("remarks", []),
         first_sights=first_sights(project.inventory, house),
+        drill=drilled or record.kept(RECEIPT_FOLDER / "receipt.json"),
     )
 
 

@@ -36,6 +36,8 @@ ROWS: Mapping[str, list[Any]] = {
     "speaker": [
         a for a in HOUSE.aliases.values() if a.offered and a.kind not in ("embed", "transcribe")
     ],
+    "offered": [a for a in HOUSE.aliases.values() if a.offered],
+    "fallback": [a for a in HOUSE.aliases.values() if a.offered and len(a.members) > 1],
     "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
     "chat": [s for s in HOUSE.services.values() if s.role == "open_webui" and s.publish],
     "listener": [s for s in HOUSE.services.values() if s.role == "whisper" and s.publish],

@@ -1,0 +1,96 @@
+"""Who answers when a member of an alias is broken: drilled beside the house, never in it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import pytest
+
+from hearth import status
+from hearth.catalogue.house import Alias, House
+from hearth.models import READY
+from hearth.verify.drill import place
+from hearth.verify.drill.cases import PLAIN, Row, Tell, all_are_broken, ask, first_is_broken
+from hearth.verify.drill.faults import FAULTS
+from hearth.verify.drill.plan import Plan, Target, make
+from hearth.verify.edge import Edge
+from hearth.verify.figures import Notes
+
+pytestmark = pytest.mark.drill
+
+# The next member's own time is measured first; what a drill may wait for it follows from that.
+MEMBER_S, PATIENCE = 1.0, 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """The second gateway: what it was made of, who tells its room, what members take alone."""
+
+    plan: Plan
+    tell: Tell
+    alone_s: dict[str, float]
+
+    def target(self, alias: Alias) -> Target:
+        """Return an alias as it is drilled."""
+        return next(target for target in self.plan.targets if target.name == alias.name)
+
+
+@pytest.fixture(scope="module")
+def drill(house: House, gateway: str, edge: Edge, key: str, notes: Notes) -> Iterator[Drill]:
+    carrier = next(s for s in house.services.values() if s.routes_models and s.publish)
+    alone_s = alone(house, gateway, edge, key)
+    member_s = max([MEMBER_S, *(PATIENCE * seconds for seconds in alone_s.values())])
+    plan = make(place.rendered(carrier.instance), alone_s.keys(), member_s)
+    following = {target.members[1] for target in plan.targets if len(target.members) > 1}
+    notes.drill = {"member_s": member_s, "played": sorted(following - alone_s.keys()), "rows": []}
+    with place.beside(carrier.instance, carrier.unit, plan, key) as tell:
+        yield Drill(plan, tell, alone_s)
+
+
+def alone(house: House, gateway: str, edge: Edge, key: str) -> dict[str, float]:
+    """Return the seconds that each next member takes by itself, once it is loaded.
+
+    Of a member that is not asked here there are none: the drill spends nobody's money, waits for no
+    download, and a house keeps one model that hears.
+    """
+    states = status.models(house).models
+    found: dict[str, float] = {}
+    for alias in house.aliases.values():
+        name = alias.members[1] if alias.offered and len(alias.members) > 1 else None
+        if name is None or states[name].state != READY or states[name].kind == "transcribe":
+            continue
+        kind = "embed" if states[name].kind == "embed" else "chat"
+        asked = ask(name, kind, PLAIN, alias.total_s)
+        for _ in ("load it", "ask it"):
+            began = time.monotonic()
+            answer = edge.ask(
+                gateway,
+                asked["path"],
+                within_s=alias.total_s,
+                key=key,
+                send=asked["body"].encode(),
+                headers={"Content-Type": asked["type"]},
+            )
+            if answer.status == 200:
+                found[name] = time.monotonic() - began
+    return found
+
+
+def test_the_next_member_answers(fallback: Alias, drill: Drill, notes: Notes) -> None:
+    target = drill.target(fallback)
+    alone_s = drill.alone_s.get(target.members[1], 0.0)
+    check(notes, [first_is_broken(target, fault, drill.tell, alone_s) for fault in FAULTS])
+
+
+def test_when_all_members_are_broken_one_error_names_them(
+    offered: Alias, drill: Drill, notes: Notes
+) -> None:
+    target = drill.target(offered)
+    check(notes, [all_are_broken(target, fault, drill.tell) for fault in FAULTS])
+
+
+def check(notes: Notes, rows: list[Row]) -> None:
+    """Write down what was found, and fail with the first words of what is wrong."""
+    notes.drill["rows"] += [asdict(row) for row in rows]
+    wrong = [f"{row.fault}: {text}" for row in rows for text in row.problems]
+    assert not wrong, "; ".join(wrong)
