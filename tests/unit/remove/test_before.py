@@ -1,0 +1,47 @@
+"""What the machine was before is written once, and is not what Hearth made of it."""
+
+import json
+from pathlib import Path
+
+from hearth.remove import before
+
+
+def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
+    assert before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
+    first = (tmp_path / "before.json").read_bytes()
+    assert not before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
+    assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
+    assert (tmp_path / "before.json").read_bytes() == first
+    assert before.asked(tmp_path) == {"age", "caddy"}
+    seen = before.read(tmp_path)
+    assert seen is not None
+    assert seen.known
+    assert "dpkg" in seen.packages
+    assert "root" in seen.users
+
+
+def test_a_preview_writes_nothing(tmp_path: Path) -> None:
+    assert before.remember(tmp_path, ["caddy"], write=False, state=tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
+def test_packages_are_those_from_before_the_first_command(tmp_path: Path) -> None:
+    earlier = tmp_path / before.EARLIER
+    earlier.parent.mkdir()
+    earlier.write_text("bash\ndpkg\n")
+    assert before.look(tmp_path).packages == {"bash", "dpkg"}
+
+
+def test_a_house_of_an_older_hearth_knows_nothing_of_before(tmp_path: Path) -> None:
+    (tmp_path / "converged").mkdir()
+    before.remember(tmp_path, [], write=True, state=tmp_path)
+    seen = before.read(tmp_path)
+    assert seen is not None
+    assert not seen.known
+
+
+def test_a_kill_in_between_is_made_good(tmp_path: Path) -> None:
+    before.remember(tmp_path, ["age"], write=True, state=tmp_path)
+    (tmp_path / "asked.json").unlink()
+    assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
+    assert json.loads((tmp_path / "asked.json").read_text()) == ["age"]

@@ -1,0 +1,120 @@
+"""In Incus only Hearth's own things go, and data only when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pylxd import Client
+from pylxd.exceptions import NotFound
+
+from hearth.house.instances import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.remove import incus
+from tests.unit.house.fake_incus import api_error
+
+USED, OLD = "hearth-debian-13-0123456789ab", "hearth-debian-12-0123456789ab"
+CHAT = {"name": "chat", "instance": "chat", "volumes": [{"name": "chat-data", "from": None}]}
+
+
+class Engine:
+    """Instances, images and volumes by name, with pylxd's calls around."""
+
+    def __init__(self) -> None:
+        self.made = {
+            "chat": self._thing("chat", config={OWNER_KEY: "1", IMAGE_KEY: USED}),
+            "theirs": self._thing("theirs", config={}),
+        }
+        self.pictures = {
+            name: self._thing(name, aliases=[{"name": name}], fingerprint=name, properties={})
+            for name in (USED, OLD, "debian/13")
+        }
+        cut = {"aliases": [], "properties": {"description": "Hearth debian/13"}}
+        self.pictures["cut"] = self._thing("cut", fingerprint="cut", **cut)
+        self.kept = {
+            "chat-data": self._thing("chat-data", type="custom"),
+            "chat": self._thing("chat", type="container"),
+        }
+        self.pool_there = True
+        self.instances = SimpleNamespace(all=lambda: [*self.made.values()], get=self._get)
+        self.images = SimpleNamespace(all=lambda: [*self.pictures.values()])
+        self.storage_pools = SimpleNamespace(
+            get=self._pool, exists=lambda name: self.pool_there, all=lambda: []
+        )
+        answer = SimpleNamespace(json=lambda: {"metadata": [{"name": "br0", "managed": True}]})
+        self.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: answer))
+
+    def _thing(self, name: str, **more: Any) -> SimpleNamespace:
+        return SimpleNamespace(
+            name=name, stop=lambda **_: None, delete=self._delete(name, more), **more
+        )
+
+    def _delete(self, name: str, kind: dict[str, Any]) -> Callable[..., None]:
+        def delete(wait: bool) -> None:
+            place = self.made if "config" in kind else self.kept if "type" in kind else None
+            (self.pictures if place is None else place).pop(name)
+
+        return delete
+
+    def _get(self, name: str) -> SimpleNamespace:
+        if name not in self.made:
+            raise api_error("not found", NotFound)
+        return self.made[name]
+
+    def _pool(self, name: str) -> SimpleNamespace:
+        if not self.pool_there:
+            raise api_error("not found", NotFound)
+        volumes = SimpleNamespace(all=lambda: [*self.kept.values()])
+        return SimpleNamespace(volumes=volumes, delete=lambda: setattr(self, "pool_there", False))
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+def client(engine: Engine) -> Client:
+    return cast(Client, engine)
+
+
+def test_a_service_leaves_its_data_until_they_are_asked_for(engine: Engine) -> None:
+    for trace in incus.of_services(client(engine), [CHAT]):
+        trace.remove()
+    assert "chat" not in engine.made
+    assert "chat-data" in engine.kept
+    (trace,) = incus.of_services(client(engine), [CHAT], ["chat"])
+    trace.remove()
+    assert "chat-data" not in engine.kept
+
+
+def test_somebody_elses_instance_of_the_name_is_none_of_a_service(engine: Engine) -> None:
+    theirs = {"name": "theirs", "instance": "theirs", "volumes": []}
+    assert incus.of_services(client(engine), [theirs]) == []
+
+
+def test_images_go_that_nobody_wants_or_uses_and_that_are_ours(engine: Engine) -> None:
+    for trace in incus.unused_images(client(engine), set()):
+        trace.remove()
+    assert sorted(engine.pictures) == ["debian/13", USED]
+    assert incus.unused_images(client(engine), {USED}) == []
+
+
+def test_all_of_it_spares_data_and_strangers(engine: Engine) -> None:
+    for trace in incus.all_of_it(client(engine), data=False):
+        trace.remove()
+    assert sorted(engine.made) == ["theirs"]
+    assert sorted(engine.pictures) == ["debian/13"]
+    assert incus.kept(client(engine)) == ["chat-data"]
+    assert engine.pool_there
+    said = incus.strangers(client(engine))
+    assert said == ["instance theirs", "image debian/13", "network br0"]
+
+
+def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
+    traces = incus.all_of_it(client(engine), data=True)
+    assert traces[-1].what == f"storage pool {POOL}"
+    for trace in traces:
+        trace.remove()
+    assert not engine.pool_there
+    assert incus.all_of_it(client(engine), data=True) == []

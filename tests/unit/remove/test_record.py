@@ -1,0 +1,60 @@
+"""The inventory says that a service is gone, and whatever else people wrote there stays."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hearth.remove import RemoveError
+from hearth.remove.record import FILE, note_absent, without
+from tests.role_data import ROOT
+
+HABITS = [
+    "---\n",
+    "",
+    "---\nservices:\n  ollama: {image: debian/forky}   # the lab's\n",
+    "---\nservices:\n  chat:\n    # why\n    limits: {memory: 1GiB}\n  ollama:\n    gpu: none\n",
+    "services: {chat: {port: 1}}\n",
+    "services:\n    chat: {port: 1, present: true}\n",
+    "services:\n  chat:\n    port: 1\n    present: yes   # for now\n",
+    "services:\n  chat:\nparts: {}\n",
+]
+
+
+@pytest.mark.parametrize("text", HABITS)
+def test_one_thing_more_is_said_and_nothing_else(text: str) -> None:
+    before = yaml.safe_load(text) or {}
+    services = before.get("services") or {}
+    new = without(text, "chat")
+    assert new is not None
+    wanted = {**services, "chat": {**(services.get("chat") or {}), "present": False}}
+    assert yaml.safe_load(new) == {**before, "services": wanted}
+    for remark in ("# why", "# the lab's", "# for now"):
+        assert (remark in text) == (remark in new)
+
+
+def test_a_text_that_cannot_be_edited_safely_is_left_alone() -> None:
+    # Two services of one record: what is said of the one would be said of the other.
+    assert without("services:\n  voice: &one {port: 1}\n  chat: *one\n", "chat") is None
+
+
+def inventory(folder: Path) -> Path:
+    for path in (ROOT / "inventory").glob("*.yml"):
+        (folder / path.name).write_text(path.read_text())
+    (folder / "pipelines").mkdir()
+    return folder
+
+
+def test_a_house_that_would_be_none_is_refused_and_stays(tmp_path: Path) -> None:
+    folder = inventory(tmp_path)
+    with pytest.raises(RemoveError, match="pipelines needs litellm, which is off"):
+        note_absent(folder, "litellm")
+    assert not (folder / FILE).exists()
+
+
+def test_it_is_written_where_people_write(tmp_path: Path) -> None:
+    folder = inventory(tmp_path)
+    note_absent(folder, "open_webui")
+    assert yaml.safe_load((folder / FILE).read_text()) == {
+        "services": {"open_webui": {"present": False}}
+    }
