@@ -85,7 +85,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         """Count the start on one host."""
         self._count(f"start on {host.get_name()}")
 
-    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+    def v2_runner_on_ok(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Count a result."""
         self._count(f"result of {result.host.get_name()}")
 
