@@ -4,6 +4,7 @@ Its name, its way, its rules and its row in others' files are not here: these ar
 the catalogue on every run, and are gone when the service is.
 """
 
+import shutil
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from hearth.project import DOWNLOADS
 from hearth.remove import Trace, incus, owners
 
 House = Mapping[str, Any]
+CERTIFICATES = Path("/var/lib/hearth/caddy")
 
 
 def traces(
@@ -30,7 +32,18 @@ def traces(
     """
     removed = house["removed"]
     found = incus.of_services(client, removed.values(), data) if client else []
-    return found + owners.unwanted(removed) + fetched(house, downloads)
+    return found + owners.unwanted(removed) + fetched(house, downloads) + certificates(house)
+
+
+def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
+    """List what Caddy keeps for names that nobody has any more; it would keep them until they end."""
+    names = {site["fqdn"] for service in house["removed"].values() for site in service["publish"]}
+    names -= {site["fqdn"] for site in house["sites"]}
+    return [
+        Trace(f"certificate of {name}", partial(shutil.rmtree, path))
+        for name in sorted(names)
+        for path in sorted(store.glob(f"*/certificates/*/{name}"))
+    ]
 
 
 def fetched(house: House, downloads: Path) -> list[Trace]:

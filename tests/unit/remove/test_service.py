@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hearth.remove.service import fetched, forgotten
+from hearth.remove.service import certificates, fetched, forgotten
 
 
 def house(**more: Any) -> dict[str, Any]:
@@ -11,12 +11,14 @@ def house(**more: Any) -> dict[str, Any]:
         "name": "chat",
         "sources": ["chat_archive", "weights"],
         "volumes": [],
+        "publish": [{"fqdn": "chat.lan"}, {"fqdn": "talk.lan"}],
         "secrets": {"chat_key": "random", "cloud_key": "given", "shared": "random"},
         **more,
     }
     return {
         "services": {"voice": {"sources": ["weights"]}},
         "removed": {"chat": gone},
+        "sites": [{"fqdn": "talk.lan"}],
         "secrets": {"shared": "random", "consumer_household": "random"},
         "sources": {name: {"name": name} for name in ("chat_archive", "weights")},
     }
@@ -40,3 +42,11 @@ def test_downloads_go_that_nobody_else_needs(tmp_path: Path) -> None:
         trace.remove()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chat_b-1", "weights-1-w.onnx"]
     assert fetched(house(), tmp_path) == []
+
+
+def test_certificates_of_names_go_that_nobody_has(tmp_path: Path) -> None:
+    for name in ("chat.lan", "talk.lan"):
+        (tmp_path / "root/certificates/house" / name).mkdir(parents=True)
+    for trace in certificates(house(), tmp_path):
+        trace.remove()
+    assert [path.name for path in tmp_path.glob("*/*/*/*")] == ["talk.lan"]
