@@ -36,7 +36,7 @@ def traces(
 
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
-    """List what Caddy keeps for names that nobody has any more; it would keep them until they end."""
+    """List the certificates of names that nobody has any more; Caddy would let them run out."""
     names = {site["fqdn"] for service in house["removed"].values() for site in service["publish"]}
     names -= {site["fqdn"] for site in house["sites"]}
     return [
