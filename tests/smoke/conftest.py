@@ -30,6 +30,7 @@ ROWS: Mapping[str, list[Any]] = {
     "owner": owners(HOUSE),
     "site": list(HOUSE.sites),
     "keyed_site": [site for site in HOUSE.sites if site.auth == "key"],
+    "plain_site": [site for site in HOUSE.sites if site.plain],
     "house_site": [site for site in HOUSE.sites if site.auth == "house"],
     "caller": [s for s in instances(HOUSE) if any(f.source == s.name for f in HOUSE.flows)],
     "alias": [a for a in HOUSE.aliases.values() if a.offered and a.kind != "transcribe"],

@@ -83,3 +83,29 @@ def test_a_page_s_policy_is_sent_where_the_answer_has_none_of_its_own() -> None:
     # No other site has one: Hearth's own pages say theirs themselves.
     others = (r for r in routes(adapted()) if sent_to(r).get("host", ["chat.lan"]) != ["chat.lan"])
     assert not any("Content-Security-Policy" in json.dumps(route) for route in others)
+
+
+def test_only_the_page_of_trust_answers_without_https() -> None:
+    (plain,) = (s for s in adapted().values() if s["listen"] == [":80"])
+    answering = [route for route in plain["routes"] if "reverse_proxy" in json.dumps(route)]
+    by_name = [sent_to(route) for route in answering if "host" in sent_to(route)]
+    assert by_name == [{"host": ["trust.lan"]}]
+    # What is no name of the house is answered by the same page where it is an address.
+    (other,) = (route for route in answering if "host" not in sent_to(route))
+    (asked,) = {
+        json.dumps(sent_to(one)) for one in within(other) if "header_regexp" in sent_to(one)
+    }
+    pattern = json.loads(asked)["header_regexp"]["Host"]["pattern"]
+    hosts = ("192.168.1.10", "192.168.1.10:80", "192.168.1.10.evil.example", "example.org", "1.2.3")
+    assert [bool(re.search(pattern, host)) for host in hosts] == [True, True, False, False, False]
+    upstreams = {
+        one["dial"] for found in answering for one in within(found) if set(one) == {"dial"}
+    }
+    assert upstreams == {"127.0.0.1:9181"}
+
+
+def test_a_browser_may_come_back_to_the_page_of_trust_without_https() -> None:
+    for route in routes(adapted()):
+        for host in sent_to(route).get("host", []):
+            remembered = "Strict-Transport-Security" in json.dumps(route)
+            assert remembered is (host != "trust.lan"), host

@@ -37,6 +37,7 @@ def routes_of(folder: Path, own: str | None) -> dict[str, str]:
             house=house.as_vars(),
             caddy_authority="a",
             caddy_leaf_lifetime="168h",
+            caddy_renew_every="10m",
             __caddy_intermediate_key="/k",
         )
     )
