@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -186,9 +187,14 @@ def _one_error(target: Target, answer: Heard) -> list[str]:
     if lacking := {"message", "type", "code", "param"} - answer.error.keys():
         wrong.append(f"the error lacks {', '.join(sorted(lacking))}")
     text = str(answer.error.get("message"))
-    if unnamed := [name for name in (target.name, *target.members) if name not in text]:
+    if unnamed := [name for name in (target.name, *target.members) if not _named(name, text)]:
         wrong.append(f"{text!r} does not name {', '.join(unnamed)}")
     return wrong
+
+
+def _named(name: str, text: str) -> bool:
+    """Whether a text names it, and not only another one that begins or ends like it."""
+    return re.search(rf"(?<![\w.:-]){re.escape(name)}(?![\w-]|[.:]\w)", text) is not None
 
 
 def _row(
