@@ -1,0 +1,110 @@
+"""Look for the house's secrets wherever somebody could read them who should not."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hearth import lab
+from tests.lab.house import CLONE, NAME, House
+
+PROGRAM = Path(__file__).with_name("leaks_inside.py").read_text(encoding="utf-8")
+STOP = "/run/leaks.stop"
+WITHIN_S = 300
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+# Certificates are handed to everybody.
+PUBLIC = ("_cert",)
+# A key in PEM form may be cut into lines; each of them is enough to be one too many.
+LINE = 40
+
+
+@dataclass(slots=True)
+class Leaks:
+    """What is looked for, since when, and every hit as a secret's name and a place."""
+
+    house: House
+    needles: dict[str, list[str]]
+    since: float
+    hits: set[tuple[str, str]] = field(default_factory=set)
+
+    def names_at(self, place: str) -> set[str]:
+        """Name the secrets that were seen at places with these words."""
+        return {name for name, where in self.hits if place in where}
+
+    def read(self, place: str, text: str) -> None:
+        """Look through a text that somebody else may get to see."""
+        for name, needles in self.needles.items():
+            if any(needle in text for needle in needles):
+                self.hits.add((name, place))
+
+    @contextmanager
+    def watching(self) -> Iterator[dict[str, float]]:
+        """Look at all processes as nobody, as long as this lasts; gives how often that was."""
+        self.house.shell(f"rm -f {STOP}")
+        seen: dict[str, float] = {}
+
+        def watch() -> None:
+            said = self._ask([*NOBODY], {"watch": STOP})
+            self._take("processes", said)
+            seen["per_s"] = said["looks"] / said["seconds"]
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            self.house.shell(f"touch {STOP}")
+            thread.join()
+
+    def look_at_files(self, instances: list[str]) -> None:
+        """Look through the files that everybody may read, on the machine and in instances."""
+        for name in (None, *instances):
+            into = ["incus", "exec", name, "--"] if name else []
+            said = self._ask([*into, *NOBODY], {"since": self.since})
+            self._take(f"files of {name or 'the machine'}", said)
+
+    def look_at_journals(self, instances: list[str]) -> None:
+        """Look through the journals and the logs of every run."""
+        read = f"journalctl --no-pager --output=cat --since=@{int(self.since)}"
+        self.read("journal of the machine", self.house.shell(read))
+        for name in instances:
+            self.read(
+                f"journal of {name}", self.house.shell(f"incus exec {name} -- {read} </dev/null")
+            )
+        self.read("logs of runs", self.house.shell(f"cat {CLONE}/.hearth/logs/*.log"))
+        self.read("the receipt", self.house.shell("cat /var/lib/hearth/receipt/*"))
+
+    def _ask(self, argv: list[str], what: Mapping[str, Any]) -> dict[str, Any]:
+        asked = json.dumps({"needles": self.needles, **what})
+        words = [*argv, "/usr/bin/python3", "-I", "-c", PROGRAM]
+        done = lab.run(NAME, words, stdin=asked, timeout=WITHIN_S)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return dict(json.loads(done.stdout))
+
+    def _take(self, place: str, said: Mapping[str, Any]) -> None:
+        self.hits.update((name, f"{place}: {where}") for name, where in said["hits"])
+
+
+def of_the_house(house: House, **more: str) -> Leaks:
+    """Every secret of the vault, and `more`, in all shapes in which they may be written."""
+    script = (
+        "import json, sys; from hearth.project import current; "
+        "json.dump(current().vault.values(), sys.stdout)"
+    )
+    said = house.shell(f"cd {CLONE}; .venv/bin/python -c '{script}'")
+    values = {n: v for n, v in json.loads(said).items() if not n.endswith(PUBLIC)} | more
+    return Leaks(house, {name: shapes(value) for name, value in values.items()}, time.time() - 1)
+
+
+def shapes(value: str) -> list[str]:
+    """The value as it is, or line by line, and as a header or a unit would carry it."""
+    if "\n" in value:
+        return [line for line in value.splitlines() if len(line) >= LINE and "-----" not in line]
+    return [value, base64.b64encode(value.encode()).decode().rstrip("=")]
