@@ -86,7 +86,8 @@ def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it is not UTF-8 text"
         line = mark.line + 1 if mark else 1
-        tree.refuse(Place(shown, line), f"this is not YAML: {what}; check the indent and quotes")
+        advice = "indent with spaces" if r"'\t'" in what else "check the indent and quotes"
+        tree.refuse(Place(shown, line), f"this is not YAML: {what}; {advice}")
         return {}
     if node is None or node.tag.endswith(":null"):  # nothing but comments
         return {}
