@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import platform
 import re
 import shutil
@@ -99,6 +100,8 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
             text=True,
             timeout=BUILD_LIMIT_S,
             stdin=subprocess.DEVNULL,
+            # What a killed build leaves there goes with the folder; /tmp is memory on Debian 13.
+            env={**os.environ, "TMPDIR": str(folder)},
         )
     except subprocess.CalledProcessError as error:
         lines = [line for line in error.stderr.splitlines() if line.startswith("E:")]
@@ -166,6 +169,8 @@ def _write_metadata(recipe: Recipe, path: Path) -> None:
 def import_image(recipe: Recipe, folder: Path) -> None:
     """Build one image in a fresh folder and hand it to Incus under its alias."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".image-") as fresh:
+        # apt fetches as a user of its own, which must be able to go in.
+        Path(fresh).chmod(0o755)
         metadata, root = build(recipe, Path(fresh))
         # The command streams both files; pylxd would read half a gigabyte into memory.
         result = subprocess.run(  # noqa: S603  fixed words, no shell

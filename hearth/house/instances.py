@@ -23,6 +23,7 @@ OWNER_KEY = "user.hearth"
 IMAGE_KEY = "user.hearth.image"
 RUNNING_CODE = 103
 READY_LIMIT_S = 60
+SETTLE_LIMIT_S = 300.0
 NESTING_KEY = "security.nesting"
 # Of a record that names none: it may be as large as its models are, and one that has gone mad still
 # leaves the machine enough to be repaired. They are no plan, so nothing is added up from them.
@@ -190,6 +191,7 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
         found = None
     elif found is None:
         done.append(f"create {wanted.name} from {wanted.image}")
+    fresh = found is None
     if found is None:
         if not write:
             return done
@@ -202,7 +204,26 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             found.start(wait=True)
             wait_ready(client, found)
             done += _ensure_credentials(client, found)
+    if fresh:
+        # Last: one that a killed run did not finish names no image, and is rebuilt.
+        found.sync()
+        found.config = {**found.config, IMAGE_KEY: wanted.image}
+        found.save(wait=True)
     return done
+
+
+def settle(client: Client, within_s: float = SETTLE_LIMIT_S) -> None:
+    """Return when Incus has ended what it does by itself, such as what a killed run asked for."""
+    end = time.monotonic() + within_s
+    while _at_work(client) and time.monotonic() < end:
+        time.sleep(0.2)
+
+
+def _at_work(client: Client) -> list[str]:
+    answer = client.api.operations.get(params={"recursion": "1"}).json()
+    running = (answer.get("metadata") or {}).get("running") or []
+    # The other classes are commands and shells of people, which may last for ever.
+    return [operation["description"] for operation in running if operation["class"] == "task"]
 
 
 def _ensure_credentials(client: Client, found: Any) -> list[str]:
@@ -233,7 +254,7 @@ def _create(client: Client, wanted: Instance) -> Any:
                 "name": wanted.name,
                 "type": "container",
                 "source": {"type": "image", "alias": wanted.image},
-                "config": dict(wanted.config),
+                "config": {k: v for k, v in wanted.config.items() if k != IMAGE_KEY},
                 "devices": {key: dict(value) for key, value in wanted.devices.items()},
                 "profiles": [],
             },

@@ -53,6 +53,8 @@ def converge(module: AnsibleModule) -> dict[str, object]:
         done = [f"create {item.name} from {item.image}" for item in wanted]
         return {"done": done, "planned": [item.name for item in wanted]}
     client = Client(endpoint=SOCKET)
+    if write:
+        instances.settle(client)
     done = instances.ensure_pool(client, write)
     done += build_images(client, set(recipes.values()), write)
     for item in wanted:
