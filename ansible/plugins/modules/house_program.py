@@ -39,6 +39,7 @@ from hearth.house.images import PYTHONS
 from hearth.project import current
 from hearth.remove.owners import want
 from hearth.sources import Installed, Source, SourceError, install_python
+from hearth.sources.model import secret_parts
 
 if TYPE_CHECKING:
     from hearth.sources.changed import Change
@@ -174,6 +175,8 @@ def main() -> None:
         required_by={"requirements": "image"},
         supports_check_mode=True,
     )
+    # Ansible shows a module's arguments to whoever says -vvv; a mirror's may bear a password.
+    module.no_log_values.update(secret_parts(module.params["mirrors"] or {}))
     if module.params["owner"] and not module.check_mode:
         want(module.params["name"], module.params["owner"])
     try:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +20,7 @@ from tests.farside import kokoro_fastapi
 from tests.unit.plugins.by_path import plugin
 
 program: Any = plugin("modules", "house_program")
+ROOT = Path(__file__).parents[3]
 SPLIT = "split_pattern="
 
 
@@ -71,3 +76,30 @@ def test_what_is_no_step_or_no_upstream_is_one_line(
     with pytest.raises(SourceError, match=r"^it: what came: holds no Kokoro-FastAPI"):
         program.from_upstream(asked(["sentences"], folder=str(tmp_path / "other")))
     assert not (tmp_path / "programs/it/current").exists()
+
+
+def test_a_mirrors_password_is_not_shown_by_ansible(tmp_path: Path) -> None:
+    """The module runs as Ansible runs it: what it answers is what -vvv shows."""
+    asked = {
+        "name": "it",
+        "source": {"name": "it", "version": "1", "url": "https://example.org/a/it.tar"},
+        "mirrors": {
+            "https://example.org/a/": f"{tmp_path}/a/",
+            "https://example.org/b/": "https://me:topsecret@mirror.lan/b/",
+            "https://example.org/c/": "https://oauthtoken@mirror.lan/c/",
+        },
+    }
+    module = ROOT / "ansible/plugins/modules/house_program.py"
+    given = json.dumps({"ANSIBLE_MODULE_ARGS": {**asked, "_ansible_check_mode": True}})
+    done = subprocess.run(
+        [sys.executable, module], input=given, capture_output=True, text=True, check=False,
+        timeout=60, env={**os.environ, "HEARTH_PROJECT": str(tmp_path)},
+    )  # fmt: skip
+    said = json.loads(done.stdout)
+    assert said["failed"], said
+    assert "there is no such file" in said["msg"]
+    assert (
+        "https://me:********@mirror.lan/b/" in said["invocation"]["module_args"]["mirrors"].values()
+    )
+    assert "topsecret" not in done.stdout + done.stderr
+    assert "oauthtoken" not in done.stdout + done.stderr
