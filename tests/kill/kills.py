@@ -23,7 +23,7 @@ from hearth import lab
 from tests.lab.house import CLONE, ROOT
 
 KINDS = ("controller", "tree", "power")
-PLACES = ("apt", "uv", "image", "import", "create", "reload")
+PLACES = ("apt", "uv", "image", "import", "start", "reload")
 SITE = (f"{CLONE}/.venv/bin/ansible-playbook", "site.yml")
 UP = (f"{CLONE}/scripts/up",)
 # How far a module may get after its event, at most.

@@ -47,7 +47,7 @@ PLACES = {
     "uv": b"uv\0pip\0install",
     "image": b"/usr/bin/mmdebstrap\0",
     "import": b"incus\0image\0import",
-    "create": b"forkstart",
+    "start": b"forkstart",
     "reload": b"caddy\0reload\0",
 }
 
