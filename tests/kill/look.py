@@ -175,5 +175,8 @@ def look(*, inside: bool) -> dict[str, Any]:
     return seen | machine()
 
 
-SOURCE = "" if len(sys.argv) > 1 else sys.stdin.read()
-json.dump(look(inside=len(sys.argv) > 1), sys.stdout)
+SOURCE = ""
+if __name__ == "__main__":
+    # On the machine its own text comes as input, to be handed on into the instances.
+    SOURCE = "" if len(sys.argv) > 1 else sys.stdin.read()
+    json.dump(look(inside=len(sys.argv) > 1), sys.stdout)

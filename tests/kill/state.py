@@ -24,7 +24,7 @@ def look(machine: str) -> dict[str, str]:
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     """Say in what a house differs from another, and which processes are older than their files."""
     lines = [
-        f"{name}: {found.get(name, 'nothing')}, not {wanted.get(name, 'nothing')}"
+        f"{name}: {found.get(name, 'nothing')}, and was {wanted.get(name, 'nothing')}"
         for name in sorted({*wanted, *found})
         if found.get(name) != wanted.get(name)
     ]
