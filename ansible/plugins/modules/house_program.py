@@ -174,6 +174,8 @@ def main() -> None:
         mutually_exclusive=[tuple(WAYS)],
         required_by={"requirements": "image"},
         supports_check_mode=True,
+        # Nor shall the journal hold the arguments.
+        no_log=True,
     )
     # Ansible shows a module's arguments to whoever says -vvv; a mirror's may bear a password.
     module.no_log_values.update(secret_parts(module.params["mirrors"] or {}))
