@@ -20,6 +20,8 @@ EARLIER = Path(".hearth/packages-before")
 KERNEL = ("net.ipv4.ip_forward", "fs.inotify.max_user_instances")
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 _RECORD, _ASKED = "before.json", "asked.json"
+# What packages.purge was about to take away; a house that is built again has no such plan.
+DOOMED = "doomed.json"
 _DPKG_S = 60
 
 
@@ -52,6 +54,8 @@ def remember(project: Path, asked: Iterable[str], *, write: bool, state: Path = 
     lacking = not (state / _RECORD).exists()
     known = _asked(state)
     changed = lacking or not set(asked) <= known
+    if write:
+        (state / DOOMED).unlink(missing_ok=True)
     if write and changed:
         state.mkdir(parents=True, exist_ok=True)
         if lacking:

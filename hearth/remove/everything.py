@@ -16,7 +16,7 @@ ENGINE = "incus-base"
 # Who makes users and folders that purging it leaves behind.
 _LEFT = {
     "caddy": (("caddy",), ("/var/lib/caddy",)),
-    "dnsmasq-base": (("dnsmasq",), ()),
+    "dnsmasq-base": (("dnsmasq",), ("/etc/dnsmasq.d",)),
     ENGINE: (
         ("incus", "incus-admin", "_incus"),
         ("/var/lib/incus", "/var/log/incus", "/var/cache/incus", "/root/.config/incus"),
@@ -46,6 +46,8 @@ def plan(project: Project, data: bool) -> Plan:
     goes += incus.all_of_it(client, data) if client else []
     goes += machine.firewall() + machine.settings(seen)
     left = packages.chosen(seen, before.asked(), {ENGINE} if volumes or others else ())
+    if ENGINE in left.goes:
+        goes += machine.engine()
     if left.goes:
         goes.append(Trace(f"packages: {' '.join(left.goes)}", partial(packages.purge, left.goes)))
     goes += _leftovers(left.goes, seen)
@@ -84,7 +86,7 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     """List what is Hearth's from top to bottom; its records go last, by another way."""
     was = seen.paths if seen else frozenset()
     state = before.STATE
-    records = {state / "before.json", state / "asked.json", state / "converged"}
+    records = {state / name for name in ("before.json", "asked.json", before.DOOMED, "converged")}
     found = [Path("/etc/hearth"), Path("/var/cache/hearth"), project.root / EARLIER]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that people made themselves is theirs.

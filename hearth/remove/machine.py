@@ -1,7 +1,7 @@
 """What Hearth put onto the machine itself: units, rules, settings, files and users.
 
-Found by what lies there and by the records of what was converged, not by the inventory: a house
-can be removed whose inventory is broken.
+Found by what lies there and by the records of what was converged, not by the inventory, which
+people may have changed since.
 """
 
 import grp
@@ -22,6 +22,12 @@ from hearth.remove.before import Before, kernel_value
 UNITS = "etc/systemd/system"
 FIREWALL = "hearth-firewall.service"
 TABLE = ("inet", "hearth")
+# The sockets first: one would start the service again.
+ENGINE = (
+    *("incus.socket", "incus-user.socket", "incus-user.service", "incus-startup.service"),
+    *("incus.service", "lxcfs.service"),
+)
+ENGINE_TABLE = ("inet", "incus")
 _ADDRESS = re.compile(r"ip address replace (\S+/32) dev lo")
 _BLOCK = re.compile(r"^# BEGIN Hearth\n.*?^# END Hearth\n?", re.DOTALL | re.MULTILINE)
 _COMMAND_S = 120
@@ -49,6 +55,19 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
         )
     if path.exists():
         found.append(Trace(f"unit {FIREWALL}", partial(_drop_unit, FIREWALL, root)))
+    return found
+
+
+def engine() -> list[Trace]:
+    """List what of Incus itself runs on when its package goes, and what it wrote into the rules."""
+    found = [
+        Trace(f"running {name}", partial(_ran, "/usr/bin/systemctl", "stop", name))
+        for name in ENGINE
+        if _ran("/usr/bin/systemctl", "is-active", "--quiet", name)
+    ]
+    if found or _ran("/usr/sbin/nft", "list", "table", *ENGINE_TABLE):
+        said = f"rules: table {' '.join(ENGINE_TABLE)}"
+        found.append(Trace(said, partial(_ran, "/usr/sbin/nft", "delete", "table", *ENGINE_TABLE)))
     return found
 
 

@@ -1,5 +1,7 @@
 """Only packages go that Hearth brought and that nobody has come to need."""
 
+from pathlib import Path
+
 import pytest
 
 from hearth.remove import RemoveError, packages
@@ -61,15 +63,15 @@ ASKED = {"caddy", "incus-base", "uidmap", "curl"}
 
 
 @pytest.mark.usefixtures("apt")
-def test_what_came_goes_with_what_it_brought() -> None:
-    found = packages.chosen(before("curl"), ASKED, ())
+def test_what_came_goes_with_what_it_brought(tmp_path: Path) -> None:
+    found = packages.chosen(before("curl"), ASKED, (), tmp_path)
     assert found.goes == ("caddy", "incus-base", "libnss3", "lxcfs", "uidmap")
     assert found.stays == {}
 
 
 @pytest.mark.usefixtures("apt")
-def test_what_data_need_stays_with_what_it_needs_itself() -> None:
-    found = packages.chosen(before("curl"), ASKED, {"incus-base"})
+def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
+    found = packages.chosen(before("curl"), ASKED, {"incus-base"}, tmp_path)
     assert found.goes == ("caddy", "libnss3")
     assert found.stays == {
         "incus-base": "the data that stay need it",
@@ -77,9 +79,9 @@ def test_what_data_need_stays_with_what_it_needs_itself() -> None:
     }
 
 
-def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt) -> None:
+def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: Path) -> None:
     apt.here.add("their-tool")
-    found = packages.chosen(before("curl"), ASKED, ())
+    found = packages.chosen(before("curl"), ASKED, (), tmp_path)
     assert found.stays == {"uidmap": "their-tool needs it"}
     assert "uidmap" not in found.goes
     assert "their-tool" not in found.goes
@@ -87,16 +89,26 @@ def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt) -> None:
 
 @pytest.mark.usefixtures("apt")
 @pytest.mark.parametrize("record", [None, before(known=False)])
-def test_without_a_record_nothing_goes_on_a_guess(record: Before | None) -> None:
-    found = packages.chosen(record, ASKED, ())
+def test_without_a_record_nothing_goes_on_a_guess(record: Before | None, tmp_path: Path) -> None:
+    found = packages.chosen(record, ASKED, (), tmp_path)
     assert found.goes == ()
     assert set(found.stays) == ASKED
 
 
-def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(apt: Apt) -> None:
-    packages.purge(["caddy", "gone-already"])
+def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
+    apt: Apt, tmp_path: Path
+) -> None:
+    packages.purge(["caddy", "gone-already"], tmp_path)
     assert apt.ran[1] == "/usr/bin/dpkg --configure -a"
     assert apt.ran[-1].endswith("purge caddy")
+
+
+def test_what_a_killed_purge_left_behind_goes_with_the_next(apt: Apt, tmp_path: Path) -> None:
+    packages.purge(["caddy", "libnss3"], tmp_path)
+    # Cut in the middle: nobody could tell any more why the library had come.
+    apt.here.remove("caddy")
+    found = packages.chosen(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
+    assert found.goes == ("libnss3",)
 
 
 def test_apts_refusal_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
