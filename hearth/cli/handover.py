@@ -83,7 +83,8 @@ def follow(there: Target, command: str, take: Tell, columns: int = 80) -> int:
     except KeyboardInterrupt:
         call(there.argv(f"systemctl stop {unit} || true"), _GIT_S)
         raise
-    if process.returncode == LOST:
+    # A negative one: somebody killed ssh itself.
+    if process.returncode == LOST or process.returncode < 0:
         raise AfarError(
             f"the connection to {there.host} broke, and what runs there goes on ({log}): "
             "run this again, it waits for its end"

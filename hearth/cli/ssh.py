@@ -23,7 +23,11 @@ class Target:
 
     def argv(self, command: str, *, terminal: bool = False) -> list[str]:
         """Return the ssh command that runs one shell line there as root."""
-        line = command if self.user == "root" else f"sudo -- /bin/bash -c {shlex.quote(command)}"
+        line = command
+        if self.user != "root":
+            # From where somebody comes is said to whom he keeps waiting; sudo would forget it.
+            known = 'env "SSH_CONNECTION=$SSH_CONNECTION"'
+            line = f"sudo -- {known} /bin/bash -c {shlex.quote(command)}"
         kind = "-t" if terminal else "-T"
         # A network that is gone says nothing by itself: a minute of silence counts as lost.
         alive = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4"]

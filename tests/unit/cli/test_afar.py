@@ -19,7 +19,8 @@ def test_the_ways_to_a_machine() -> None:
 def test_who_is_not_root_there_asks_sudo_and_no_word_is_split() -> None:
     argv = Target("ann", "h", 22).argv("hearth logs 'a b'; id")
     assert (argv[:2], argv[-5:-1]) == (["ssh", "-T"], ["-p", "22", "ann@h", "--"])
-    assert argv[-1] == """sudo -- /bin/bash -c 'hearth logs '"'"'a b'"'"'; id'"""
+    wanted = """sudo -- env "SSH_CONNECTION=$SSH_CONNECTION" /bin/bash -c """
+    assert argv[-1] == wanted + """'hearth logs '"'"'a b'"'"'; id'"""
     assert Target("root", "h", 22).argv("id", terminal=True)[1] == "-t"
     assert Target("root", "h", 22).argv("id")[-1] == "id"
 

@@ -13,7 +13,7 @@ from hearth.cli.ssh import AfarError, Target
 THERE = Target("root", "house.example", 22)
 # Says what the machine would, and writes down each line that it is asked to run and what it got.
 FAKE = """#!/usr/bin/env python3
-import json, pathlib, sys
+import json, os, pathlib, sys
 here = pathlib.Path(__file__).parent
 line = sys.argv[-1]
 taken = "" if sys.stdin.isatty() or "systemd-run" in line else len(sys.stdin.buffer.read())
@@ -24,7 +24,7 @@ for words, said, code in json.loads((here / "answers").read_text()):
         stream = sys.stderr if code == 255 else sys.stdout
         stream.write(said)
         stream.flush()
-        sys.exit(code)
+        sys.exit(code) if code >= 0 else os.kill(os.getpid(), -code)
 """
 ASK, FLOCK, BUNDLE, SETTINGS, RUN = (
     "--hearth--",
@@ -133,8 +133,9 @@ def test_a_run_is_followed_line_by_line_to_its_exit_code(machine: Machine) -> No
     assert lines == ["TASK [one]", "ok: [house]"]
 
 
-def test_a_broken_connection_is_no_failed_run(machine: Machine) -> None:
-    machine.says((RUN, "client_loop: send disconnect\n", 255))
+@pytest.mark.parametrize("code", [255, -9])
+def test_a_broken_connection_is_no_failed_run(machine: Machine, code: int) -> None:
+    machine.says((RUN, "client_loop: send disconnect\n", code))
     with pytest.raises(AfarError, match=r"broke, and what runs there goes on .*: run this again"):
         follow(THERE, "true", print)
 
