@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,10 +114,16 @@ def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
     second = play(folder)
     assert second.stdout
     said = ""
+    # A run that does not wait goes to its task, and ends by this.
+    late = threading.Timer(WITHIN_S, (folder / "go").touch)
+    late.start()
     while (PATIENT if alone else GOES_ON) not in said:
         line = second.stdout.readline()
-        assert line, said
+        if not line:
+            second.communicate()
+            pytest.fail(said)
         said = f"{said} {' '.join(line.split())}"
+    late.cancel()
     assert "TASK" not in said
     assert len((folder / "here").read_text()) == 1
     assert end(folder, second) == [0]
