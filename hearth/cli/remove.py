@@ -1,18 +1,22 @@
 """`hearth remove`: a service, or the whole house, gone without a trace but its data."""
 
+import contextlib
 import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pylxd.exceptions import LXDAPIException
 
+from hearth import runs
 from hearth.catalogue import House, suggest
 from hearth.cli import playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
-from hearth.files import locked
+from hearth.files import LockHeldError, locked
 from hearth.project import Project, current
 from hearth.remove import RemoveError, Trace, everything
 from hearth.remove.record import note_absent
@@ -108,10 +112,7 @@ def _describe(project: Project, house: House, name: str, data: bool) -> None:
 
 
 def _remove_all(project: Project, data: bool, yes: bool) -> None:
-    try:
-        found = everything.plan(project, data)
-    except LXDAPIException as error:
-        raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
+    found = _plan(project, data)
     for trace in found.goes:
         show(f"goes    {trace.what}")
     for line in found.stays:
@@ -120,10 +121,33 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
         show("nothing of Hearth is left here")
         return
     _ask(yes)
-    with locked(RUN_LOCK, within_s=0):
-        for trace in found.goes:
+    with _alone():
+        # What a killed run left at work may have made something since.
+        for trace in _plan(project, data).goes:
             _go(trace)
     show("[green]removed[/green]")
+
+
+def _plan(project: Project, data: bool) -> everything.Plan:
+    try:
+        return everything.plan(project, data)
+    except LXDAPIException as error:
+        raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Hold the lock of a run, when nothing that a killed one left is at work any more."""
+    run = runs.this_run(sys.argv)
+    try:
+        with locked(RUN_LOCK, within_s=0, who=run.dump()) as lock:
+            machine = runs.scope(lock)
+            os.environ[runs.MARK] = f"{machine}.{run.name}"
+            runs.outlast(machine, run.name, err.print)
+            yield
+    except LockHeldError as error:
+        other = runs.read(error.holder) or error
+        raise RemoveError(f"another run is at work on this machine: {other}") from None
 
 
 def _go(trace: Trace) -> None:
