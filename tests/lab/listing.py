@@ -20,7 +20,8 @@ _LOOK = {
         "awk '{print $1, $3}'"
     ),
     "rules": "nft --stateless list ruleset 2>/dev/null || true",
-    "addresses": "ip -brief address | awk '{$2=\"\"; print}'",
+    # Only its own: the other end of a wire has another number after a restart.
+    "addresses": "ip -brief -4 address | sed 's/@[^ ]*//' | awk '{print $1, $3}'",
     "routes": "ip -4 route",
     "kernel": "sysctl net.ipv4.ip_forward fs.inotify.max_user_instances",
     "mounts": "findmnt --noheadings --raw --output TARGET",
