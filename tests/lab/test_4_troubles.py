@@ -5,6 +5,7 @@ What somebody on the LAN saw of it is printed, and kept in docs/troubles.md.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -15,15 +16,18 @@ from hearth.verify.chatting import ChatError, Person
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
 from tests.lab.house import House
-from tests.lab.watching import watching
+from tests.lab.watching import speaker, watching
 
 pytestmark = pytest.mark.lab
 
-# A program starts again after a second; the chat takes five, and ten more until it answers.
-BACK_S = 60
+# A program starts again after a second; the slowest then take ten until they answer. On a machine
+# that has much else to do they take many times that, which is no fault of theirs.
+BACK_S = 120
 HEALED_S = 30
 # In 20 s a program that ends at once is started seven times at most: rests of 1, 2, 3, 5, 9 s.
 LOOP_S, STARTS = 20, 8
+LEFT_BYTES = 1 << 20
+LONG = "The garden gate opens to the left, and nobody knows why it does. " * 6
 DNSMASQ = "/etc/hearth/dnsmasq.conf"
 
 
@@ -85,6 +89,8 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_i
 ) -> None:
     unit = Unit("dnsmasq")
     with house.spending("a crash loop", 0.8), watching(house, "a crash loop", "models"):
+        # What happened to it before has made its rests longer.
+        house.shell(unit.systemctl("reset-failed"))
         began = int(unit.shown(house, "NRestarts")["NRestarts"])
         house.shell(unit.kill())
         time.sleep(LOOP_S)
@@ -94,7 +100,7 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_i
         assert set(said) == {"dnsmasq"}, said
         assert said["dnsmasq"].startswith("ends again and again ("), said
         assert "bad option" in said["dnsmasq"], said
-        assert "nonsense" in said["dnsmasq"] or DNSMASQ in said["dnsmasq"], said
+        assert DNSMASQ in said["dnsmasq"], said
         house.shell(f"mv {DNSMASQ}.kept {DNSMASQ}")
         mended = time.monotonic()
         breaking.until(house, "the resolver runs", unit.systemctl("is-active"), HEALED_S)
@@ -103,25 +109,22 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_i
 
 
 def test_out_of_memory_ends_one_program_and_no_other(house: House) -> None:
-    unit = Unit("whisper")
+    unit = Unit("kokoro")
     with house.spending("out of memory", 0.5):
         before = house.processes()
         with (
             watching(house, "out of memory in one program") as seen,
-            breaking.starved(unit, 1 << 20) as group,
+            breaking.starved(unit, LEFT_BYTES) as group,
         ):
-            house.inside("/bin/true")
-            breaking.until(
-                house,
-                "the kernel has killed it",
-                f"test $({unit.systemctl('show -p MainPID --value')}) != {before['whisper']}",
-                BACK_S,
-            )
-            assert breaking.kills(group) >= 1
+            # A text that is longer than any before it takes memory that it never had. Who hears it
+            # is told of no error, only that it ends: Debian's Caddy ends a cut answer as a whole one.
+            with contextlib.suppress(OSError):
+                speaker(house, LONG)()
+            assert breaking.kills(group) == 1
             house.wait_green()
-        assert breaking.restarted(before, house.processes()) == {"whisper"}
-        assert set(seen.reds()) <= {"ears"}
-        house.figures["out of memory: ears red, s"] = seen.red("ears")
+        assert breaking.restarted(before, house.processes()) == {"kokoro"}
+        assert set(seen.reds()) == {"voice"}
+        house.figures["out of memory: voice red, s"] = seen.red("voice")
 
 
 def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None:

@@ -21,7 +21,7 @@ from tests.lab.house import NAME, House
 PATIENCE_S = 60
 PAUSE_S = 0.2
 SEEN_S = 1.0
-KNOWN_GOOD_S = 90
+KNOWN_GOOD_S = 180
 WORDS = 160
 
 
@@ -66,15 +66,30 @@ def names(edge: Edge, name: str) -> Probe:
     return ask
 
 
+def speaks(edge: Edge, key: str, text: str) -> Probe:
+    """Return what has a text read aloud."""
+    said = {"model": "kokoro", "input": text, "voice": "af_heart", "response_format": "pcm"}
+    return asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", said)
+
+
+def speaker(house: House, text: str) -> Probe:
+    """Return what has a text read aloud from here, as a device has."""
+    return speaks(edge_of(house), house.key(), text)
+
+
+def edge_of(house: House) -> Edge:
+    """Return the way to the house's front door from outside its machine."""
+    return Edge(lab.address(NAME), house.folder / "root.crt")
+
+
 def probes(edge: Edge, key: str) -> dict[str, Probe]:
     """Return what is asked, by what a person calls it."""
     said = [{"role": "user", "content": "What is 2 + 2?"}]
     chat = {"model": "fast", "messages": said, "max_tokens": 4}
-    speech = {"model": "kokoro", "input": "Yes.", "voice": "af_heart", "response_format": "pcm"}
     return {
         "names": names(edge, "llm.lan"),
         "models": asks(edge, key, "llm.lan", "/v1/chat/completions", chat),
-        "voice": asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", speech),
+        "voice": speaks(edge, key, "Yes."),
         "ears": asks(edge, key, "whisper.lan", "/v1/models"),
         "chat": asks(edge, key, "chat.lan", "/api/config"),
     }
@@ -128,7 +143,7 @@ class Watch:
 @contextmanager
 def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
     """Ask on, from good answers before the trouble to good answers after it; show what was red."""
-    edge = Edge(lab.address(NAME), house.folder / "root.crt")
+    edge = edge_of(house)
     asked = {n: ask for n, ask in probes(edge, house.key()).items() if not only or n in only}
     watch, stop = Watch({name: [] for name in asked}), threading.Event()
 

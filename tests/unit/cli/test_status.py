@@ -95,7 +95,7 @@ def test_a_unit_that_is_down_says_how_it_ended(
 
 
 LOOPS = engine.UnitState(
-    "activating", "auto-restart", "exit-code", int(time.time()) - 2, restarts=6, exit="exit code 3"
+    "activating", "auto-restart", "exit-code", 0, restarts=6, exit="exit code 3"
 )
 
 
@@ -108,7 +108,8 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
     house: House, url: str, unit: engine.UnitState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "last_words", lambda *_: "models.json: no such file " + 200 * "x")
-    found = row(house, url, "/healthy", monkeypatch, unit)
+    just_now = replace(unit, since=int(time.time()))
+    found = row(house, url, "/healthy", monkeypatch, just_now)
     assert not found.up
     said = "ends again and again (7 times; exit code 3): models.json: no such file x"
     assert found.text.startswith(said)
