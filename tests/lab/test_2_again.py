@@ -1,4 +1,4 @@
-"""The house as it stands: run again, previewed, edited behind its back, and read about."""
+"""The house as it stands: run again, previewed, and read about."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,6 @@ pytestmark = pytest.mark.lab
 HOUSE = "house"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 ALIASES = "/etc/litellm/aliases.json"
-CADDYFILE = "/etc/hearth/Caddyfile"
 
 
 def test_a_second_run_changes_nothing(house: House) -> None:
@@ -47,35 +46,6 @@ def test_a_preview_shows_the_files_and_restarts_of_one_edit_and_makes_none(house
         assert house.processes() == pids
         would = [line.strip() for line in done.stderr.splitlines() if "would " in line]
         assert would == [f"would litellm: write {ALIASES}", "would litellm: restart litellm"]
-
-
-def test_what_was_changed_by_hand_is_repaired_and_nothing_else_restarts(house: House) -> None:
-    with house.spending("repairs", 1.5):
-        wanted = {
-            "aliases": house.shell(f"incus exec litellm -- cat {ALIASES} </dev/null"),
-            "Caddyfile": house.shell(f"cat {CADDYFILE}"),
-            "rules": house.shell("nft --stateless --terse list table inet hearth"),
-        }
-        pids = house.processes()
-        house.shell(
-            f"incus exec litellm -- sh -c 'echo {{}} > {ALIASES}' </dev/null\n"
-            f"echo '# by hand' >> {CADDYFILE}\n"
-            "nft flush ruleset\n"
-        )
-        counts = house.site()
-        assert changed(counts) > 0, counts
-        found = {
-            "aliases": house.shell(f"incus exec litellm -- cat {ALIASES} </dev/null"),
-            "Caddyfile": house.shell(f"cat {CADDYFILE}"),
-            "rules": house.shell("nft --stateless --terse list table inet hearth"),
-        }
-        assert found == wanted
-        now = house.processes()
-        # Caddy reads its file again without ending; LiteLLM has to start anew, and so has the
-        # resolver: it fills the sets of the rules as it answers, and would remember its answers.
-        assert {name for name in pids if now[name] != pids[name]} == {"litellm", "dnsmasq"}
-        counts = house.site()
-        assert changed(counts) == 0, counts
 
 
 def test_the_documents_commands_run(house: House) -> None:

@@ -1,0 +1,115 @@
+"""`hearth remove` asks first, refuses what cannot go, and changes nothing until then."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hearth import project, runs
+from hearth.cli import playbook, remove
+from hearth.cli.app import app
+from hearth.files import locked
+from hearth.project import Project
+from hearth.remove import RemoveError, Trace, everything
+from tests.role_data import ROOT
+
+
+@pytest.fixture
+def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project]:
+    """The reference inventory in a project of its own."""
+    (tmp_path / "inventory/pipelines").mkdir(parents=True)
+    for path in (ROOT / "inventory").glob("*.yml"):
+        if path.name != "secrets.yml":
+            (tmp_path / "inventory" / path.name).write_text(path.read_text())
+    monkeypatch.setenv("HEARTH_PROJECT", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(remove, "RUN_LOCK", tmp_path / "lock")
+    project.current.cache_clear()
+    yield Project(tmp_path)
+    project.current.cache_clear()
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(app, ["remove", *words])
+
+
+@pytest.mark.usefixtures("house")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name one service, or say --all"),
+        (["whisper", "--all"], "name one service, or say --all"),
+        (["login"], "is a part of every house"),
+        (["wisper"], "did you mean whisper?"),
+        (["open_webui"], "say --yes"),
+    ],
+)
+def test_wrong_use_is_said_and_exits_2(words: list[str], said: str) -> None:
+    done = call(*words)
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.replace("│", " ").split())
+
+
+def test_what_others_need_is_refused_and_says_who(house: Project) -> None:
+    done = call("litellm", "--yes")
+    assert isinstance(done.exception, RemoveError)
+    assert "open_webui" in str(done.exception)
+    assert "pipelines" in str(done.exception)
+    assert not (house.inventory / "local").exists()
+
+
+@pytest.mark.usefixtures("house")
+@pytest.mark.parametrize(
+    ("words", "fate"), [([], "stays   data in"), (["--data"], "goes    data in")]
+)
+def test_the_question_names_what_goes_and_what_stays(words: list[str], fate: str) -> None:
+    done = call("open-webui", *words)
+    assert "goes    https://chat.lan" in done.output
+    assert f"{fate} /var/lib/open-webui" in done.output
+
+
+def test_a_yes_is_written_down_before_the_run(
+    house: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ran(Exception):
+        """The run began."""
+
+    def run(given: Project, _console: object, more: tuple[str, ...]) -> None:
+        assert "present: false" in (house.inventory / "local/services.yml").read_text()
+        assert more == ("-e", '{"instances_remove_data": ["open_webui"]}')
+        raise Ran
+
+    monkeypatch.setattr(playbook, "run", run)
+    assert isinstance(call("open_webui", "--data", "--yes").exception, Ran)
+
+
+def plan(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    gone: list[str] = []
+    traces = [Trace("the one", lambda: gone.append("the one"))]
+    monkeypatch.setattr(everything, "plan", lambda *_: everything.Plan(traces, ["the data"]))
+    return gone
+
+
+@pytest.mark.usefixtures("house")
+def test_all_shows_both_and_goes_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = plan(monkeypatch)
+    done = call("--all")
+    assert done.exit_code == 2
+    assert gone == []
+    assert "goes    the one" in done.output
+    assert "stays   the data" in done.output
+    monkeypatch.setenv(runs.MARK, "")
+    assert call("--all", "--yes").exit_code == 0
+    assert gone == ["the one"]
+
+
+def test_all_waits_for_nobody_who_is_at_work(
+    house: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = plan(monkeypatch)
+    with locked(remove.RUN_LOCK, who=runs.this_run(["hearth", "up"]).dump()):
+        done = call("--all", "--yes")
+    assert "another run is at work" in str(done.exception)
+    assert "hearth up" in str(done.exception)
+    assert gone == []
