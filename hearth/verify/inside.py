@@ -14,7 +14,7 @@ from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth import engine
 from hearth.instance_exec import SOCKET
-from hearth.verify import confined, probe
+from hearth.verify import confined, loaded, probe
 
 _COMMAND_S = 60
 
@@ -112,6 +112,31 @@ def confinement(instance: str | None, unit: str, secrets: Sequence[str]) -> Conf
     if not said["pid"]:
         return None
     return Confined(status=said["status"], capabilities=said["capabilities"], **said["tried"])
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a unit's living process has loaded: versions, and files that were replaced under it."""
+
+    pid: int
+    stale: Sequence[str]
+    packages: Mapping[str, str]
+
+
+def running(instance: str | None, unit: str, packages: Sequence[str]) -> Running:
+    """Say which versions of Python packages a unit's process holds, and what of it is stale."""
+    program = Path(loaded.__file__).read_text(encoding="utf-8")
+    asked = {"unit": unit, "packages": list(packages)}
+    return Running(**_ask(instance, ["/usr/bin/python3", "-I", "-c", program], asked))
+
+
+def units(instance: str | None, unit: str) -> list[str]:
+    """Return a unit and its helpers, such as the gate in front of a program."""
+    pattern = unit.removesuffix(".service") + "-*.service"
+    argv = "systemctl list-units --all --plain --no-legend %s %s"
+    return [
+        line.split()[0] for line in host(instance).check_output(argv, unit, pattern).splitlines()
+    ]
 
 
 def _probe(instance: str | None, asked: dict[str, Any], user: int | None = None) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import shlex
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ from hearth.verify.drill.plan import FILES, HOST, PORT, DrillError, Plan
 ROOM, GATEWAY = "hearth-drill", "hearth-drill-gateway"
 _FOLDER = f"/run/{ROOM}"
 # Who breaks off a drill leaves it alone; after so long without a word it is gone.
-IDLE_S = 20
+IDLE_S = 30
 # However long somebody goes on with it.
 _MOST_S = 900
-_READY_S = 120.0
+_READY_S = 240.0
 _STEP_S = 120.0
 _PYTHON = ["/usr/bin/python3", "-I", "-c"]
 _BOOT = (
@@ -63,14 +64,16 @@ def beside(instance: str, unit: str, plan: Plan, key: str) -> Iterator[Tell]:
     if engine.unit_state(instance, f"{ROOM}.service").active in ("active", "activating"):
         text = f"a drill is running in {instance} already: wait for it; one that was left ends"
         raise DrillError(f"{text} within {IDLE_S} s")
+
+    def tell(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return _tell(instance, steps, key)
+
     try:
         _start(instance, room_argv(plan))
+        # The gateway's files lie in the room, and are there when it can be told anything.
+        _until(instance, ROOM, lambda: tell([]) == [])
         _start(instance, gateway_argv(engine.read_file(instance, f"/etc/systemd/system/{unit}")))
-
-        def tell(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return _tell(instance, steps, key)
-
-        _await_ready(instance, tell)
+        _until(instance, GATEWAY, lambda: _ready(tell))
         yield tell
     finally:
         # The second one is bound to the first, and nothing of either is left.
@@ -109,6 +112,7 @@ def gateway_argv(unit: str) -> list[str]:
 
 def _transient(name: str, lines: list[str]) -> list[str]:
     argv = ["/usr/bin/systemd-run", "--quiet", "--collect", f"--unit={name}"]
+    argv.append("--description=A drill beside the gateway")
     argv += [f"--property={line}" for line in [f"RuntimeMaxSec={_MOST_S}", *lines]]
     return [*argv, "--"]
 
@@ -131,22 +135,24 @@ def _start(instance: str, argv: list[str]) -> None:
         raise DrillError(f"{instance}: the drill does not start: {done.stderr.strip()[-300:]}")
 
 
-def _await_ready(instance: str, tell: Tell) -> None:
-    """Return when the second gateway is ready; LiteLLM takes some seconds to start."""
+def _ready(tell: Tell) -> bool:
     ask = {"method": "GET", "path": "/health/readiness", "type": "", "body": "", "within_s": 5}
+    (step,) = tell([{"faults": {}, "asks": [ask]}])
+    return bool(step["answers"][0]["status"] == 200)
+
+
+def _until(instance: str, unit: str, ready: Callable[[], bool]) -> None:
+    """Return when a unit of the drill is ready; LiteLLM takes some seconds to start."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
-        try:
-            (step,) = tell([{"faults": {}, "asks": [ask]}])
-            if step["answers"][0]["status"] == 200:
+        with contextlib.suppress(DrillError):
+            if ready():
                 return
-        except DrillError:
-            pass  # the room itself is not open yet
-        if engine.unit_state(instance, f"{GATEWAY}.service").active != "active":
+        if engine.unit_state(instance, f"{unit}.service").active != "active":
             break
         time.sleep(0.5)
-    said = engine.journal(instance, f"{ROOM}.service", 5)
-    raise DrillError(f"{instance}: the drill's gateway does not start: {' | '.join(said)}")
+    said = engine.journal(instance, f"{unit}.service", 3)
+    raise DrillError(f"{instance}: the drill does not start: {' | '.join(said)}")
 
 
 def _tell(instance: str, steps: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
