@@ -1,4 +1,4 @@
-"""Ansible by itself ends with the reason where the inventory is refused; it must not go on empty."""
+"""Where the inventory is refused, Ansible by itself ends with the reason."""
 
 from __future__ import annotations
 
