@@ -28,6 +28,7 @@ ROWS: Mapping[str, list[Any]] = {
     "service": list(HOUSE.services.values()),
     "inside": instances(HOUSE),
     "owner": owners(HOUSE),
+    "floor": list(HOUSE.floors.values()),
     "site": list(HOUSE.sites),
     "keyed_site": [site for site in HOUSE.sites if site.auth == "key"],
     "plain_site": [site for site in HOUSE.sites if site.plain],

@@ -26,8 +26,9 @@ SECRETS = (f"{CREDENTIALS_FOLDER}/*/*", "/etc/shadow", "/etc/gshadow")
 
 
 def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
-    host = look.host(getattr(owner, "instance", None))
-    for unit in _units(host, owner.unit):
+    instance = getattr(owner, "instance", None)
+    host = look.host(instance)
+    for unit in look.units(instance, owner.unit):
         said = host.run("systemd-analyze security --no-pager %s", unit).stdout
         level = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
         assert level, f"systemd-analyze says nothing of {unit}"
@@ -37,18 +38,10 @@ def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
         notes.sample("exposure of the units", "of 10", exposure)
 
 
-def _units(host: object, unit: str) -> list[str]:
-    """Return a unit and its helpers, such as the gate in front of a program."""
-    pattern = unit.removesuffix(".service") + "-*.service"
-    said = host.check_output(  # type: ignore[attr-defined]
-        "systemctl list-units --all --plain --no-legend %s %s", unit, pattern
-    )
-    return [line.split()[0] for line in said.splitlines()]
-
-
 def test_program_is_not_root(owner: Service | Part) -> None:
-    host = look.host(getattr(owner, "instance", None))
-    for unit in _units(host, owner.unit):
+    instance = getattr(owner, "instance", None)
+    host = look.host(instance)
+    for unit in look.units(instance, owner.unit):
         user = host.check_output("systemctl show --property=User --value %s", unit)
         assert user not in ("", "root"), f"{unit} runs as root"
 
@@ -56,9 +49,10 @@ def test_program_is_not_root(owner: Service | Part) -> None:
 def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
     """Entered where the program lives, as its user: what is written in a unit holds there."""
     instance = getattr(owner, "instance", None)
-    host = look.host(instance)
     secrets = SECRETS if instance else (*SECRETS, *_secrets_of_the_machine(project))
-    tried = {unit: look.confinement(instance, unit, secrets) for unit in _units(host, owner.unit)}
+    tried = {
+        unit: look.confinement(instance, unit, secrets) for unit in look.units(instance, owner.unit)
+    }
     assert any(tried.values()), f"nothing of {owner.name} lives"
     for unit, seen in tried.items():
         if seen:
