@@ -103,6 +103,9 @@ def doors(
     ports = json.dumps({door.port: f"{FORGED}/{door.port}" for door in found.values()})
     unit = ["systemd-run", "--quiet", "--collect", "--unit=forged"]
     lab.run(guest, [*unit, "python3", f"{FORGED}/serve.py", ports], check=True)
+    last = max(door.port for door in found.values())
+    wait = f"until (: < /dev/tcp/127.0.0.1/{last}) 2> /dev/null; do sleep 0.1; done"
+    lab.run(guest, ["timeout", "30", "bash", "-c", wait], check=True)
     names = f"127.0.0.1 {OWN_NAME} {FOREIGN}"
     lab.run(guest, ["sh", "-c", 'echo "$0" >> /etc/hosts', names], check=True)
     yield found
