@@ -60,6 +60,9 @@ class Steps:
             if event["changed"]:
                 self.changed.append(event["host"])
                 self.did += [f"{event['host']}: {line}" for line in event["did"]]
+        elif kind == "note":
+            self.console.print("[yellow]note:[/yellow]", end=" ")
+            self.console.print(event["text"], markup=False)
         elif kind == "failed":
             self.failures.append(event)
         elif kind == "stats":

@@ -20,6 +20,7 @@ options:
 """
 
 import contextlib
+import json
 import os
 import sys
 import time
@@ -36,6 +37,8 @@ from hearth.files import LockHeldError, locked
 # What changes the machine; all other playbooks write into the project at most.
 PLAYBOOKS = ("site", "remove")
 ELSEWHERE = "afar"
+# Where callback/hearth_events.py of `hearth up` writes, too.
+EVENTS = "HEARTH_EVENTS_FD"
 LOOK_AGAIN_S = 0.2
 
 
@@ -69,11 +72,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             machine = runs.scope(self._take(Path(lock), run))
         except LockHeldError as error:
             other = runs.read(error.holder) or error
-            self._display.error(f"another run is at work on this machine: {other}")
+            # Unbroken, so that whoever reads the log for its last error finds all of it.
+            text = f"another run is at work on this machine: {other}"
+            self._display.error(text, wrap_text=False)
             # Anything else that a callback raises is a warning to Ansible.
             sys.exit(1)
         os.environ[runs.MARK] = f"{machine}.{run.name}"
-        runs.outlast(machine, run.name, self._display.warning)
+        runs.outlast(machine, run.name, self._say)
 
     def _take(self, lock: Path, run: runs.Run) -> int:
         """Take the lock; one that only a dead run's last tasks hold is waited for."""
@@ -86,6 +91,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
                 if other is None or other.alive or time.monotonic() > end:
                     raise
                 if not told:
-                    self._display.warning(f"a run was killed, its last task goes on: {other}")
+                    self._say(f"a run was killed, its last task goes on: {other}")
                     told = True
                 time.sleep(LOOK_AGAIN_S)
+
+    def _say(self, text: str) -> None:
+        """Tell who reads Ansible's own lines, and the display of `hearth up` where there is one."""
+        self._display.warning(text)
+        if number := os.environ.get(EVENTS):
+            os.write(int(number), json.dumps({"kind": "note", "text": text}).encode() + b"\n")

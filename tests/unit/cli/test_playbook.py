@@ -1,13 +1,16 @@
 """The display shows each step, hides secrets, and ends a failure in one line and a log."""
 
 import io
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from hearth import runs
 from hearth.cli.playbook import PlaybookError, run
+from hearth.files import locked
 from hearth.project import Project
 
 GOOD = """
@@ -127,3 +130,34 @@ def test_a_playbook_that_cannot_be_read_is_one_line(project: Project) -> None:
     _, failure = failure_of(project, "- nonsense: [")
     assert failure.startswith("Ansible stopped: ")
     assert "the full log: " in failure
+
+
+def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (project.root / "site.yml").write_text(GOOD)
+    plugins = Path(__file__).parents[3] / "ansible/plugins/callback"
+    monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(plugins))
+    monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.1 22")
+    here = runs.this_run(["/usr/bin/ansible-playbook", "site.yml"])
+    with locked(tmp_path / "lock", who=here.dump()) as handle:
+        with pytest.raises(PlaybookError) as error:
+            run(project, Console(file=io.StringIO(), width=60))
+        line = str(error.value).splitlines()[0]
+        assert line.startswith("Ansible stopped: "), line
+        assert line.endswith(f"another run is at work on this machine: {here}"), line
+        mark = {runs.MARK: f"{runs.scope(handle)}.1.2"}
+    told = "a run that was killed left this at work: process "
+
+    class Ends(io.StringIO):
+        def write(self, text: str) -> int:
+            if told in text:
+                left.kill()
+            return super().write(text)
+
+    with subprocess.Popen(["/bin/sleep", "600"], env=mark) as left:
+        stream = Ends()
+        run(project, Console(file=stream, width=200, highlight=False))
+        assert left.poll() is not None
+    assert f"note: {told}{left.pid} (/bin/sleep 600); waiting for its end" in stream.getvalue()
