@@ -52,6 +52,8 @@ class Receipt:
     remarks: Sequence[str] = field(default_factory=list)
     """What the tests would have a person know or do, though nothing failed."""
     first_sights: Sequence[str] = field(default_factory=list)
+    trust: Sequence[str] = field(default_factory=list)
+    """Where a device begins that has nothing of the house's yet."""
     drill: Drill | None = None
     """The last drill, which may be older than this receipt."""
 

@@ -14,6 +14,7 @@ from hearth.catalogue.house import House
 from hearth.project import RECEIPT_FOLDER, Project
 from hearth.sources import Source
 from hearth.sources.lock import known
+from hearth.trust import ways
 from hearth.verify import facts
 from hearth.verify.drill import record
 from hearth.verify.figures import Figure
@@ -63,6 +64,7 @@ def run(
         verdicts=verdicts,
         remarks=notes.get("remarks", []),
         first_sights=first_sights(project.inventory, house),
+        trust=ways(house),
         drill=drilled or record.kept(RECEIPT_FOLDER / "receipt.json"),
     )
 

@@ -105,7 +105,8 @@ class Links(HTMLParser):
 
 
 def test_the_page_says_it_all_and_fetches_nothing(tmp_path: Path) -> None:
-    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED]), tmp_path)
+    ways = ["http://192.0.2.10/", "http://trust.lan/"]
+    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=ways), tmp_path)
     page = (tmp_path / "index.html").read_text()
     links = Links()
     links.feed(page)
@@ -114,6 +115,7 @@ def test_the_page_says_it_all_and_fetches_nothing(tmp_path: Path) -> None:
     assert "url(" not in page
     for words in ("pending, 40 %", "qwen3.5 is coming", "16.0 GiB", "Debian 13.2, Linux 6.12"):
         assert words in page
+    assert [f'<a href="{way}">{way}</a>' in page for way in ways] == [True, True]
     assert "a &lt; b &amp; c" in page
     assert "<script>" not in page
     assert re.search(r"21 November 2026, 12:00 UTC", page)
