@@ -45,7 +45,8 @@ def test_no_second_run_beside_the_first(house: House) -> None:
     with house.spending("a second run beside the first", 0.3):
         script = (
             # What the last run wrote there stays until the next one.
-            "cd /root/hearth; : > /run/hearth.lock; .venv/bin/ansible-playbook site.yml --tags machine >/dev/null & "
+            "cd /root/hearth; : > /run/hearth.lock; "
+            ".venv/bin/ansible-playbook site.yml --tags machine > /dev/null & "
             "until grep -q ansible-playbook /run/hearth.lock; do sleep 0.1; done; "
             ".venv/bin/ansible-playbook site.yml || echo refused; wait"
         )
