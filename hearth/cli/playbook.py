@@ -112,7 +112,8 @@ def _reason(steps: Steps, log: Path) -> str:
 
 def _with(name: str, between: str, *ours: object) -> str:
     """Return a list of Ansible's settings: ours, then what the environment names already."""
-    return between.join([*map(str, ours), *filter(None, [os.environ.get(name)])])
+    theirs = filter(None, os.environ.get(name, "").split(between))
+    return between.join(dict.fromkeys([*map(str, ours), *theirs]))
 
 
 def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:

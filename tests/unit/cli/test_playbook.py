@@ -138,6 +138,7 @@ def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
     (project.root / "site.yml").write_text(GOOD)
     plugins = Path(__file__).parents[3] / "ansible/plugins/callback"
     monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(plugins))
+    monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", "one_run")
     monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "lock"))
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.1 22")
     here = runs.this_run(["/usr/bin/ansible-playbook", "site.yml"])
