@@ -17,7 +17,7 @@ HOST, PORT = "127.0.0.2", 4000
 _FIRST_PORT = 4101
 FILES = ("config.yaml", "aliases.json", "consumers.json")
 # What a drill leaves a request beyond its members' own time.
-_MORE_S = 3.0
+_MORE_S = 2.0
 
 
 class DrillError(Exception):

@@ -82,7 +82,7 @@ def test_only_a_member_of_this_house_is_asked_where_it_is() -> None:
 def test_only_the_times_are_shortened() -> None:
     targets = {target.name: target for target in plan().targets}
     assert targets.keys() == {"fast", "far", "hear", "soon"}
-    assert (targets["fast"].member_s, targets["fast"].total_s) == (1.0, 5.0)
+    assert (targets["fast"].member_s, targets["fast"].total_s) == (1.0, 4.0)
     assert (targets["soon"].member_s, targets["soon"].total_s) == (0.5, 2)
 
 
