@@ -46,7 +46,8 @@ def document(
         "plain": escape(plain(address or config.site)),
     }
     links = "\n".join(
-        f'<li><a class="button" href="https://{escape(name)}/">{escape(name)}</a></li>' for name in config.pages
+        f'<li><a class="button" href="https://{escape(name)}/">{escape(name)}</a></li>'
+        for name in config.pages
     )
     return Template(files["index.html"].decode()).substitute(
         values,

@@ -1,7 +1,10 @@
 """The echo answers the page itself, with what it was sent, and keeps nobody."""
 
+import asyncio
+
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 from starlette.websockets import WebSocketDisconnect
 
 from hearth_trust import app
@@ -30,15 +33,29 @@ def test_another_page_is_not_answered(config: Config, origin: str) -> None:
         pass
 
 
-def test_bytes_and_silence_end_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_end_it(config: Config) -> None:
     client = TestClient(app.make_app(config))
     with client.websocket_connect("/echo", headers=OWN) as socket:
         socket.send_bytes(b"\0")
         with pytest.raises(WebSocketDisconnect):
             socket.receive_text()
+
+
+async def test_silence_ends_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "ECHO_S", 0.05)
-    with (
-        client.websocket_connect("/echo", headers=OWN) as socket,
-        pytest.raises(WebSocketDisconnect),
-    ):
-        socket.receive_text()
+    sent: list[str] = []
+    began = iter([{"type": "websocket.connect"}])
+
+    async def receive() -> Message:
+        # Whoever connected says nothing more.
+        return next(began, None) or await asyncio.Future()
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    headers = [(name.lower().encode(), value.encode()) for name, value in OWN.items()]
+    scope = {"type": "websocket", "path": "/echo", "headers": headers, "subprotocols": []}
+    # A program that waits for ever shall not keep the tests.
+    async with asyncio.timeout(20):
+        await app.make_app(config)(scope, receive, send)
+    assert sent == ["websocket.accept", "websocket.close"]
