@@ -82,8 +82,8 @@ def _refuse_needed(house: House, name: str) -> None:
     needing = [other for other, service in house.services.items() if name in service.needs]
     if needing:
         raise RemoveError(
-            f"{name} cannot go: {', '.join(needing)} needs it: remove that first, or take {name} "
-            f"out of its needs in inventory/local/services.yml"
+            f"{name} cannot go: {', '.join(needing)} need{'s' * (len(needing) == 1)} it: remove what "
+            f"needs it first, or take {name} out of its needs in inventory/local/services.yml"
         )
 
 

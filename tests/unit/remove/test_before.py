@@ -8,7 +8,10 @@ from hearth.remove import before
 
 def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
     assert before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
-    first = (tmp_path / "before.json").read_bytes()
+    # As if a package had been here that is not any more.
+    record = tmp_path / "before.json"
+    record.write_text(record.read_text().replace('"dpkg"', '"dpkg", "once-here"'))
+    first = record.read_bytes()
     assert not before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
     assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
     assert (tmp_path / "before.json").read_bytes() == first
