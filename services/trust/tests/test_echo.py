@@ -44,11 +44,11 @@ def test_bytes_end_it(config: Config) -> None:
 async def test_silence_ends_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "ECHO_S", 0.05)
     sent: list[str] = []
-    began = iter([{"type": "websocket.connect"}])
+    said: list[Message] = [{"type": "websocket.connect"}]
 
     async def receive() -> Message:
         # Whoever connected says nothing more.
-        return next(began, None) or await asyncio.Future()
+        return said.pop() if said else await asyncio.Future()
 
     async def send(message: Message) -> None:
         sent.append(message["type"])
