@@ -81,9 +81,10 @@ def _known(project: Project, house: House, name: str) -> str:
 def _refuse_needed(house: House, name: str) -> None:
     needing = [other for other, service in house.services.items() if name in service.needs]
     if needing:
+        verb = "needs" if len(needing) == 1 else "need"
         raise RemoveError(
-            f"{name} cannot go: {', '.join(needing)} need{'s' * (len(needing) == 1)} it: remove what "
-            f"needs it first, or take {name} out of its needs in inventory/local/services.yml"
+            f"{name} cannot go: {', '.join(needing)} {verb} it: remove what needs it first, or take "
+            f"{name} out of its needs in inventory/local/services.yml"
         )
 
 
