@@ -83,7 +83,7 @@ def _refuse_needed(house: House, name: str) -> None:
     if needing:
         verb = "needs" if len(needing) == 1 else "need"
         raise RemoveError(
-            f"{name} cannot go: {', '.join(needing)} {verb} it: remove what needs it first, or take "
+            f"{name} cannot go: {', '.join(needing)} {verb} it: remove these first, or take "
             f"{name} out of its needs in inventory/local/services.yml"
         )
 
