@@ -19,6 +19,7 @@ def test_what_is_sent_comes_back_a_few_times(config: Config) -> None:
         for number in range(app.ECHOES):
             socket.send_text(f"{number}")
             assert socket.receive_text() == f"{number}"
+        socket.send_text("one more")
         with pytest.raises(WebSocketDisconnect):
             socket.receive_text()
 
