@@ -98,7 +98,8 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     if data:
         vault = project.vault
         found += [vault.path, vault.password_file, *vault.password_file.parent.glob("*.lock")]
-    empty = ("/etc/systemd/sleep.conf.d", "/etc/sysusers.d", "/root/.config/hearth", "/root/.cache")
+    empty = ("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d")
+    empty += ("/root/.config/hearth", "/root/.cache")
     return found + [Path(name) for name in empty if name not in was and _is_ours(Path(name), found)]
 
 
