@@ -84,8 +84,12 @@ class Leaks:
     def _ask(self, argv: list[str], what: Mapping[str, Any]) -> dict[str, Any]:
         asked = json.dumps({"needles": self.needles, **what})
         words = [*argv, "/usr/bin/python3", "-I", "-c", PROGRAM]
-        done = lab.run(NAME, words, stdin=asked, timeout=WITHIN_S)
-        assert done.returncode == 0, done.stderr[-2000:]
+        # `incus exec` now and then loses what a program said, where much is going on.
+        for _ in range(3):
+            done = lab.run(NAME, words, stdin=asked, timeout=WITHIN_S)
+            assert done.returncode == 0, done.stderr[-2000:]
+            if done.stdout:
+                break
         return dict(json.loads(done.stdout))
 
     def _take(self, place: str, said: Mapping[str, Any]) -> None:
