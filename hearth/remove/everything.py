@@ -82,6 +82,13 @@ def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
                 yield Trace(f"ranges of users in {name}", partial(_put_back, Path(name), text))
 
 
+# Folders in which Hearth may be the only one.
+_EMPTY = (
+    *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d"),
+    *("/root/.config/hearth", "/root/.cache"),
+)
+
+
 def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     """List what is Hearth's from top to bottom; its records go last, by another way."""
     was = seen.paths if seen else frozenset()
@@ -98,9 +105,9 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     if data:
         vault = project.vault
         found += [vault.path, vault.password_file, *vault.password_file.parent.glob("*.lock")]
-    empty = ("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d")
-    empty += ("/root/.config/hearth", "/root/.cache")
-    return found + [Path(name) for name in empty if name not in was and _is_ours(Path(name), found)]
+    return found + [
+        Path(name) for name in _EMPTY if name not in was and _is_ours(Path(name), found)
+    ]
 
 
 def _is_ours(folder: Path, going: list[Path]) -> bool:
