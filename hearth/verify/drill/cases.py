@@ -21,7 +21,7 @@ PATHS = {
 }
 PLAIN, STREAMED = "plain", "streamed"
 SLOW = (HANG, DRIP)
-# What the next member may add to its own time once the first one has failed.
+# What a failure of the first member may add to the next one's own time.
 QUICK_S, LATE_S = 2.0, 1.0
 _BOUNDARY = "hearth-drill"
 NOBODY = "an error"
@@ -64,23 +64,20 @@ def ask(name: str, kind: str, mode: str, within_s: float) -> dict[str, Any]:
     return {**asked, "type": "application/json", "body": json.dumps(body)}
 
 
-def first_is_broken(target: Target, fault: str, tell: Tell, alone_s: float) -> Row:
-    """Break the first member; the next one answers, soon, and goes on while the first one rests.
-
-    `alone_s` is what the next member takes when it is asked by its own name.
-    """
+def first_is_broken(target: Target, fault: str, tell: Tell) -> Row:
+    """Break the first member; the next one answers, soon, and goes on while the first one rests."""
     problems: list[str] = []
     began: dict[str, float] = {}
     by = ""
-    limit_s = alone_s + (target.member_s + LATE_S if fault in SLOW else QUICK_S)
+    limit_s = target.member_s + LATE_S if fault in SLOW else QUICK_S
     for together in _rounds(target, fault):
         first, again, *_ = tell(_broken_twice(target, fault, together))
         for number, mode in enumerate(together):
             answer = heard(first["answers"][number])
             cut = _breaks_off(fault, mode)
             wrong = _cut_off(answer) if cut else _next(target, answer)
-            wrong += _late(answer, limit_s)
-            wrong += _rested(heard(again["answers"][number]), alone_s)
+            wrong += _late(answer, limit_s + _own_s(target, first, mode))
+            wrong += _rested(heard(again["answers"][number]), _own_s(target, again, mode))
             problems += [f"{mode}: {text}" for text in wrong]
             began[mode] = answer.began_s
             by = by or answer.member
@@ -158,9 +155,15 @@ def _cut_off(answer: Heard) -> list[str]:
     return wrong
 
 
-def _rested(answer: Heard, alone_s: float) -> list[str]:
+def _own_s(target: Target, step: Mapping[str, Any], mode: str) -> float:
+    """Return what of an answer's time the next member took itself, as slow as it may be."""
+    first_s, whole_s = step["took_s"][target.members[1]]
+    return float(whole_s if mode == PLAIN else first_s)
+
+
+def _rested(answer: Heard, own_s: float) -> list[str]:
     wrong = [] if answer.good else [f"no answer, but {answer}"]
-    wrong += _late(answer, alone_s + QUICK_S)
+    wrong += _late(answer, own_s + QUICK_S)
     return [f"asked again: {text}" for text in wrong]
 
 

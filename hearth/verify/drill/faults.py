@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ class Member:
     kind: str
     fault: str = ""
     calls: int = 0
+    first_s: float = 0.0
+    whole_s: float = 0.0
     server: asyncio.Server | None = field(default=None, repr=False)
 
     async def become(self, fault: str) -> None:
@@ -45,6 +48,10 @@ class Member:
             self.server = None
         elif fault != REFUSED and self.server is None:
             self.server = await asyncio.start_server(self._serve, self.host, self.port)
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.calls, self.first_s, self.whole_s = 0, 0.0, 0.0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request; a connection carries no second one, so a fault counts at once."""
@@ -69,14 +76,20 @@ class Member:
         dropped = ("host:", "connection:", "transfer-encoding:", "content-length:")
         kept = [line for line in headers if line and not line.lower().startswith(dropped)]
         kept += [f"host: {there.netloc}", "connection: close", f"content-length: {len(body)}"]
+        began = time.monotonic()
         theirs, back = await asyncio.open_connection(there.hostname, there.port or 80)
         try:
             back.write("\r\n".join([first, *kept, "", ""]).encode("latin-1") + body)
+            first_s = 0.0
             while block := await theirs.read(_BLOCK):
+                first_s = first_s or time.monotonic() - began
                 writer.write(block)
                 await writer.drain()
         finally:
             back.close()
+        # What of an answer's time was its own.
+        self.first_s = max(self.first_s, first_s)
+        self.whole_s = max(self.whole_s, time.monotonic() - began)
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

@@ -61,11 +61,12 @@ class Room:
         """Break members as told, ask all at once; return what came and who was asked how often."""
         await self._become(step["faults"])
         for member in self._members.values():
-            member.calls = 0
+            member.forget()
         asks = (asyncio.to_thread(_ask, self._gateway, ask, key) for ask in step["asks"])
         answers = await asyncio.gather(*asks)
         calls = {name: member.calls for name, member in self._members.items()}
-        return {"answers": answers, "calls": calls}
+        took = {name: [one.first_s, one.whole_s] for name, one in self._members.items()}
+        return {"answers": answers, "calls": calls, "took_s": took}
 
     async def _become(self, faults: dict[str, str]) -> None:
         for name, member in self._members.items():

@@ -45,7 +45,8 @@ class Gateway:
     """Answers as told, and says who was called how often."""
 
     def __init__(self, *steps: tuple[list[Any], dict[str, int]]) -> None:
-        self.steps = [{"answers": answers, "calls": calls} for answers, calls in steps]
+        took_s = {"a": [0.0, 0.0], "b": [0.1, 0.2], "e": [0.0, 0.0]}
+        self.steps = [{"answers": a, "calls": calls, "took_s": took_s} for a, calls in steps]
         self.told: list[Any] = []
 
     @property
@@ -70,7 +71,7 @@ STREAM = ([streamed("b", END)], calls(1, 1)), ([streamed("b", END)], calls(0, 1)
 
 def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None:
     gateway = Gateway(*RIGHT, *STREAM)
-    row = first_is_broken(FAST, "500", gateway.tell, 0.2)
+    row = first_is_broken(FAST, "500", gateway.tell)
     assert (row.problems, row.answered_by, row.plain_s) == ([], "b", 0.1)
     # Broken twice, and well again at last, so that the next fault finds it where it was.
     assert [step["faults"] for step in gateway.told[:3]] == [{"a": "500"}] * 2 + [{"a": "well"}]
@@ -93,32 +94,32 @@ def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None
 def test_each_way_to_fall_back_wrongly_is_said(step: int, broken: Any, word: str) -> None:
     steps = [*RIGHT, *STREAM]
     steps[step] = broken
-    row = first_is_broken(FAST, "500", Gateway(*steps).tell, 0.2)
+    row = first_is_broken(FAST, "500", Gateway(*steps).tell)
     assert any(word in problem for problem in row.problems), row.problems
 
 
 def test_a_refused_connection_is_no_call_and_silence_has_its_own_time() -> None:
     first, again = ([spoken("b")], calls(0, 1)), ([spoken("b")], calls(0, 1))
-    row = first_is_broken(FAST, REFUSED, Gateway(first, again, first, again).tell, 0)
+    row = first_is_broken(FAST, REFUSED, Gateway(first, again, first, again).tell)
     assert not [problem for problem in row.problems if "asked" in problem and "times" in problem]
     both = [spoken("b", s=1.9), streamed("b", END, s=1.9)]
     soon = [spoken("b"), streamed("b", END)]
-    row = first_is_broken(FAST, HANG, Gateway((both, calls(2, 2)), (soon, calls(0, 2))).tell, 0)
+    row = first_is_broken(FAST, HANG, Gateway((both, calls(2, 2)), (soon, calls(0, 2))).tell)
     assert not row.problems
-    late = [spoken("b", s=2.1), streamed("b", END, s=1.9)]
-    row = first_is_broken(FAST, HANG, Gateway((late, calls(2, 2)), (soon, calls(0, 2))).tell, 0)
-    assert row.problems == ["plain: took 2.1 s of 2.0 s"]
+    late = [spoken("b", s=2.3), streamed("b", END, s=2.0)]
+    row = first_is_broken(FAST, HANG, Gateway((late, calls(2, 2)), (soon, calls(0, 2))).tell)
+    assert row.problems == ["plain: took 2.3 s of 2.2 s"]
 
 
 def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
     cut = streamed("a", {"choices": []}, BROKEN, s=0)
     right = [*RIGHT, ([cut], calls(1, 0)), STREAM[1]]
-    assert first_is_broken(FAST, CUT, Gateway(*right).tell, 0).problems == []
+    assert first_is_broken(FAST, CUT, Gateway(*right).tell).problems == []
     right[2] = ([streamed("a", END, BROKEN)], calls(1, 0))
-    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell, 0).problems
+    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell).problems
     assert problem == "streamed: half an answer ends in stop, as if it were whole"
     right[2] = ([streamed("a", {"choices": []}, s=0)], calls(1, 0))
-    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell, 0).problems
+    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell).problems
     assert "it ends in no error" in problem
 
 

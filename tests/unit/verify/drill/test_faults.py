@@ -50,6 +50,28 @@ def test_a_well_member_answers_and_a_broken_one_never_does(
             assert not heard(asyncio.run(said(kind, mode, fault, tmp_path))).good, fault
 
 
+def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: Path) -> None:
+    """The second member here is real to the first one: it stands behind it."""
+
+    async def passed_on() -> dict[str, Any]:
+        behind = Member("behind", HOST, 4102, None, "chat")
+        before = Member("before", HOST, 4101, f"http://{HOST}:4102/v1", "chat")
+        room = Room([behind, before], (HOST, 4101))
+        await room.open()
+        step = {"faults": {}, "asks": [ask("before", "chat", "streamed", 5.0)]}
+        done = await room._step(step, "k")
+        for member in (behind, before):
+            await member.become(REFUSED)
+        return done
+
+    done = asyncio.run(passed_on())
+    assert heard(done["answers"][0]).good
+    assert done["calls"] == {"behind": 1, "before": 1}
+    first_s, whole_s = done["took_s"]["before"]
+    assert 0 < first_s <= whole_s
+    assert done["took_s"]["behind"] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("fault", [HANG, DRIP])
 def test_silence_lasts(fault: str, tmp_path: Path) -> None:
     answer = asyncio.run(said("chat", "plain", HANG, tmp_path))
