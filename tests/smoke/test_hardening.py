@@ -168,6 +168,10 @@ def test_the_firewall_survives_a_reboot(house: House) -> None:
     table = json.loads(host.check_output("nft -j list table inet hearth"))["nftables"]
     sets = {row["set"]["name"] for row in table if "set" in row}
     assert {"flows", "published", "wires"} <= sets
+    watch = "hearth-firewall-watch.service"
+    assert host.check_output("systemctl is-active %s", watch) == "active"
+    marks = host.check_output("ip rule show pref 302; ip rule show pref 303").splitlines()
+    assert [line.split()[-1] for line in marks] == ["prohibit"] * 2, "no mark is asked for"
     unit = "hearth-firewall.service"
     assert host.check_output("systemctl is-enabled %s", unit) == "enabled"
     before = host.check_output("systemctl show --property=Before --value %s", unit).split()
