@@ -19,7 +19,7 @@ CREDENTIALS = "/etc/hearth/credentials/hearth-login"
 PASSWORD = "/root/.config/hearth/vault-password"
 VAULT = f"{CLONE}/inventory/secrets.yml"
 # What a refused run leaves as it is, besides the packages; a restart would leave another record.
-KEPT = ("/etc", "/var/lib/hearth/converged", "/root/.config", f"{CLONE}/inventory")
+KEPT = ("/etc", "/var/lib/hearth/converged", f"{CLONE}/inventory")
 # All that write a secret somewhere.
 HOLDERS = "login,caddy,litellm,pipelines,open_webui"
 INSTANCES = ["litellm", "pipelines", "open-webui", "ollama", "kokoro", "whisper"]
@@ -142,6 +142,8 @@ def instead(house: House, path: str, content: str | None) -> Iterator[None]:
         if content is not None:
             house.shell(f"umask 077; cat > {path} <<'END'\n{content}\nEND")
         yield
+        if content is None:
+            house.shell(f"test ! -e {path}")
     finally:
         house.shell(f"mv {path}.kept {path}")
 
