@@ -67,6 +67,8 @@ def test_the_next_member_answers_and_nobody_else_notices(house: House) -> None:
     assert not wrong, "\n".join(f"{event['about']}: {event['detail']}" for event in wrong)
     about = {about for _, about in verdicts}
     assert {"fast", "coder", "local", "vision", "embed", "transcribe"} <= about
+    # The others next in line were asked where they are.
+    assert events[-1]["drill"]["played"] == ["tiny.en"]
     rows = events[-1]["drill"]["rows"]
     # Nine faults of the first member, and of all members the eight that can be told apart.
     assert len(rows) == sum(9 if promise.startswith("the next") else 8 for promise, _ in verdicts)
