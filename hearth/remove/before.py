@@ -17,7 +17,11 @@ from hearth.files import write_atomic
 STATE = Path("/var/lib/hearth")
 # What scripts/environment wrote before it installed the first package.
 EARLIER = Path(".hearth/packages-before")
-KERNEL = ("net.ipv4.ip_forward", "fs.inotify.max_user_instances")
+KERNEL = (
+    "net.ipv4.ip_forward",
+    "net.ipv4.conf.all.src_valid_mark",
+    "fs.inotify.max_user_instances",
+)
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 _RECORD, _ASKED = "before.json", "asked.json"
 # What packages.purge was about to take away; a house that is built again has no such plan.

@@ -22,6 +22,8 @@ from hearth.remove.before import Before, kernel_value
 UNITS = "etc/systemd/system"
 FIREWALL = "hearth-firewall.service"
 TABLE = ("inet", "hearth")
+# What lets nothing from or to an instance pass without the table's mark (decision 030).
+MARK_RULES = ("302", "303", "301", "304")
 # The sockets first: one would start the service again.
 ENGINE = (
     *("incus.socket", "incus-user.socket", "incus-user.service", "incus-startup.service"),
@@ -54,8 +56,15 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
             )
         )
     if path.exists():
+        # After the table: these shut what the table no longer judges.
+        found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
         found.append(Trace(f"unit {FIREWALL}", partial(_drop_unit, FIREWALL, root)))
     return found
+
+
+def _drop_mark_rules() -> None:
+    for number in MARK_RULES:
+        _ran("/usr/sbin/ip", "rule", "delete", "pref", number)
 
 
 def engine() -> list[Trace]:

@@ -31,6 +31,7 @@ def test_every_unit_goes_and_the_firewalls_last(root: Path) -> None:
     assert last == [
         "address 10.1.0.1/32 of lo",
         "rules: table inet hearth",
+        "routing rules 302, 303, 301, 304",
         "unit hearth-firewall.service",
     ]
     for trace in (*machine.units(root), *machine.firewall(root)):
