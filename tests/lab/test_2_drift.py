@@ -48,7 +48,8 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
             "incus exec pipelines -- systemctl stop pipelines </dev/null\n"
             "incus config set whisper limits.memory=1GiB limits.processes=99 </dev/null\n"
             f"echo '# by hand' >> {CADDYFILE}\n"
-            "nft flush ruleset\n"
+            # Its watch would have loaded the rules again before the run.
+            "systemctl stop hearth-firewall-watch; nft flush ruleset\n"
         )
         counts = house.site()
         assert changed(counts) > 0, counts
