@@ -14,7 +14,7 @@ from hearth.verify.chatting import ChatError, Person
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
 from tests.lab.house import NAME, House, changed
-from tests.lab.test_4_troubles import whole
+from tests.lab.test_4_troubles import keep, whole
 from tests.lab.watching import watching
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
@@ -82,15 +82,14 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
     paper = b"The garden gate opens to the left. " * 30000
     there: list[str] = []
 
-    def write(number: int) -> None:
+    def write() -> None:
         while not stop.is_set():
             try:
-                file = chat.upload(admin, f"notes-{number}.txt", paper, "text/plain")
-                there.append(file["id"])
+                there.append(keep(admin, paper))
             except (ChatError, OSError):
                 stop.wait(1)
 
-    writers = [threading.Thread(target=write, args=(n,), daemon=True) for n in range(2)]
+    writers = [threading.Thread(target=write, daemon=True) for _ in range(2)]
     for writer in writers:
         writer.start()
     while len(there) < 2:
@@ -104,7 +103,8 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
     whole(house)
     # What somebody was told is there is there.
     for number in there:
-        assert admin.ask("GET", f"/api/v1/files/{number}")["data"]["status"] == "completed"
+        assert admin.send("GET", f"{chat.FILES}{number}/content").content == paper
+        admin.ask("DELETE", f"{chat.FILES}{number}")
     assert changed(house.site()) == 0
 
 
