@@ -30,12 +30,12 @@ nft -f - <<'EOF'
 table inet no_way_out {
   set near { type ipv4_addr; flags interval; elements = { NEAR } }
   chain output {
-    type filter hook output priority -200;
+    type filter hook output priority -150;
     oifname "host0" ct state established,related accept
     oifname "host0" ip daddr != @near drop
   }
   chain forward {
-    type filter hook forward priority -200;
+    type filter hook forward priority -150;
     oifname "host0" ct state established,related accept
     oifname "host0" ip daddr != @near drop
   }
