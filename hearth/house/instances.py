@@ -206,9 +206,7 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             done += _ensure_credentials(client, found)
     if fresh:
         # Last: one that a killed run did not finish names no image, and is rebuilt.
-        found.sync()
-        found.config = {**found.config, IMAGE_KEY: wanted.image}
-        found.save(wait=True)
+        _note(client, found, IMAGE_KEY, wanted.image)
     return done
 
 
@@ -231,10 +229,7 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
     if _inside(client, found, PROBE).exit_code == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
-    # Its start gave it keys of Incus' own, which must be among those that are sent back.
-    found.sync()
-    found.config = {**found.config, NESTING_KEY: "true"}
-    found.save(wait=True)
+    _note(client, found, NESTING_KEY, "true")
     found.restart(wait=True)
     wait_ready(client, found)
     probed = _inside(client, found, PROBE)
@@ -245,6 +240,12 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
             "for AppArmor's refusal in `journalctl -k`"
         )
     return [f"{found.name}: {NESTING_KEY}, since this machine's AppArmor forbids credentials"]
+
+
+def _note(client: Client, found: Any, key: str, value: str) -> None:
+    """Set one key of an instance that runs; its start gave it keys of Incus' own, which stay."""
+    # pylxd's `save` sends all keys as they were first read, and its `sync` reads none again.
+    client.api.instances[found.name].patch(json={"config": {key: value}})
 
 
 def _create(client: Client, wanted: Instance) -> Any:

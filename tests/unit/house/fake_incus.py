@@ -29,7 +29,7 @@ class FakeInstance:
         self.config = {"volatile.uuid": "1", "image.os": "debian", **given["config"]}
         self.devices = given["devices"]
         self.status_code = STOPPED_CODE
-        # What a running one has beyond what its caller last read.
+        # What a running one has beyond what its caller first read: pylxd never reads it again.
         self._unread: dict[str, str] = {}
 
     def execute(self, command: Sequence[str]) -> Output:
@@ -52,9 +52,14 @@ class FakeInstance:
         self.status_code = RUNNING_CODE
         self._unread = {"volatile.idmap.base": "1327680"}
 
-    def sync(self) -> None:
-        """Read what Incus has."""
+    def read(self) -> None:
+        """Be read anew, with all that Incus has."""
         self.config = {**self.config, **self._unread}
+
+    def patch(self, json: dict[str, dict[str, str]]) -> None:
+        """Take some keys and leave the others."""
+        self.config = {**self.config, **json["config"]}
+        self._incus.did.append(f"patch {self.name}")
 
     def stop(self, force: bool, wait: bool) -> None:
         """Stop; one that is stopped is refused, as by Incus."""
@@ -92,6 +97,7 @@ class FakeIncus:
         self.system_state = "running"
         self.forbids_credentials = "never"
         self.instances = SimpleNamespace(get=self._get, create=self._create)
+        self.api = SimpleNamespace(instances=self.made)
         self.storage_pools = SimpleNamespace(
             exists=self.pools.__contains__, create=self._create_pool, get=self._pool
         )
@@ -99,7 +105,7 @@ class FakeIncus:
     def _get(self, name: str) -> FakeInstance:
         if name not in self.made:
             raise api_error("Instance not found", NotFound)
-        self.made[name].sync()
+        self.made[name].read()
         return self.made[name]
 
     def _create(self, given: dict[str, Any], wait: bool) -> FakeInstance:

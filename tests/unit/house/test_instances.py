@@ -125,7 +125,7 @@ def test_the_first_run_makes_everything_and_the_second_nothing(incus: FakeIncus)
         "create volume open-webui-data",
         "create open-webui",
         "start open-webui",
-        "save open-webui",
+        "patch open-webui",
     ]
     incus.did.clear()
     assert ensure(incus, wanted()) == []
@@ -186,7 +186,7 @@ def test_another_recipe_makes_a_new_system_and_keeps_the_data(incus: FakeIncus) 
         "delete open-webui",
         "create open-webui",
         "start open-webui",
-        "save open-webui",
+        "patch open-webui",
     ]
     assert list(incus.pools["hearth"]) == ["open-webui-data"]
 
