@@ -95,7 +95,12 @@ def full(house: House, folder: str) -> Iterator[None]:
 
 def outer_pid(unit: Unit) -> int:
     """Return the number that the main process of a service's unit has out here."""
-    place = f"/lxc.payload.{unit.instance}/system.slice/{unit.service}.service"
+    # Incus counts the starts of an instance in the name of its group.
+    place = re.compile(
+        rf"/hearth-lab-{NAME}/.*/lxc\.payload\.{unit.instance}(-\d+)?"
+        rf"/system\.slice/{unit.service}\.service$",
+        re.MULTILINE,
+    )
     found = []
     for proc in Path("/proc").glob("[0-9]*"):
         try:
@@ -103,9 +108,9 @@ def outer_pid(unit: Unit) -> int:
             numbers = re.findall(r"^NSpid:\s+(.*)$", (proc / "status").read_text(), re.MULTILINE)
         except OSError:
             continue
-        if f"/hearth-lab-{NAME}/" in groups and place in groups:
+        if place.search(groups):
             found.append((int(numbers[0].split()[-1]), int(proc.name)))
-    assert found, f"no process of {place} in {NAME}"
+    assert found, f"no process of {unit.service} in {NAME}"
     # The first one that the unit started has the smallest number inside.
     return min(found)[1]
 
