@@ -43,7 +43,10 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _spoil(data: Any, chance: random.Random) -> None:
-    *parents, last = chance.choice(list(_paths(data)))
+    paths = list(_paths(data))
+    if not paths:
+        return  # the one before took all there was
+    *parents, last = chance.choice(paths)
     for key in parents:
         data = data[key]
     if isinstance(data, dict) and chance.random() < 0.2:

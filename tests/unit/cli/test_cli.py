@@ -94,17 +94,17 @@ def test_a_secret_is_shown_on_a_terminal_only(house: Project) -> None:
 def test_a_secret_on_a_terminal(
     house: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    house.vault.set("openrouter_api_key", "sk-[bold]-1")
+    house.vault.set("openrouter_api_key", "sk-[bold]-0123456789")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     keep.show_secret("openrouter_api_key", plain=False)
-    assert "sk-[bold]-1" in capsys.readouterr().out
+    assert "sk-[bold]-0123456789" in capsys.readouterr().out
 
 
 def test_a_secret_comes_from_standard_input(house: Project) -> None:
-    result = call("secret", "set", "openrouter_api_key", stdin="sk-or-1\n")
+    result = call("secret", "set", "openrouter_api_key", stdin="sk-or-0123456789ab\n")
     assert result.exit_code == 0
-    assert "sk-or-1" not in result.output
-    assert house.vault.get("openrouter_api_key") == "sk-or-1"
+    assert "sk-or-0123456789ab" not in result.output
+    assert house.vault.get("openrouter_api_key") == "sk-or-0123456789ab"
     listed = {
         row["name"]: row["set"] for row in json.loads(call("secret", "list", "--json").stdout)
     }
@@ -113,7 +113,7 @@ def test_a_secret_comes_from_standard_input(house: Project) -> None:
 
 
 def test_no_command_takes_a_secret_as_a_word(house: Project) -> None:
-    assert call("secret", "set", "openrouter_api_key", "sk-or-1").exit_code == 2
+    assert call("secret", "set", "openrouter_api_key", "sk-or-0123456789ab").exit_code == 2
 
 
 def test_logs_come_from_the_right_place(house: Project, monkeypatch: pytest.MonkeyPatch) -> None:
