@@ -20,6 +20,11 @@ ANSIBLE_S = 600
 GREEN_S = 180
 # Of a house that runs; Incus and Ollama write elsewhere all the time.
 TREES = ("/etc", "/var/lib/hearth")
+# Every rule goes; what Incus wrote for its own wires comes back, as only its own start brings it.
+FLUSH = (
+    "nft list table inet incus >/tmp/incus.nft 2>/dev/null || true; nft flush ruleset; "
+    "nft -f /tmp/incus.nft"
+)
 
 
 @dataclass(slots=True)

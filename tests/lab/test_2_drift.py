@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hearth import lab
-from tests.lab.house import NAME, House, changed
+from tests.lab.house import FLUSH, NAME, House, changed
 
 pytestmark = pytest.mark.lab
 
@@ -49,7 +49,7 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
             "incus config set whisper limits.memory=1GiB limits.processes=99 </dev/null\n"
             f"echo '# by hand' >> {CADDYFILE}\n"
             # Its watch would have loaded the rules again before the run.
-            "systemctl stop hearth-firewall-watch; nft flush ruleset\n"
+            f"systemctl stop hearth-firewall-watch; {FLUSH}\n"
         )
         counts = house.site()
         assert changed(counts) > 0, counts
@@ -77,7 +77,7 @@ def test_one_run_repairs_every_file_and_starts_every_unit(house: House) -> None:
             "for name in $(incus list --format csv --columns n </dev/null); do\n"
             "  incus config set $name boot.autostart=false </dev/null\n"
             "done\n"
-            "nft flush ruleset; ip address delete 10.140.30.1/32 dev lo\n"
+            f"{FLUSH}; ip address delete 10.140.30.1/32 dev lo\n"
         )
         spoilt = everywhere(house, "look")
         assert [key for key in spoiled if spoilt[key] == wanted[key]] == []

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.lab.house import House
+from tests.lab.house import FLUSH, House
 
 pytestmark = pytest.mark.lab
 
@@ -88,17 +88,15 @@ def test_the_watch_over_the_ruleset_stays_up(house: House) -> None:
 
 
 def test_a_flushed_ruleset_opens_no_way_and_comes_back_by_itself(house: House) -> None:
-    house.shell("systemctl stop hearth-firewall-watch; nft list table inet incus >/tmp/incus.nft")
-    house.shell("nft flush ruleset")
+    house.shell(f"systemctl stop hearth-firewall-watch; {FLUSH}")
     ways = [("kokoro", OLLAMA, "11434"), ("litellm", OLLAMA, "22"), ("litellm", OLLAMA, "11434")]
     met = [house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in ways]
     house.shell("systemctl start hearth-firewall-watch")
     took = healed(house)
     # The kernel says that there is no way; with one, a port that nobody holds would refuse.
     assert met == ["OSError"] * len(ways)
-    house.shell("nft flush ruleset")
+    house.shell(FLUSH)
     house.figures["flushed firewall is loaded again, s"] = max(took, healed(house))
-    house.shell("nft -f /tmp/incus.nft")
     assert house.shell(inside("litellm", KNOCK, OLLAMA, "11434")).strip() == "open"
     assert house.shell(inside("kokoro", KNOCK, OLLAMA, "11434")).split()[0] == "OSError"
 
