@@ -1,17 +1,16 @@
-"""The house as it stands: run again, previewed, and read about."""
+"""The house as it stands: run again, and previewed."""
 
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from hearth import lab, readme
-from tests.lab.house import CLONE, NAME, ROOT, TREES, House, changed
+from hearth import lab
+from tests.lab.house import NAME, TREES, House, changed
 
 pytestmark = pytest.mark.lab
 
 HOUSE = "house"
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 ALIASES = "/etc/litellm/aliases.json"
 
 
@@ -46,20 +45,3 @@ def test_a_preview_shows_the_files_and_restarts_of_one_edit_and_makes_none(house
         assert house.processes() == pids
         would = [line.strip() for line in done.stderr.splitlines() if "would " in line]
         assert would == [f"would litellm: write {ALIASES}", "would litellm: restart litellm"]
-
-
-def test_the_documents_commands_run(house: House) -> None:
-    with house.spending("the documents' commands", 1.0):
-        blocks = [
-            (page.name, block)
-            for page in PAGES
-            for block in readme.blocks(page.read_text(encoding="utf-8"))
-            if block.lab
-        ]
-        assert len(blocks) >= 3
-        for page, block in blocks:
-            script = f"set -eo pipefail; cd {CLONE}\n{block.command}"
-            done = house.inside("/bin/bash", "-c", script, timeout=120)
-            where = f"{page}, line {block.line}"
-            assert done.returncode == 0, f"{where}: {done.stdout[-800:]}{done.stderr[-800:]}"
-            print(f"ran: {where}", flush=True)
