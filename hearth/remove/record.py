@@ -59,7 +59,7 @@ def without(text: str, service: str) -> str | None:
         try:
             # People write YAML in many ways: only a text that says just this one thing more is it.
             if yaml.safe_load(new) == wanted:
-                return new
+                return new.rstrip("\n") + "\n"
         except (yaml.YAMLError, AttributeError, ValueError):
             continue
     return None
