@@ -27,6 +27,7 @@ def test_one_thing_more_is_said_and_nothing_else(text: str) -> None:
     services = before.get("services") or {}
     new = without(text, "chat")
     assert new is not None
+    assert new.endswith("\n")
     wanted = {**services, "chat": {**(services.get("chat") or {}), "present": False}}
     assert yaml.safe_load(new) == {**before, "services": wanted}
     for remark in ("# why", "# the lab's", "# for now"):
