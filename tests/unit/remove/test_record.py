@@ -18,6 +18,7 @@ HABITS = [
     "services:\n    chat: {port: 1, present: true}\n",
     "services:\n  chat:\n    port: 1\n    present: yes   # for now\n",
     "services:\n  chat:\nparts: {}\n",
+    "services:\n  voice: {port: 1}",
 ]
 
 
