@@ -20,7 +20,8 @@ RUN = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml"
 # What speaks of the service after it is gone: nothing of the house's own.
 SPEAKS = (
     f"grep -rlI -e {SERVICE} -e {INSTANCE} -e {SITE} /etc /var/lib/hearth --exclude-dir=receipt "
-    "--exclude-dir=kokoro --exclude=before.json || true"
+    # Other programs know that there can be a chat.
+    "--exclude-dir=programs --exclude=before.json || true"
 )
 # What is not as it was, and why that is no trace of a house.
 EXCEPTIONS = {
