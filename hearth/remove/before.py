@@ -17,6 +17,9 @@ from hearth.files import write_atomic
 STATE = Path("/var/lib/hearth")
 # What scripts/environment wrote before it installed the first package.
 EARLIER = Path(".hearth/packages-before")
+# It wrote this one where nobody had used Ansible yet; whoever looks later sees Ansible's folder.
+NO_ANSIBLE = Path(".hearth/no-ansible-before")
+ANSIBLE = "/root/.ansible"
 KERNEL = (
     "net.ipv4.ip_forward",
     "net.ipv4.conf.all.src_valid_mark",
@@ -73,6 +76,8 @@ def look(project: Path, *, known: bool = True) -> Before:
     """Look at the machine as it is now, and at the packages before the very first one."""
     earlier = project / EARLIER
     packages = earlier.read_text().split() if earlier.exists() else installed()
+    fresh = {ANSIBLE} if (project / NO_ANSIBLE).exists() else set()
+    paths = {str(path) for place in PLACES for path in Path(place).glob("*")}
     return Before(
         known=known,
         packages=frozenset(packages),
@@ -80,7 +85,7 @@ def look(project: Path, *, known: bool = True) -> Before:
         groups=frozenset(group.gr_name for group in grp.getgrall()),
         kernel={name: kernel_value(name) for name in KERNEL},
         subordinate={str(path): content(path) for path in SUBORDINATE},
-        paths=frozenset(str(path) for place in PLACES for path in Path(place).glob("*")),
+        paths=frozenset(paths - fresh),
     )
 
 

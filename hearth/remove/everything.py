@@ -10,7 +10,7 @@ from pylxd import Client
 from hearth.instance_exec import SOCKET
 from hearth.project import Project
 from hearth.remove import Trace, before, incus, machine, packages
-from hearth.remove.before import EARLIER, Before
+from hearth.remove.before import ANSIBLE, EARLIER, NO_ANSIBLE, Before
 
 ENGINE = "incus-base"
 # Who makes users and folders that purging it leaves behind.
@@ -24,7 +24,7 @@ _LEFT = {
     "lxcfs": ((), ("/var/lib/lxcfs",)),
 }
 # Made by tools of Hearth's while they worked; removed only where they were not there before.
-_TOOLS = ("/root/.ansible", "/root/.step", "/root/.cache/incus", "/root/.cache/uv")
+_TOOLS = (ANSIBLE, "/root/.step", "/root/.cache/incus", "/root/.cache/uv")
 _COMMAND = Path("/usr/local/bin/hearth")
 
 
@@ -94,7 +94,8 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     was = seen.paths if seen else frozenset()
     state = before.STATE
     records = {state / name for name in ("before.json", "asked.json", before.DOOMED, "converged")}
-    found = [Path("/etc/hearth"), Path("/var/cache/hearth"), project.root / EARLIER]
+    found = [Path("/etc/hearth"), Path("/var/cache/hearth")]
+    found += [project.root / EARLIER, project.root / NO_ANSIBLE]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that people made themselves is theirs.
     found += [Path(name) for name in ("/etc/systemd/system/caddy.service",) if name not in was]

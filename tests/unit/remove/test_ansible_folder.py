@@ -1,0 +1,21 @@
+"""Ansible's own folder goes where nobody had used Ansible before, and stays where somebody had."""
+
+from pathlib import Path
+
+import pytest
+
+from hearth.remove import before
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_only_who_had_it_before_keeps_it(
+    fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".ansible"
+    folder.mkdir()
+    monkeypatch.setattr(before, "PLACES", (str(tmp_path),))
+    monkeypatch.setattr(before, "ANSIBLE", str(folder))
+    (tmp_path / ".hearth").mkdir()
+    if fresh:
+        (tmp_path / before.NO_ANSIBLE).touch()
+    assert (str(folder) in before.look(tmp_path).paths) == (not fresh)
