@@ -21,10 +21,10 @@ import pylxd.exceptions
 import requests
 
 from hearth import instance_exec
-from hearth.house.instances import POOL
+from hearth.house.instance_config import POOL
 from hearth.instance_exec import SOCKET
 
-_READ_S = 20
+READ_S = 20
 # `timeout` ends the command inside; this is what the answer may take on top of it.
 _GRACE_S = 5
 _TIMED_OUT = 124
@@ -61,27 +61,6 @@ class State:
         return self.status == "Running"
 
 
-@dataclass(frozen=True, slots=True)
-class UnitState:
-    """What systemd says of a unit.
-
-    `since` is a Unix time, 0 when it never changed; `restarts` counts how often systemd has started
-    it again since somebody did; `exit` is how its main process ended last.
-    """
-
-    active: str
-    sub: str
-    result: str
-    since: int
-    restarts: int = 0
-    exit: str = ""
-
-    @property
-    def up(self) -> bool:
-        """Say whether the unit does its work."""
-        return self.active == "active"
-
-
 def execute(
     instance: str | None, argv: Sequence[str], *, timeout: float, stdin: str | bytes | None = None
 ) -> Completed:
@@ -112,10 +91,16 @@ def read_file(instance: str | None, path: str) -> str:
     Raises:
         EngineError: there is no such file or instance.
     """
-    done = execute(instance, ["/bin/cat", "--", path], timeout=_READ_S)
+    done = execute(instance, ["/bin/cat", "--", path], timeout=READ_S)
     if done.returncode:
-        raise EngineError(f"{_name(instance)}: cannot read {path}: {_last_line(done.stderr)}")
+        raise refusal(instance, f"cannot read {path}", done)
     return done.stdout
+
+
+def refusal(instance: str | None, what: str, done: Completed) -> EngineError:
+    """Return what is said of a command that failed: where, what, and its own last line."""
+    lines = done.stderr.strip().splitlines() or ["no reason given"]
+    return EngineError(f"{_name(instance)}: {what}: {lines[-1]}")
 
 
 def state(instance: str) -> State:
@@ -124,7 +109,7 @@ def state(instance: str) -> State:
     Raises:
         EngineError: the instance or the engine is not there.
     """
-    answer = _bounded(instance, lambda: _instance(instance).state(), _READ_S)
+    answer = _bounded(instance, lambda: _instance(instance).state(), READ_S)
     return State(status=answer.status, memory_bytes=int((answer.memory or {}).get("usage", 0)))
 
 
@@ -142,86 +127,11 @@ def has_volume(name: str) -> bool:
             return False
         return any(v.name == name and v.type == "custom" for v in pool.volumes.all())
 
-    return os.path.exists(SOCKET) and bool(_bounded(f"volume {name}", search, _READ_S))
-
-
-def unit_state(instance: str | None, unit: str) -> UnitState:
-    """Return what systemd says of one unit.
-
-    Raises:
-        EngineError: systemd does not answer there.
-    """
-    argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix"]
-    argv.append(
-        "--property=ActiveState,SubState,Result,StateChangeTimestamp,NRestarts,"
-        "ExecMainCode,ExecMainStatus"
-    )
-    try:
-        done = execute(instance, argv, timeout=_READ_S)
-    except OutputLost:
-        # On a busy machine Incus does that now and then, which is no reason to call a service down.
-        done = execute(instance, argv, timeout=_READ_S)
-    if done.returncode:
-        raise EngineError(f"{_name(instance)}: systemctl: {_last_line(done.stderr)}")
-    said = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
-    since = said.get("StateChangeTimestamp", "").removeprefix("@")
-    return UnitState(
-        active=said.get("ActiveState", "unknown"),
-        sub=said.get("SubState", "unknown"),
-        result=said.get("Result", ""),
-        since=int(since) if since.isdigit() else 0,
-        restarts=int(said.get("NRestarts", "0") or 0),
-        exit=_ended(said.get("ExecMainCode", "0"), said.get("ExecMainStatus", "0")),
-    )
-
-
-def _ended(code: str, status: str) -> str:
-    """Say how a process ended, from the numbers of waitid(2); empty while it has not."""
-    if code == str(int(os.CLD_EXITED)):
-        return f"exit code {status}"
-    return f"signal {status}" if code in (str(int(os.CLD_KILLED)), str(int(os.CLD_DUMPED))) else ""
-
-
-def last_words(instance: str | None, unit: str) -> str:
-    """Return the last two lines that a unit's own processes wrote; empty when they wrote none.
-
-    Raises:
-        EngineError: the instance or the engine is not there.
-    """
-    argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
-    # By the cgroup, so that systemd's own lines about the unit are left out.
-    said = execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=_READ_S).stdout
-    # The very last is often only that it gives up.
-    return "; ".join([line.strip() for line in said.splitlines() if line.strip()][-2:])
-
-
-def journal(instance: str | None, unit: str, lines: int) -> list[str]:
-    """Return the last lines of a unit's journal, oldest first.
-
-    Raises:
-        EngineError: the instance or the engine is not there.
-    """
-    argv = [*journal_argv(unit), f"--lines={lines}"]
-    return execute(instance, argv, timeout=_READ_S).stdout.splitlines()
-
-
-def journal_argv(unit: str) -> list[str]:
-    """Return the command that reads a unit's journal with those of its helpers.
-
-    `ollama.service` brings `ollama-models.service` along: whoever asks why a service is
-    down wants its helpers too.
-    """
-    helpers = unit.removesuffix(".service") + "-*.service"
-    return ["/usr/bin/journalctl", "--no-pager", "--output=short-iso", "-u", unit, "-u", helpers]
+    return os.path.exists(SOCKET) and bool(_bounded(f"volume {name}", search, READ_S))
 
 
 def _name(instance: str | None) -> str:
     return instance or "this machine"
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no reason given"
 
 
 def _run_here(argv: Sequence[str], seconds: float, stdin: str | bytes | None) -> Completed:

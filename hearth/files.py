@@ -58,6 +58,9 @@ def locked(path: Path, within_s: float = 30.0, who: str = "") -> Iterator[int]:
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        # Whoever may read a lock may hold it, and somebody else may have made the file.
+        with contextlib.suppress(PermissionError):
+            os.fchmod(handle, 0o600)
         deadline = time.monotonic() + within_s
         while True:
             try:

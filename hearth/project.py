@@ -17,6 +17,7 @@ RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
 # The key that the smoke tests and benchmarks use: it may ask for every model.
 VERIFIER = "consumer_hearth_verify"
 DOWNLOADS = Path("/var/cache/hearth/downloads")
+PROGRAMS = Path("/var/lib/hearth/programs")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,35 @@ therefore carries the run's name in its environment, and the next run waits unti
 carries another one.
 """
 
+import contextlib
 import json
 import os
 import pwd
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from hearth.files import LockHeldError, locked
+
+# Held by whoever changes this machine; callback/one_run.py takes it for a run of site.yml.
+LOCK = Path("/run/hearth.lock")
 # In the environment of all that a run starts, on the machine and in its instances.
 MARK = "HEARTH_RUN"
-# Longer than the longest thing that a module does, which is to build an image.
-PATIENCE_S = 1200.0
+# Longer than the longest thing that a module does, which is to build an image and to import it.
+PATIENCE_S = 1860.0
+# What is killed and does not end hangs in the kernel, on a dead disk.
+_KILLED_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _WORDS = 100
+_WAITS = "waits for the end of another run"
+
+
+class BusyError(Exception):
+    """One line for a person: who or what is at work on this machine already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ class Left:
 def this_run(argv: list[str]) -> Run:
     """Describe the run that this process is."""
     pid = os.getpid()
-    command = shlex.join([Path(argv[0]).name, *argv[1:]])[:_WORDS]
+    words = shlex.join([Path(argv[0]).name, *argv[1:]])
+    # The first line of the lock is all that people are shown.
+    command = " ".join(words.split())[:_WORDS]
     return Run(_user(), _origin(), command, pid, started(pid), f"{time.strftime('%F %T %Z')}")
 
 
@@ -111,20 +126,75 @@ def left_at_work(machine: str, mine: str) -> Iterator[Left]:
             yield Left(int(folder.name), _command(folder))
 
 
+@contextlib.contextmanager
+def alone(
+    say: Callable[[str], None], lock: Path | None = None, within_s: float = 0.0
+) -> Iterator[None]:
+    """Hold this machine's lock when nothing that a killed run left is at work any more.
+
+    What this process starts meanwhile carries its run's name. A run that lives is waited for
+    `within_s`.
+
+    Raises:
+        BusyError: it took longer.
+    """
+    run, before = this_run(sys.argv), os.environ.get(MARK)
+    with contextlib.ExitStack() as held:
+        machine = scope(_take(held, lock or LOCK, run, within_s, say))
+        os.environ[MARK] = f"{machine}.{run.name}"
+        try:
+            outlast(machine, run.name, say)
+            yield
+        finally:
+            # A run that is started afterwards has a name of its own.
+            del os.environ[MARK]
+            os.environ.update({MARK: before} if before is not None else {})
+
+
+def _take(
+    held: contextlib.ExitStack, lock: Path, run: Run, within_s: float, say: Callable[[str], None]
+) -> int:
+    """Take the lock; one that only a dead run's last tasks hold is waited for."""
+    told, began = "", time.monotonic()
+    while True:
+        try:
+            return held.enter_context(locked(lock, within_s=0, who=run.dump()))
+        except LockHeldError as error:
+            other = read(error.holder)
+            dead = other is not None and not other.alive
+            if time.monotonic() - began >= (PATIENCE_S if dead else within_s):
+                text = f"another run is at work on this machine: {other or error}"
+                raise BusyError(text) from None
+            why = "a run was killed, its last task goes on" if dead else _WAITS
+            if told != why:
+                say(f"{why}: {other or error}")
+                told = why
+            time.sleep(_LOOK_AGAIN_S)
+
+
 def outlast(
     machine: str, mine: str, say: Callable[[str], None], patience_s: float = PATIENCE_S
 ) -> None:
     """Return when nothing of another run is at work; what does not end by itself is ended.
 
     Whatever is killed halfway, the next run does anew, so ending it loses time and nothing else.
+
+    Raises:
+        BusyError: not even that ends it.
     """
-    end, told = time.monotonic() + patience_s, False
+    end, told, killed = time.monotonic() + patience_s, False, False
     while left := list(left_at_work(machine, mine)):
         if not told:
             say(f"a run that was killed left this at work: {_list(left)}; waiting for its end")
             told = True
+        if time.monotonic() > end and killed:
+            raise BusyError(
+                f"{_list(left)} does not end, also when it is killed: it waits for a disk that "
+                "does not answer; start this machine anew, then say this again"
+            )
         if time.monotonic() > end:
             say(f"ended, as it took longer than {patience_s:g} s: {_list(left)}")
+            end, killed = time.monotonic() + _KILLED_S, True
             for process in left:
                 _kill(process.pid)
         time.sleep(_LOOK_AGAIN_S)

@@ -137,10 +137,11 @@ def _unit_section(run: Run) -> list[tuple[str, str]]:
 
 
 def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
-    life = [("Type", "exec"), ("Restart", "always"), ("RestartSec", f"{run.again_s:g}")]
-    life += [("RestartSteps", str(STEPS)), ("RestartMaxDelaySec", str(SLOWEST_S))]
+    life = [("Type", "exec"), ("Restart", "always")]
     if run.once:
-        life = [("Type", "oneshot"), ("RemainAfterExit", "yes")]
+        life = [("Type", "oneshot"), ("RemainAfterExit", "yes"), ("Restart", "on-failure")]
+    life += [("RestartSec", f"{run.again_s:g}"), ("RestartSteps", str(STEPS))]
+    life.append(("RestartMaxDelaySec", str(SLOWEST_S)))
     lines = [
         *life,
         ("ExecStart", " ".join(map(quoted, map(str, run.command)))),
@@ -189,12 +190,18 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
             raise UnitError(f"{name}: exception {rule} must be a rule with value and because")
         rules[rule] = exception["value"]
         reasons.append((f"# {rule}", exception["because"]))
-    lines = reasons + _ceiling(name, run)
+    lines = reasons + _ceiling(name, run) + directives(rules)
+    return lines + [("DeviceAllow", f"{device} rw") for device in run.devices]
+
+
+def directives(rules: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the lines of a unit that say these rules."""
+    lines = []
     for rule, value in rules.items():
         # A deny list after an allow list is a directive of its own.
         values = value.split(" ~") if rule == "SystemCallFilter" else [value]
         lines += [(rule, values[0]), *((rule, f"~{item}") for item in values[1:])]
-    return lines + [("DeviceAllow", f"{device} rw") for device in run.devices]
+    return lines
 
 
 def _ceiling(name: str, run: Run) -> list[tuple[str, str]]:

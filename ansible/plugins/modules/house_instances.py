@@ -25,9 +25,10 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.house import images, instances
 from hearth.house.facts import Facts
+from hearth.house.instance_config import describe
+from hearth.instance_exec import SOCKET
 from hearth.remove import incus
 
-SOCKET = "/var/lib/incus/unix.socket"
 FOLDER = Path("/var/lib/hearth/images")
 # Two builds fill two cores; more would only wait for each other.
 BUILDS_AT_ONCE = 2
@@ -46,7 +47,7 @@ def converge(module: AnsibleModule) -> dict[str, object]:
         name: images.recipe_of(service, params["resolver"]) for name, service in services.items()
     }
     wanted = [
-        instances.describe(service, recipes[name], facts, params["accelerators"][name])
+        describe(service, recipes[name], facts, params["accelerators"][name])
         for name, service in services.items()
     ]
     if not write and not Path(SOCKET).exists():

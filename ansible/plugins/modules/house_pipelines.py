@@ -16,17 +16,14 @@ options:
   owner: {description: The service that it is for; it goes with the last one., type: str}
 """
 
-from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue.pipelines import files
-from hearth.project import current
+from hearth.project import PROGRAMS, current
 from hearth.remove.owners import want
 from hearth.sources import SourceError
 from hearth.sources.pipelines import install_pipelines
-
-PROGRAMS = Path("/var/lib/hearth/programs")
 
 
 def main() -> None:

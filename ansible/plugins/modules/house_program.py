@@ -36,16 +36,13 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.house.images import PYTHONS
-from hearth.project import current
+from hearth.project import DOWNLOADS, PROGRAMS, current
 from hearth.remove.owners import want
 from hearth.sources import Installed, Source, SourceError, install_python
 from hearth.sources.model import secret_parts
 
 if TYPE_CHECKING:
     from hearth.sources.changed import Change
-
-PROGRAMS = Path("/var/lib/hearth/programs")
-DOWNLOADS = Path("/var/cache/hearth/downloads")
 
 
 def from_archive(module: AnsibleModule) -> Installed:

@@ -248,7 +248,7 @@ def unit_state(name: str) -> dict[str, str]:
             "show",
             f"{name}.service",
             "-p",
-            "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult",
+            "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,NRestarts",
         ],
         check=False,
     ).stdout
@@ -301,10 +301,11 @@ def answered(name: str, server: str) -> str:
 
 def wait_healthy(name: str, health: dict[str, Any]) -> None:
     """Return when the program answers as it should; `Trouble` with its last words otherwise."""
-    began, before = time.monotonic(), restarts(name)
+    began, before = time.monotonic(), restarts(unit_state(name))
     while seen := healthy(health):
-        state = unit_state(name).get("ActiveState")
-        waited, ends = time.monotonic() - began, restarts(name) - before
+        now = unit_state(name)
+        state = now.get("ActiveState")
+        waited, ends = time.monotonic() - began, restarts(now) - before
         if waited > health["ready_s"]:
             raise unhealthy(name, f"is not healthy after {health['ready_s']} s ({seen}; {state})")
         # One that ends as often as it is started would be waited for in vain.
@@ -313,10 +314,9 @@ def wait_healthy(name: str, health: dict[str, Any]) -> None:
         time.sleep(0.3)
 
 
-def restarts(name: str) -> int:
+def restarts(state: dict[str, str]) -> int:
     """How often systemd has started the program again since somebody asked for it."""
-    show = ["systemctl", "show", f"{name}.service", "-p", "NRestarts", "--value"]
-    said = run(show, check=False).stdout.strip()
+    said = state.get("NRestarts", "")
     return int(said) if said.isdigit() else 0
 
 

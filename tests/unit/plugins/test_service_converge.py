@@ -23,11 +23,10 @@ SYSTEMCTL = """#!/bin/sh
 echo "$*" >> {home}/asked
 case "$1" in
   show)
-    case "$*" in
-      *NRestarts*) cat {home}/restarts 2>/dev/null; echo x >> {home}/looks
-        [ ! -e {home}/loops ] || wc -l < {home}/looks > {home}/restarts ;;
-      *) cat {home}/state ;;
-    esac ;;
+    cat {home}/state
+    [ ! -e {home}/restarts ] || echo "NRestarts=$(cat {home}/restarts)"
+    echo x >> {home}/looks
+    [ ! -e {home}/loops ] || wc -l < {home}/looks > {home}/restarts ;;
   start|restart|reload)
     if [ -e {home}/broken ]; then echo "Job for $2 failed." >&2; exit 1; fi
     printf 'ActiveState=active\\nUnitFileState=enabled\\nNeedDaemonReload=no\\n' > {home}/state ;;

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hearth.backup import timer
 from hearth.units import (
     EXPOSURE_CEILING,
     HARDENING,
@@ -111,10 +112,11 @@ def test_a_capability_is_in_both_sets_or_the_program_would_not_have_it() -> None
     assert "AmbientCapabilities=CAP_NET_BIND_SERVICE" in lines
 
 
-def test_a_program_that_ends_is_not_started_for_ever() -> None:
+def test_what_does_its_work_once_is_started_again_only_where_it_failed() -> None:
     lines = systemd_unit("once", minimal(once=True, before=["incus.service"])).splitlines()
     assert {"Type=oneshot", "RemainAfterExit=yes", "Before=incus.service"} <= set(lines)
-    assert not any(line.startswith("Restart") for line in lines)
+    assert "Restart=on-failure" in lines
+    assert {"RestartSec=1", "RestartSteps=5", "RestartMaxDelaySec=15"} <= set(lines)
 
 
 def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
@@ -265,11 +267,15 @@ def exposures(
     for name, text in run_units(house, accelerator).items():
         path = folder / f"{name}.service"
         path.write_text(text)
-        argv = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
-        said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
-        exposed = float(re.findall(r"exposure level for \S+: ([\d.]+)", said)[0])
-        found[name] = exposed, exposure_ceiling(text)
+        found[name] = exposure(path), exposure_ceiling(text)
     return found
+
+
+def exposure(path: Path) -> float:
+    """How open a unit is, as systemd says."""
+    argv = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    return float(re.findall(r"exposure level for \S+: ([\d.]+)", said)[0])
 
 
 def test_no_unit_is_more_open_than_its_role_says(tmp_path: Path) -> None:
@@ -281,6 +287,13 @@ def test_no_unit_is_more_open_than_its_role_says(tmp_path: Path) -> None:
         # A ceiling that is higher than the unit needs would let something in unseen.
         named = {name: row for name, row in rows.items() if row[1] != EXPOSURE_CEILING}
         assert {name: row for name, row in named.items() if row[0] != row[1]} == {}, accelerator
+
+
+def test_the_nightly_backup_is_no_more_open_than_it_says(tmp_path: Path) -> None:
+    text = timer.units("/root/hearth", "/srv/backups", None)[f"{timer.UNIT}.service"]
+    path = tmp_path / f"{timer.UNIT}.service"
+    path.write_text(text)
+    assert exposure(path) == exposure_ceiling(text)
 
 
 def test_a_unit_that_opens_up_is_over_its_ceiling(tmp_path: Path) -> None:

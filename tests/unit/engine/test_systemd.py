@@ -1,0 +1,63 @@
+"""What systemd says of a unit is read whole, and asked for again where it was lost."""
+
+from typing import Any
+
+import pytest
+
+from hearth import engine, instance_exec, systemd
+from tests.unit.engine.instance import Instance
+
+
+def test_a_unit_that_is_up(incus: Any) -> None:
+    said = b"ActiveState=active\nSubState=running\nResult=success\nStateChangeTimestamp=@17\n"
+    incus(Instance(stdout=said))
+    unit = systemd.unit_state("ollama", "ollama.service")
+    assert unit == systemd.UnitState("active", "running", "success", 17)
+    assert unit.up
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "said"),
+    [(0, 0, ""), (1, 203, "exit code 203"), (2, 9, "signal 9"), (3, 11, "signal 11")],
+)
+def test_a_unit_says_how_often_and_how_it_ended(
+    incus: Any, code: int, status: int, said: str
+) -> None:
+    numbers = f"NRestarts=4\nExecMainCode={code}\nExecMainStatus={status}\n"
+    incus(Instance(stdout=f"ActiveState=activating\n{numbers}".encode()))
+    unit = systemd.unit_state("ollama", "ollama.service")
+    assert (unit.restarts, unit.exit) == (4, said)
+
+
+def test_the_last_words_are_the_last_lines_that_say_something(incus: Any) -> None:
+    incus(Instance(stdout=b"first\n\nno such file\n \ngiving up\n"))
+    assert systemd.last_words("ollama", "ollama.service") == "no such file; giving up"
+    incus(Instance(stdout=b""))
+    assert systemd.last_words("ollama", "ollama.service") == ""
+
+
+def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> None:
+    class Careless(Instance):
+        def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:
+            done = super().execute(argv, stdin)
+            if len(self.calls) == 1:
+                raise instance_exec.OutputLost("ollama: stream 2 of a command broke off")
+            return done
+
+    incus(Careless(stdout=b"ActiveState=active\n"))
+    assert systemd.unit_state("ollama", "ollama.service").up
+    # What may change something is not done twice.
+    incus(Careless())
+    with pytest.raises(engine.OutputLost, match="stream 2 of a command broke off"):
+        engine.execute("ollama", ["/bin/x"], timeout=4)
+
+
+def test_a_unit_that_never_ran_is_down_since_ever(incus: Any) -> None:
+    incus(Instance(stdout=b"ActiveState=inactive\nSubState=dead\nStateChangeTimestamp=\n"))
+    unit = systemd.unit_state("ollama", "ollama.service")
+    assert (unit.up, unit.since) == (False, 0)
+
+
+def test_the_journal_brings_the_helpers_of_a_service() -> None:
+    argv = systemd.journal_argv("ollama.service")
+    assert argv[-4:] == ["-u", "ollama.service", "-u", "ollama-*.service"]
