@@ -1,33 +1,24 @@
-"""Make each instance what the catalogue says: its system, its wire, its devices, its volumes."""
+"""Make each instance what it shall be: created, rebuilt, changed, started, or gone."""
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from pylxd import Client
 from pylxd.exceptions import LXDAPIException, NotFound
 
 from hearth import instance_exec
-from hearth.house.facts import Facts
-from hearth.house.images import Recipe
+from hearth.house.instance_config import IMAGE_KEY, OWNER_KEY, POOL, Instance
 from hearth.instance_exec import ExecError, Output
+from hearth.project import PROGRAMS
 
-POOL = "hearth"
-PROGRAMS = "/var/lib/hearth/programs"
-# Fixed numbers, so that what a program wrote to its volume is its own in the next instance, too.
-SERVICE_UID = 900
-OWNER_KEY = "user.hearth"
-IMAGE_KEY = "user.hearth.image"
 RUNNING_CODE = 103
 READY_LIMIT_S = 60
 SETTLE_LIMIT_S = 300.0
 NESTING_KEY = "security.nesting"
-# Of a record that names none: it may be as large as its models are, and one that has gone mad still
-# leaves the machine enough to be repaired. They are no plan, so nothing is added up from them.
-UNSAID = {"limits.memory": "80%", "limits.processes": "4096"}
+# That it was Hearth who set it, so that what somebody else set is told apart.
+NESTED_KEY = "user.hearth.nesting"
 # What every unit of Hearth needs of systemd inside an instance: a secret, and a shut file system.
 PROBE = (
     # A file that every Debian has; a small one of release 12 has no /etc/hosts.
@@ -45,93 +36,11 @@ class InstanceError(RuntimeError):
     """An instance could not be made; the text says which one and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """One instance as it shall be: what Incus' API calls config and devices."""
-
-    name: str
-    image: str
-    config: Mapping[str, str]
-    devices: Mapping[str, Mapping[str, str]]
-    volumes: tuple[str, ...] = field(default=())
-
-
-def describe(
-    service: Mapping[str, Any], recipe: Recipe, facts: Facts, accelerator: str
-) -> Instance:
-    """Turn a service's record into its instance."""
-    name = str(service["instance"])
-    limits = service.get("limits") or {}
-    config = {
-        OWNER_KEY: "1",
-        IMAGE_KEY: recipe.alias,
-        "boot.autostart": "true",
-        # Incus starts one again whose first process was killed; nobody has to run anything for it.
-        "boot.autorestart": "true",
-        "boot.autostart.priority": str(100 - int(service["start_order"])),
-        "security.idmap.isolated": "true",
-        # Incus' own socket inside would tell the machine's paths; no program of ours asks it.
-        "security.guestapi": "false",
-    }
-    config |= UNSAID
-    for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
-        if limits.get(ours):
-            config[f"limits.{theirs}"] = str(limits[ours])
-    devices = {
-        "root": {"type": "disk", "path": "/", "pool": POOL},
-        "eth0": {
-            "type": "nic",
-            "nictype": "routed",
-            "ipv4.address": str(service["address"]),
-            "host_name": str(service["host_name"]),
-        },
-        "programs": {
-            "type": "disk",
-            "source": PROGRAMS,
-            "path": "/opt/hearth",
-            "readonly": "true",
-        },
-    }
-    volumes = []
-    for number, volume in enumerate(service["volumes"]):
-        device = {"type": "disk", "path": str(volume["path"])}
-        if volume["from"]:
-            device |= {"source": str(volume["from"]), "shift": "true"}
-        else:
-            device |= {"source": str(volume["name"]), "pool": POOL}
-            volumes.append(str(volume["name"]))
-        devices[f"data{number}"] = device
-    _add_graphics(config, devices, facts, accelerator)
-    return Instance(name, recipe.alias, config, devices, tuple(volumes))
-
-
-def _add_graphics(
-    config: dict[str, str],
-    devices: dict[str, dict[str, str]],
-    facts: Facts,
-    accelerator: str,
-) -> None:
-    if accelerator == "cuda":
-        devices["gpu"] = {"type": "gpu", "gputype": "physical"}
-        config["nvidia.runtime"] = "true"
-        config["nvidia.driver.capabilities"] = "compute,utility"
-    if accelerator == "vulkan":
-        for number, node in enumerate(facts.render_nodes):
-            # `required=false`: a card that wakes late must not keep the service from starting.
-            devices[f"render{number}"] = {
-                "type": "unix-char",
-                "source": node.path,
-                "required": "false",
-                "gid": str(SERVICE_UID),
-                "mode": "0660",
-            }
-
-
 def ensure_pool(client: Client, write: bool) -> list[str]:
     """Make the storage pool of the house where it lacks; say what was lacking."""
     if write:
         # Instances see it read-only; it must be there before the first one starts.
-        Path(PROGRAMS).mkdir(parents=True, exist_ok=True)
+        PROGRAMS.mkdir(parents=True, exist_ok=True)
     if client.storage_pools.exists(POOL):
         return []
     if write:
@@ -206,7 +115,7 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             done += _ensure_credentials(client, found)
     if fresh:
         # Last: one that a killed run did not finish names no image, and is rebuilt.
-        _note(client, found, IMAGE_KEY, wanted.image)
+        _note(client, found, **{IMAGE_KEY: wanted.image})
     return done
 
 
@@ -229,7 +138,7 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
     if _inside(client, found, PROBE).exit_code == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
-    _note(client, found, NESTING_KEY, "true")
+    _note(client, found, **{NESTING_KEY: "true", NESTED_KEY: "1"})
     found.restart(wait=True)
     wait_ready(client, found)
     probed = _inside(client, found, PROBE)
@@ -242,10 +151,10 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
     return [f"{found.name}: {NESTING_KEY}, since this machine's AppArmor forbids credentials"]
 
 
-def _note(client: Client, found: Any, key: str, value: str) -> None:
-    """Set one key of an instance that runs; its start gave it keys of Incus' own, which stay."""
+def _note(client: Client, found: Any, **config: str) -> None:
+    """Set some keys of an instance that runs; its start gave it keys of Incus' own, which stay."""
     # pylxd's `save` sends all keys as they were first read, and its `sync` reads none again.
-    client.api.instances[found.name].patch(json={"config": {key: value}})
+    client.api.instances[found.name].patch(json={"config": config})
 
 
 def _create(client: Client, wanted: Instance) -> Any:
@@ -270,9 +179,10 @@ def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
     kept = {
         key: value
         for key, value in found.config.items()
-        if key.startswith(("volatile.", "image.", NESTING_KEY)) and key not in wanted.config
+        if key.startswith(("volatile.", "image.", NESTED_KEY))
     }
-    config = {**kept, **wanted.config}
+    nesting = {NESTING_KEY: "true"} if NESTED_KEY in kept else {}
+    config = {**kept, **nesting, **wanted.config}
     devices = {key: dict(value) for key, value in wanted.devices.items()}
     changes = [
         f"{wanted.name}: {key}"
@@ -284,8 +194,10 @@ def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
         for key in sorted({*found.devices, *devices})
         if found.devices.get(key) != devices.get(key)
     ]
+    # One would bring devices of its own: another network, which no rule judges.
+    changes += [f"{wanted.name}: profiles"] if found.profiles else []
     if changes and write:
-        found.config, found.devices = config, devices
+        found.config, found.devices, found.profiles = config, devices, []
         try:
             found.save(wait=True)
         except LXDAPIException as error:

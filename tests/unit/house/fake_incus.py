@@ -27,7 +27,7 @@ class FakeInstance:
         self._incus = incus
         self.name = given["name"]
         self.config = {"volatile.uuid": "1", "image.os": "debian", **given["config"]}
-        self.devices = given["devices"]
+        self.devices, self.profiles = given["devices"], given["profiles"]
         self.status_code = STOPPED_CODE
         # What a running one has beyond what its caller first read: pylxd never reads it again.
         self._unread: dict[str, str] = {}

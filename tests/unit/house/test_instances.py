@@ -12,17 +12,15 @@ from pylxd import Client
 from hearth import instance_exec
 from hearth.house import instances
 from hearth.house.images import Recipe
-from hearth.house.instances import IMAGE_KEY, OWNER_KEY, Instance, InstanceError, describe
+from hearth.house.instance_config import OWNER_KEY, Instance, describe
+from hearth.house.instances import InstanceError
 from tests.unit.house.fake_incus import FakeIncus, execute
-from tests.unit.house.samples import CARD, facts, service
-
-RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
-VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "files", "from": None}
+from tests.unit.house.samples import RECIPE, VOLUME, facts, service, wanted
 
 
 @pytest.fixture
 def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIncus:
-    monkeypatch.setattr(instances, "PROGRAMS", str(tmp_path / "programs"))
+    monkeypatch.setattr(instances, "PROGRAMS", tmp_path / "programs")
     monkeypatch.setattr(instances, "READY_LIMIT_S", 0)
     monkeypatch.setattr(instance_exec, "execute", execute)
     fake = FakeIncus()
@@ -31,88 +29,8 @@ def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIncus:
     return fake
 
 
-def wanted(accelerator: str = "none", **more: Any) -> Instance:
-    machine = facts(render_nodes=(CARD,))
-    return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)
-
-
 def ensure(incus: FakeIncus, item: Instance, write: bool = True) -> list[str]:
     return instances.ensure(cast(Client, incus), item, write)
-
-
-def test_a_record_becomes_config_and_devices() -> None:
-    item = wanted(limits={"memory": "60%", "cpus": 2, "tasks": 512})
-    assert item.name == "open-webui"
-    assert item.config == {
-        OWNER_KEY: "1",
-        IMAGE_KEY: RECIPE.alias,
-        "boot.autostart": "true",
-        "boot.autorestart": "true",
-        "boot.autostart.priority": "97",
-        "security.idmap.isolated": "true",
-        "security.guestapi": "false",
-        "limits.memory": "60%",
-        "limits.cpu": "2",
-        "limits.processes": "512",
-    }
-    unsaid = wanted().config
-    assert (unsaid["limits.memory"], unsaid["limits.processes"]) == ("80%", "4096")
-    assert "limits.cpu" not in unsaid
-    assert item.devices["eth0"] == {
-        "type": "nic",
-        "nictype": "routed",
-        "ipv4.address": "10.140.30.14",
-        "host_name": "to-open-webui",
-    }
-    assert item.devices["data0"] == {
-        "type": "disk",
-        "path": "/var/lib/open-webui",
-        "source": "open-webui-data",
-        "pool": "hearth",
-    }
-    assert item.volumes == ("open-webui-data",)
-    assert item.devices["programs"]["readonly"] == "true"
-
-
-def test_a_folder_of_the_machine_is_mounted_and_is_no_volume() -> None:
-    folder = {**VOLUME, "from": "/srv/models"}
-    item = describe(service(volumes=[folder]), RECIPE, facts(), "none")
-    assert item.volumes == ()
-    assert item.devices["data0"] == {
-        "type": "disk",
-        "path": "/var/lib/open-webui",
-        "source": "/srv/models",
-        "shift": "true",
-    }
-
-
-def test_an_instance_is_not_privileged_and_nests_nothing() -> None:
-    for accelerator in ("none", "cuda", "vulkan", "software"):
-        config = wanted(accelerator).config
-        assert not [key for key in config if key in ("security.privileged", "security.nesting")]
-
-
-@pytest.mark.parametrize("accelerator", ["none", "software"])
-def test_without_a_card_no_device_is_passed(accelerator: str) -> None:
-    item = wanted(accelerator)
-    assert set(item.devices) == {"root", "eth0", "programs", "data0"}
-    assert "nvidia.runtime" not in item.config
-
-
-def test_vulkan_passes_the_render_node_and_waits_for_no_card() -> None:
-    assert wanted("vulkan").devices["render0"] == {
-        "type": "unix-char",
-        "source": "/dev/dri/renderD128",
-        "required": "false",
-        "gid": "900",
-        "mode": "0660",
-    }
-
-
-def test_cuda_passes_the_card_and_its_libraries() -> None:
-    item = wanted("cuda")
-    assert item.devices["gpu"] == {"type": "gpu", "gputype": "physical"}
-    assert item.config["nvidia.runtime"] == "true"
 
 
 def test_the_first_run_makes_everything_and_the_second_nothing(incus: FakeIncus) -> None:
@@ -205,6 +123,25 @@ def test_changes_are_named_and_what_incus_added_stays(incus: FakeIncus) -> None:
     assert incus.did == ["save open-webui"]
 
 
+def test_a_profile_that_somebody_added_goes(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    found = incus.made["open-webui"]
+    found.profiles.append("default")
+    assert ensure(incus, wanted(), write=False) == ["open-webui: profiles"]
+    assert found.profiles == ["default"]
+    assert ensure(incus, wanted()) == ["open-webui: profiles"]
+    assert found.profiles == []
+    assert ensure(incus, wanted()) == []
+
+
+def test_nesting_that_somebody_set_goes(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    found = incus.made["open-webui"]
+    found.config["security.nesting"] = "true"
+    assert ensure(incus, wanted()) == ["open-webui: security.nesting"]
+    assert "security.nesting" not in found.config
+
+
 def test_a_stopped_instance_is_started(incus: FakeIncus) -> None:
     ensure(incus, wanted())
     incus.made["open-webui"].stop(force=True, wait=True)
@@ -255,6 +192,10 @@ def test_a_machine_whose_apparmor_forbids_credentials_gets_nesting_once(incus: F
         "open-webui: security.nesting, since this machine's AppArmor forbids credentials"
     )
     assert ensure(incus, wanted()) == []
+    config = incus.made["open-webui"].config
+    assert config.pop("security.nesting") == "true"
+    # Hearth has noted that it was itself, and why is still true.
+    assert ensure(incus, wanted()) == ["open-webui: security.nesting"]
     assert incus.made["open-webui"].config["security.nesting"] == "true"
 
 
@@ -280,7 +221,7 @@ def test_removing_keeps_the_volume_and_takes_a_stopped_one(incus: FakeIncus) -> 
 
 
 def test_the_pool_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(instances, "PROGRAMS", str(tmp_path / "programs"))
+    monkeypatch.setattr(instances, "PROGRAMS", tmp_path / "programs")
     fake = FakeIncus()
     client = cast(Client, fake)
     assert instances.ensure_pool(client, write=False) == ["storage pool hearth"]
