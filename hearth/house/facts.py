@@ -7,15 +7,18 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from hearth.house.upstream import Known, choose
 
 # Kernel drivers that draw in software: a node of theirs is no accelerator.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
 # NVIDIA's own driver brings its own Vulkan, which is not in an instance; CUDA is its way in.
 NOT_MESA_DRIVERS = frozenset({"nvidia"})
-LOOPBACK = re.compile(r"127\.|::1$")
+# The machine's ends of the instances' wires.
+WIRES = "to-"
 
 
 class FactsError(RuntimeError):
@@ -58,6 +61,7 @@ class Facts:
     nvidia_card: bool
     nvidia_tool: bool
     python: str
+    upstream_known: Known = "known"
 
     @classmethod
     def from_vars(cls, plain: Mapping[str, Any]) -> "Facts":
@@ -71,9 +75,13 @@ class Facts:
         return asdict(self)
 
 
-def read_facts(root: Path = Path("/")) -> Facts:
-    """Read the facts of this machine; `root` is another one's file system in tests."""
-    interface, address = lan()
+def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
+    """Read the facts of this machine; what its record names wins, `auto` there leaves it to us.
+
+    `root` is another one's file system in tests.
+    """
+    interface, address = lan(record["lan_interface"], record["lan_address"])
+    upstream = choose(record, [*addresses(), address], root)
     seen = graphics(root)
     return Facts(
         debian=debian_version(root),
@@ -85,7 +93,8 @@ def read_facts(root: Path = Path("/")) -> Facts:
         built=(root / "var/lib/hearth/programs").is_dir(),
         lan_interface=interface,
         lan_address=address,
-        upstream_dns=tuple(nameservers(root)),
+        upstream_dns=upstream.servers,
+        upstream_known=upstream.known,
         render_nodes=seen.render_nodes,
         nvidia_card=seen.nvidia_card,
         nvidia_tool=seen.nvidia_tool,
@@ -100,19 +109,6 @@ def graphics(root: Path = Path("/")) -> Graphics:
         nvidia_card=(root / "dev/nvidia0").exists(),
         nvidia_tool=shutil.which("nvidia-container-cli") is not None,
     )
-
-
-def with_record(facts: Facts, record: Mapping[str, Any]) -> Facts:
-    """Let what the machine's record names win over what was read; `auto` leaves it to us."""
-    interface, address, dns = (
-        None if record[key] == "auto" else record[key]
-        for key in ("lan_interface", "lan_address", "upstream_dns")
-    )
-    if interface:
-        facts = replace(facts, lan_interface=interface, lan_address=address_of(interface))
-    if address:
-        facts = replace(facts, lan_address=address)
-    return replace(facts, upstream_dns=tuple(dns)) if dns else facts
 
 
 def debian_version(root: Path) -> str:
@@ -137,28 +133,48 @@ def memory_bytes(root: Path) -> int:
     return int(first.split()[1]) * 1024
 
 
-def lan() -> tuple[str, str]:
-    """Interface and IPv4 address that carry the default route.
+def lan(interface: str = "auto", address: str = "auto") -> tuple[str, str]:
+    """Interface and IPv4 address of the LAN: those named, or those that carry the default route.
 
     Raises:
-        FactsError: There is no default route, so nobody could reach the house.
+        FactsError: Nobody could reach the house there.
     """
-    routes = ip("-4", "route", "show", "default")
-    if not routes:
-        raise FactsError(
-            "this machine has no default IPv4 route; connect it, or name lan_interface and "
-            "lan_address in inventory/machines.yml"
-        )
-    interface = str(routes[0]["dev"])
-    return interface, address_of(interface)
+    if interface == "auto":
+        routes = ip("-4", "route", "show", "default")
+        if not routes:
+            raise FactsError(
+                "this machine has no default IPv4 route; connect it, or write lan_interface, the "
+                "wire of your LAN, into inventory/local/machines.yml"
+            )
+        interface = str(routes[0]["dev"])
+    found = address_of(interface)
+    return interface, found if address == "auto" else address
 
 
 def address_of(interface: str) -> str:
     """The first global IPv4 address of an interface."""
-    for link in ip("-4", "address", "show", "dev", interface, "scope", "global"):
-        for entry in link.get("addr_info", []):
+    links = {str(link["ifname"]): link for link in ip("address", "show")}
+    if interface not in links:
+        # A wire of ours is none of the LAN's.
+        others = ", ".join(name for name in links if name != "lo" and not name.startswith(WIRES))
+        raise FactsError(
+            f"there is no interface {interface} here; there are {others}: write one of them, or "
+            "auto, as lan_interface into inventory/local/machines.yml"
+        )
+    for entry in links[interface].get("addr_info", []):
+        if (entry["family"], entry["scope"]) == ("inet", "global"):
             return str(entry["local"])
     raise FactsError(f"interface {interface} has no IPv4 address; give it one, or name another")
+
+
+def addresses(interface: str | None = None) -> list[str]:
+    """Every address of the machine, or of one interface, IPv4 and IPv6."""
+    return [
+        str(entry["local"])
+        for link in ip("address", "show")
+        if interface in (None, link["ifname"])
+        for entry in link.get("addr_info", [])
+    ]
 
 
 def ip(*words: str) -> list[dict[str, Any]]:
@@ -167,24 +183,6 @@ def ip(*words: str) -> list[dict[str, Any]]:
         ["/usr/sbin/ip", "-j", *words], capture_output=True, text=True, timeout=10, check=True
     )
     return [item for item in json.loads(result.stdout or "[]") if item]
-
-
-def nameservers(root: Path) -> Iterable[str]:
-    """The resolvers that the machine itself uses, without loopback ones."""
-    # systemd-resolved puts its own stub into resolv.conf and the real ones beside.
-    for name in ("run/systemd/resolve/resolv.conf", "etc/resolv.conf"):
-        try:
-            lines = (root / name).read_text().splitlines()
-        except OSError:
-            continue
-        found = [
-            words[1]
-            for words in map(str.split, lines)
-            if len(words) > 1 and words[0] == "nameserver" and not LOOPBACK.match(words[1])
-        ]
-        if found:
-            return found
-    return []
 
 
 def render_nodes(root: Path) -> Iterable[RenderNode]:

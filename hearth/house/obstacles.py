@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 
 from hearth.catalogue.house import House, Model
 from hearth.house.facts import Facts, Listener
@@ -30,8 +30,15 @@ def obstacles(
             "downloads and certificates would be refused: set it (`timedatectl set-time`) and "
             "install systemd-timesyncd"
         )
+    found += [
+        f"{path} is yours, and the house masks that name, so that Debian's own Caddy does not "
+        "start: disable it, and move it to another name"
+        for path in around.hidden
+    ]
     found += _ranges(house, around)
     found += _own_ports(house, listeners)
+    told = (*_upstream(facts), *_public(house, facts))
+    found += [line for works, line in told if not works]
     # Later on it is this house that answers, and the models are here.
     if not facts.built:
         found += _claims(house.machine.domain, around.claims)
@@ -47,7 +54,35 @@ def remarks(house: House, facts: Facts, around: Surroundings) -> list[str]:
             "nobody sets this machine's clock, and with a wrong one devices refuse the house: "
             "install systemd-timesyncd"
         )
-    return found
+    told = (*_upstream(facts), *_public(house, facts))
+    return found + [line for works, line in told if works]
+
+
+def _upstream(facts: Facts) -> Iterator[tuple[bool, str]]:
+    """That this machine knows nobody whom the house could ask, and whether all else works."""
+    server, then = "192.168.1.1", "devices would find no name of the rest of the world"
+    if facts.upstream_known == "kept":
+        server, then = facts.upstream_dns[0], f"the house goes on asking {facts.upstream_dns[0]}"
+    if facts.upstream_known != "known":
+        seen = "no DNS server" if facts.upstream_known == "none" else "no DNS server but itself"
+        yield (
+            # A bare machine that asks itself could not fetch a house either.
+            facts.built or facts.upstream_known != "itself",
+            f"this machine knows {seen} now, so {then}: write your router's address, e.g. "
+            f"upstream_dns: [{server}], into {_LOCAL}/machines.yml",
+        )
+
+
+def _public(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """That the LAN is the internet, and whether somebody has said so or a house stands there."""
+    address = facts.lan_address
+    if IPv4Address(address).is_global:
+        yield (
+            facts.built or house.machine.lan_address == address,
+            f"{address}, this machine's address on its LAN, is one of the internet's, so anybody "
+            "there is on the LAN: put the house behind a router; where a firewall of yours stands "
+            f"before it, write lan_address: {address} into {_LOCAL}/machines.yml",
+        )
 
 
 def _ranges(house: House, around: Surroundings) -> Iterator[str]:

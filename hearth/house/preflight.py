@@ -1,6 +1,6 @@
 """Refuse a machine that cannot become this house before anything on it is touched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hearth.house.facts import Facts, Graphics, Listener
@@ -89,16 +89,19 @@ def problems(
     return found
 
 
-def _port_problems(listeners: Sequence[Listener], lan_address: str) -> list[str]:
-    ports = {("udp", 53), ("tcp", 53), ("tcp", 80), ("tcp", 443)}
-    return [
-        f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}; Hearth "
-        "needs it for the house: stop that program or move it to another port"
-        for item in listeners
-        if (item.protocol, item.port) in ports
-        and item.address in EVERYWHERE | {lan_address}
-        and not item.holder.startswith(OUR_UNITS)
-    ]
+def _port_problems(listeners: Sequence[Listener], lan_address: str) -> Iterator[str]:
+    # The resolver answers on the LAN and on the machine itself. The front door answers everywhere,
+    # for which the kernel wants the port to be free on each address.
+    names = EVERYWHERE | {lan_address, "127.0.0.1", "::1"}
+    wanted = {("udp", 53): names, ("tcp", 53): names, ("tcp", 80): None, ("tcp", 443): None}
+    for item in listeners:
+        where = wanted.get((item.protocol, item.port), frozenset())
+        if (where is None or item.address in where) and not item.holder.startswith(OUR_UNITS):
+            on = "" if item.address in EVERYWHERE else f" on {item.address}"
+            yield (
+                f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}"
+                f"{on}; Hearth needs it for the house: stop that program or move it to another port"
+            )
 
 
 def _gpu_problems(name: str, wanted: str, facts: Facts, locked_out: bool) -> list[str]:

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hearth.house.facts import ip
+from hearth.house.facts import WIRES, ip
 from hearth.verify.probe import answer
 
+# Masked by us, so that Debian's own Caddy does not start.
+MASK = "etc/systemd/system/caddy.service"
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 # The variable's name is the standard's; its fifth byte is the value.
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # What adjtimex says where nobody has set the clock by a better one.
 _TIME_ERROR = 5
-_WIRES = "to-"
 # What routers call themselves or what they gave an address to, besides this machine's own name.
 _OTHERS_NAMES = ("router", "gateway", "openwrt", "fritz")
 
@@ -48,6 +49,7 @@ class Surroundings:
 
     `networks` are pairs of an interface and an IPv4 range; `clock` is None, `early` where the
     clock shows a time before this Debian was made, `free` where nobody sets it. `free` has bytes.
+    `hidden` are files of somebody's own in whose place a mask of ours would be.
     """
 
     root: bool = True
@@ -58,6 +60,7 @@ class Surroundings:
     secure_boot: bool = False
     clock: str | None = None
     free: Mapping[str, int] = field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
 
 
 def look(questions: Questions, folders: Iterable[str] = (), root: Path = Path("/")) -> Surroundings:
@@ -71,6 +74,7 @@ def look(questions: Questions, folders: Iterable[str] = (), root: Path = Path("/
         secure_boot=secure_boot(root),
         clock=clock(root),
         free={folder: _free(Path(folder)) for folder in folders},
+        hidden=hidden(root),
     )
 
 
@@ -78,7 +82,7 @@ def networks() -> Iterable[tuple[str, str]]:
     """Every IPv4 range that is routed to an interface of somebody else's."""
     for route in ip("-4", "route", "show"):
         device, range_ = str(route.get("dev", "")), str(route.get("dst", "default"))
-        if range_ != "default" and device and not device.startswith(_WIRES):
+        if range_ != "default" and device and not device.startswith(WIRES):
             yield device, range_
 
 
@@ -124,6 +128,13 @@ def clock(root: Path) -> str | None:
     if (root / "run/systemd/container").exists():
         return None
     return "free" if _adjtimex() == _TIME_ERROR else None
+
+
+def hidden(root: Path) -> tuple[str, ...]:
+    """Name the unit that somebody has put where the house puts a mask."""
+    path = root / MASK
+    masked = path.is_symlink() and path.readlink() == Path(os.devnull)
+    return (f"/{MASK}",) if os.path.lexists(path) and not masked else ()
 
 
 def _adjtimex() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -14,7 +16,7 @@ from hearth.gateway_config import gateway_files, litellm_config
 from hearth.house.facts import Facts
 from hearth.house.files import consumer_secrets, login_config, puller_models, trust_config
 from hearth.house.images import recipe_of
-from hearth.house.instances import IMAGE_KEY, describe
+from hearth.house.instance_config import IMAGE_KEY, describe
 from hearth.remove.service import forgotten
 from hearth.units import UnitError
 from hearth.units import systemd_unit as write_unit
@@ -76,6 +78,11 @@ def backup_units(record: Mapping[str, Any], root: str) -> dict[str, str]:
     return units(root, record["to"], record["at"])
 
 
+def style_hash(style: str) -> str:
+    """How a page's policy names the one style that it may have."""
+    return f"sha256-{b64encode(sha256(style.encode()).digest()).decode()}"
+
+
 class FilterModule:
     """What Ansible loads."""
 
@@ -92,6 +99,7 @@ class FilterModule:
             "litellm_config": litellm_config,
             "login_config": login_config,
             "puller_models": puller_models,
+            "style_hash": style_hash,
             "systemd_unit": systemd_unit,
             "trust_config": trust_config,
         }

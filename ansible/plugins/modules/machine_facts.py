@@ -17,7 +17,7 @@ options:
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue import House, derive, memory_shortage
-from hearth.house.facts import Facts, FactsError, listeners, read_facts, with_record
+from hearth.house.facts import Facts, FactsError, listeners, read_facts
 from hearth.house.obstacles import obstacles, own_folders, remarks
 from hearth.house.preflight import choose_accelerator, notes, problems
 from hearth.house.surroundings import Questions, look
@@ -45,7 +45,7 @@ def main() -> None:
     )
     services = module.params["services"]
     try:
-        facts = with_record(read_facts(), module.params["record"])
+        facts = read_facts(module.params["record"])
     except FactsError as error:
         module.fail_json(msg=str(error))
     # Without the vault: it is Ansible's own, and a module carries another, smaller Ansible.

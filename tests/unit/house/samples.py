@@ -3,6 +3,8 @@
 from typing import Any
 
 from hearth.house.facts import Facts, RenderNode
+from hearth.house.images import Recipe
+from hearth.house.instance_config import Instance, describe
 
 GIB = 1024**3
 
@@ -48,3 +50,13 @@ def service(**more: Any) -> dict[str, Any]:
         "volumes": [],
     }
     return {**plain, **more, "limits": {**limits, **more.get("limits", {})}}
+
+
+RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
+VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "files", "from": None}
+
+
+def wanted(accelerator: str = "none", **more: Any) -> Instance:
+    """The instance of a service with a volume, on a machine with a card."""
+    machine = facts(render_nodes=(CARD,))
+    return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)

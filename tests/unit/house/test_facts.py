@@ -14,7 +14,11 @@ from hearth.house.facts import Facts, FactsError, Listener, RenderNode
 from tests.unit.house import samples
 
 ROUTE = ("-4", "route", "show", "default")
-ADDRESS = ("-4", "address", "show", "dev", "lan0", "scope", "global")
+ADDRESSES = ("address", "show")
+AUTO: dict[str, Any] = {
+    **dict.fromkeys(("lan_interface", "lan_address", "upstream_dns"), "auto"),
+    "resolver_address": "10.140.30.1",
+}
 
 
 @pytest.fixture
@@ -31,6 +35,15 @@ def root(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return tmp_path
+
+
+def link(name: str, *addresses: str) -> dict[str, Any]:
+    """An interface as `ip` shows it, with what an address of each kind is called there."""
+    rows: list[dict[str, Any]] = [{"family": "inet6", "local": "fe80::1", "scope": "link"}]
+    for address in addresses:
+        family = "inet6" if ":" in address else "inet"
+        rows.append({"family": family, "local": address, "scope": "global"})
+    return {"ifname": name, "addr_info": rows}
 
 
 def wire(monkeypatch: pytest.MonkeyPatch, answers: dict[tuple[str, ...], Any]) -> None:
@@ -54,12 +67,12 @@ def test_a_whole_machine_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch,
         {
             ROUTE: [{"dev": "lan0"}],
-            ADDRESS: [{"addr_info": [{"local": "192.0.2.10"}, {"local": "192.0.2.11"}]}],
+            ADDRESSES: [link("lan0", "2001:db8::2", "192.0.2.10", "192.0.2.11")],
         },
     )
     card(root, "renderD128", "amdgpu")
     (root / "dev/nvidia0").touch()
-    read = facts.read_facts(root)
+    read = facts.read_facts(AUTO, root)
     assert (read.debian, read.cpu) == ("13", "AMD Ryzen 7: the quick one")
     assert read.memory_bytes == 16384000 * 1024
     assert (read.lan_interface, read.lan_address) == ("lan0", "192.0.2.10")
@@ -109,25 +122,23 @@ def test_the_version_of_debian(root: Path, text: str, version: str) -> None:
     assert facts.debian_version(root) == version
 
 
-def test_resolvers_on_loopback_are_none(root: Path) -> None:
-    (root / "run/systemd/resolve/resolv.conf").unlink()
-    assert list(facts.nameservers(root)) == []
-    (root / "etc/resolv.conf").write_text("nameserver 127.0.0.1\nnameserver ::1\nnameserver\n")
-    assert list(facts.nameservers(root)) == []
-    (root / "etc/resolv.conf").unlink()
-    assert list(facts.nameservers(root)) == []
+def test_the_house_is_never_told_to_ask_itself(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    links = [link("lan0", "2001:db8::2", "192.0.2.10"), link("tun0", "192.0.2.1")]
+    wire(monkeypatch, {ROUTE: [{"dev": "lan0"}], ADDRESSES: links})
+    read = facts.read_facts(AUTO, root)
+    assert (read.upstream_dns, read.upstream_known) == (("192.0.2.2",), "known")
+    assert facts.addresses("lan0") == ["fe80::1", "2001:db8::2", "192.0.2.10"]
 
 
-def test_what_the_record_names_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire(monkeypatch, {ADDRESS: [{"addr_info": [{"local": "192.0.2.77"}]}]})
-    read = samples.facts(lan_interface="wlan0")
-    record: dict[str, Any] = dict.fromkeys(("lan_interface", "lan_address", "upstream_dns"), "auto")
-    assert facts.with_record(read, record) == read
-    named = facts.with_record(read, {**record, "lan_interface": "lan0"})
-    assert (named.lan_interface, named.lan_address) == ("lan0", "192.0.2.77")
-    own = {**record, "lan_interface": "lan0", "lan_address": "192.0.2.78"}
-    assert facts.with_record(read, own).lan_address == "192.0.2.78"
-    dns = facts.with_record(read, {**record, "upstream_dns": ["9.9.9.9"]})
+def test_what_the_record_names_wins(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A machine without a way out has no default route; its LAN is named.
+    links = [link("lan0", "192.0.2.77"), link("wlan0", "198.51.100.7")]
+    wire(monkeypatch, {ROUTE: [], ADDRESSES: links})
+    read = facts.read_facts({**AUTO, "lan_interface": "lan0"}, root)
+    assert (read.lan_interface, read.lan_address) == ("lan0", "192.0.2.77")
+    own = {**AUTO, "lan_interface": "lan0", "lan_address": "192.0.2.78"}
+    assert facts.read_facts(own, root).lan_address == "192.0.2.78"
+    dns = facts.read_facts({**own, "upstream_dns": ["9.9.9.9"]}, root)
     assert dns.upstream_dns == ("9.9.9.9",)
 
 
@@ -136,16 +147,34 @@ def test_a_machine_without_a_default_route_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(FactsError) as caught:
         facts.lan()
     assert str(caught.value) == (
-        "this machine has no default IPv4 route; connect it, or name lan_interface and "
-        "lan_address in inventory/machines.yml"
+        "this machine has no default IPv4 route; connect it, or write lan_interface, the wire of "
+        "your LAN, into inventory/local/machines.yml"
     )
 
 
 def test_an_interface_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire(monkeypatch, {ADDRESS: [{"addr_info": []}]})
+    wire(monkeypatch, {ADDRESSES: [link("lan0", "2001:db8::2")]})
     with pytest.raises(FactsError) as caught:
         facts.address_of("lan0")
     assert str(caught.value) == ("interface lan0 has no IPv4 address; give it one, or name another")
+
+
+def test_an_interface_that_is_not_there_is_refused_with_those_that_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = [link(name, "192.0.2.10") for name in ("lo", "eth0", "to-ollama", "wlan0")]
+    wire(monkeypatch, {ADDRESSES: links})
+    with pytest.raises(FactsError) as caught:
+        facts.lan("enp3s1")
+    assert str(caught.value) == (
+        "there is no interface enp3s1 here; there are eth0, wlan0: write one of them, or auto, as "
+        "lan_interface into inventory/local/machines.yml"
+    )
+
+
+def test_a_mistyped_interface_is_a_line_on_a_real_machine() -> None:
+    with pytest.raises(FactsError, match="there is no interface nowhere0 here"):
+        facts.address_of("nowhere0")
 
 
 def test_listeners_are_read_as_ss_shows_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,11 @@ def test_nothing_stands_in_the_way_of_a_good_machine(house: House) -> None:
             "carry instances: use a whole machine, or `modprobe tun` and let its host pass it in",
         ),
         (
+            {"hidden": ("/etc/systemd/system/caddy.service",)},
+            "/etc/systemd/system/caddy.service is yours, and the house masks that name, so that "
+            "Debian's own Caddy does not start: disable it, and move it to another name",
+        ),
+        (
             {"networks": (("lan0", "192.0.2.0/24"), ("virbr1", "10.140.0.0/16"))},
             "10.140.30.0/24, the range for instances, is in use on this machine: virbr1 has "
             "10.140.0.0/16: write another one, e.g. instances: 172.29.30.0/24, into "
@@ -85,6 +90,48 @@ def test_a_port_of_a_part_that_somebody_holds_is_refused(house: House, address: 
         "port 9180/tcp is held by jellyfin.service; the part login needs it: stop that program, "
         "or give login another port in inventory/local/services.yml"
     ]
+
+
+WRITE = "write your router's address, e.g. upstream_dns: [192.168.1.1], into inventory/local"
+
+
+def test_a_machine_that_asks_itself_for_names_is_refused_and_a_house_is_told(house: House) -> None:
+    bare = facts(upstream_dns=(), upstream_known="itself")
+    (line,) = obstacles(house, bare, Surroundings())
+    assert line == (
+        "this machine knows no DNS server but itself now, so devices would find no name of the "
+        f"rest of the world: {WRITE}/machines.yml"
+    )
+    assert remarks(house, bare, Surroundings()) == []
+    built = facts(upstream_dns=(), upstream_known="itself", built=True)
+    assert obstacles(house, built, Surroundings()) == []
+    assert remarks(house, built, Surroundings()) == [line]
+
+
+def test_a_machine_that_knows_nobody_is_told(house: House) -> None:
+    without = facts(upstream_dns=(), upstream_known="none")
+    assert obstacles(house, without, Surroundings()) == []
+    (line,) = remarks(house, without, Surroundings())
+    assert line.startswith("this machine knows no DNS server now, so devices would find no name")
+    kept = facts(upstream_dns=("192.0.2.1",), upstream_known="kept", built=True)
+    assert obstacles(house, kept, Surroundings()) == []
+    assert remarks(house, kept, Surroundings()) == [
+        "this machine knows no DNS server but itself now, so the house goes on asking 192.0.2.1: "
+        "write your router's address, e.g. upstream_dns: [192.0.2.1], into "
+        "inventory/local/machines.yml"
+    ]
+
+
+def test_a_lan_that_is_the_internet_is_refused_unless_somebody_says_so(house: House) -> None:
+    rented = facts(lan_address="9.9.9.9")
+    (line,) = obstacles(house, rented, Surroundings())
+    assert line.startswith("9.9.9.9, this machine's address on its LAN, is one of the internet's")
+    assert line.endswith("write lan_address: 9.9.9.9 into inventory/local/machines.yml")
+    assert remarks(house, rented, Surroundings()) == []
+    named = replace(house, machine=replace(house.machine, lan_address="9.9.9.9"))
+    for at, seen in ((named, rented), (house, facts(lan_address="9.9.9.9", built=True))):
+        assert obstacles(at, seen, Surroundings()) == []
+        assert remarks(at, seen, Surroundings()) == [line]
 
 
 def test_a_disk_too_small_for_the_models_is_refused(house: House) -> None:

@@ -31,8 +31,12 @@ def test_a_good_machine_has_no_obstacle() -> None:
         Listener("udp", "192.0.2.10", 53, "hearth-dnsmasq.service"),
         Listener("tcp", "0.0.0.0", 443, "hearth-caddy.service"),
         Listener("tcp", "0.0.0.0", 8096, "jellyfin.service"),
+        Listener("tcp", "*", 80, "hearth-caddy.service"),
         Listener("udp", "127.0.0.53", 53, "systemd-resolved.service"),
+        Listener("tcp", "127.0.2.1", 53, "dnscrypt-proxy.service"),
         Listener("udp", "10.9.9.1", 53, "incus.service"),
+        Listener("udp", "fe80::1", 53, "incus.service"),
+        Listener("udp", "127.0.0.1", 443, "somebodys.service"),
     ]
     assert problems({"open_webui": service()}, facts(), own) == []
 
@@ -65,13 +69,32 @@ def test_another_debian_is_refused() -> None:
         ),
         (
             Listener("tcp", "192.0.2.10", 443, "apache2.service"),
-            "port 443/tcp is held by apache2.service; Hearth needs it for the house: stop that "
-            "program or move it to another port",
+            "port 443/tcp is held by apache2.service on 192.0.2.10; Hearth needs it for the house: "
+            "stop that program or move it to another port",
         ),
     ],
 )
 def test_a_port_that_somebody_holds_is_refused(listener: Listener, line: str) -> None:
     assert problems({}, facts(), [listener]) == [line]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "address", "port"),
+    [
+        # The front door answers everywhere, which nobody can who holds a part of it.
+        ("tcp", "127.0.0.1", 80),
+        ("tcp", "10.8.0.1", 443),
+        ("tcp", "fe80::1", 80),
+        # The resolver answers on the machine itself as well.
+        ("udp", "127.0.0.1", 53),
+        ("tcp", "::1", 53),
+    ],
+)
+def test_a_port_that_somebody_holds_in_part_is_refused(
+    protocol: str, address: str, port: int
+) -> None:
+    (line,) = problems({}, facts(), [Listener(protocol, address, port, "unbound.service")])
+    assert line.startswith(f"port {port}/{protocol} is held by unbound.service on {address}; Hear")
 
 
 def test_a_full_disk_is_refused() -> None:

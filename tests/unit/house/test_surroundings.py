@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hearth.house import surroundings
 from hearth.house.surroundings import Claim, Questions
+from tests.role_data import ROOT
 
 ASKED = Questions(("llm.lan", "home.lan"), "lan", "192.0.2.10", ("192.0.2.1", "9.9.9.9"))
 Said = dict[tuple[str, str], str]
@@ -139,3 +141,22 @@ def test_a_whole_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "dev/net").mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
     assert surroundings.look(nobody, (), tmp_path).tun
+
+
+def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
+    mask = tmp_path / surroundings.MASK
+    mask.parent.mkdir(parents=True)
+    assert surroundings.hidden(tmp_path) == ()
+    mask.symlink_to("/dev/null")
+    assert surroundings.hidden(tmp_path) == ()
+    mask.unlink()
+    mask.symlink_to("/opt/caddy/caddy.service")
+    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    mask.unlink()
+    mask.write_text("[Service]\nExecStart=/opt/caddy run\n")
+    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    # Whatever was not seen, the role does not write over it.
+    tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
+    masks = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
+    assert [mask["path"] for mask in masks] == [f"/{surroundings.MASK}"]
+    assert "force" not in masks[0]
