@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import copy
+import os
+import re
+import shlex
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.role_data import reference_house, rendered_file
+import pytest
+
+from tests.role_data import ROLES, read, reference_house, rendered_file, run_units
 
 CALLERS = ["192.0.2.20", "192.0.2.0/28"]
 
@@ -29,3 +36,89 @@ def test_a_port_is_passed_on_for_its_callers_and_only_where_the_machine_is_meant
         'iifname "lan0" ip saddr { 192.0.2.20, 192.0.2.0/28 } fib daddr type local '
         "tcp dport 10300 dnat ip to 10.140.30.16:10300"
     ]
+
+
+def test_each_set_that_the_file_fills_is_compared_by_the_next_run(tmp_path: Path) -> None:
+    text = rendered_file("firewall", "firewall.nft.j2", reference_house(tmp_path))
+    sets = re.findall(r"^\tset (\w+) \{\n([^}]*)", text, re.MULTILINE)
+    filled = {name for name, body in sets if "elements" in body}
+    tasks = read(ROLES / "firewall/tasks/run.yml")
+    observed = tasks[0]["vars"]["service_converge_observe"]
+    listed = {words[-1] for words in observed if "set" in words}
+    # The table itself is listed without what its sets hold, since the resolver fills some.
+    assert {"flows", "wires", "published"} <= filled == listed
+
+
+# A kernel's routing rules as lines of a file: the same one twice is refused, as the kernel does.
+IP = """#!/bin/sh
+echo "ip $*" >>"$KERNEL/log"
+case "$1 $2" in
+"rule add") ! grep -qxF "$*" "$KERNEL/rules" && echo "$*" >>"$KERNEL/rules" ;;
+"rule delete") grep -q " pref $4 " "$KERNEL/rules" && sed -i "0,/ pref $4 /{//d}" "$KERNEL/rules" ;;
+esac
+"""
+NFT = """#!/bin/sh
+echo "nft $*" >>"$KERNEL/log"
+test "$1" != -f || exit "$LOADS"
+"""
+WAYS = ["302 from 10.140.30.0/24", "303 to 10.140.30.0/24"]
+
+
+@dataclass(slots=True)
+class Kernel:
+    """What hearth-firewall.service is started on: a stand-in for the machine's own programs."""
+
+    folder: Path
+    command: list[str]
+
+    def load(self, works: bool) -> int:
+        """Start the unit's program; say how it ends where the ruleset loads, or does not."""
+        (self.folder / "log").write_text("")
+        env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}"}
+        env |= {"KERNEL": str(self.folder), "LOADS": "0" if works else "1"}
+        return subprocess.run(self.command, env=env, timeout=60, check=False).returncode
+
+    def ways(self) -> list[str]:
+        """Return what is shut to a packet that nobody has judged."""
+        lines = (self.folder / "rules").read_text().splitlines()
+        kept = [line for line in lines if "fwmark 0/0x08000000 prohibit" in line]
+        return sorted(line.split("pref ")[1].partition(" fwmark")[0] for line in kept)
+
+    def said(self) -> list[str]:
+        """Return the commands of the last start, one in a line."""
+        return (self.folder / "log").read_text().splitlines()
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    (tmp_path / "inventory").mkdir()
+    unit = run_units(reference_house(tmp_path / "inventory"), "none")["hearth-firewall"]
+    line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    for name, text in (("ip", IP), ("nft", NFT), ("rules", "")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    text = line.removeprefix("ExecStart=").replace("$$", "$").replace("%%", "%")
+    return Kernel(folder, shlex.split(text.replace("/run/hearth-firewall", str(folder))))
+
+
+def test_a_ruleset_that_does_not_load_leaves_the_ways_shut(kernel: Kernel) -> None:
+    assert kernel.load(works=False) != 0
+    assert kernel.ways() == WAYS
+    # Tried again and again, with no moment in which they are open.
+    assert kernel.load(works=False) != 0
+    assert kernel.ways() == WAYS
+    assert not [line for line in kernel.said() if "delete" in line]
+    assert kernel.load(works=True) == 0
+    assert kernel.ways() == WAYS
+
+
+def test_the_ways_of_an_older_range_are_not_kept(kernel: Kernel) -> None:
+    old = "rule add pref 302 from 10.99.0.0/24 fwmark 0/0x08000000 prohibit protocol kernel\n"
+    (kernel.folder / "rules").write_text(old)
+    assert kernel.load(works=True) == 0
+    assert kernel.ways() == WAYS
+    said = kernel.said()
+    loaded = next(number for number, line in enumerate(said) if line.startswith("nft -f"))
+    assert all(number > loaded for number, line in enumerate(said) if "delete" in line)
