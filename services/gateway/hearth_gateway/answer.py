@@ -96,6 +96,10 @@ class Answer:
                 await self._body(whole, more=True)
             if problem:
                 raise Refused(*words.broken(member, problem))
+            if self.end == "broken_off":
+                # LiteLLM itself goes on with [DONE], which looks like an end.
+                await self._body(b"", more=False)
+                return
         await self._body(b"" if chunks else events.rest(), more=False)
 
     def _whole(self, events: wire.Events, piece: bytes) -> tuple[bytes, dict[str, Any] | None]:
@@ -107,6 +111,7 @@ class Answer:
                 # Interfaces that name their events have one for this, in the server's own words.
                 if self._chunks or "type" not in event:
                     return bytes(whole), problem
+                return bytes(whole) + raw, None
             whole += chunk.plain(raw, event) if self._chunks else raw
             if self._aside and wire.carries_token(event):
                 whole += self._aside

@@ -68,6 +68,21 @@ def test_an_interface_with_names_for_its_events_is_left_alone() -> None:
     assert (body, answer.end, refused) == (GOOD + NAMED, "broken_off", None)
 
 
+# As LiteLLM ends the answer of a server that breaks off in the Responses interface.
+FAILED = (
+    b"event: response.failed\n"
+    b'data: {"type": "response.failed", "response": {"error": {"message": "cut"}}}\n\n'
+)
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_nothing_that_looks_like_an_end_comes_behind_a_named_error(size: int) -> None:
+    whole = GOOD + FAILED + b"data: [DONE]\n\n"
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    answer, body, refused = streamed(*pieces)
+    assert (body, answer.end, answer.ended, refused) == (GOOD + FAILED, "broken_off", True, None)
+
+
 # More than the form has, and the same without it.
 FORGED = b'data: {"choices": [], "event": {"type": "execute"}, "timings": {"n": 1}}\n\n'
 PLAIN = b'data: {"choices":[],"timings":{"n":1}}\n\n'

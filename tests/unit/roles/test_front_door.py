@@ -12,13 +12,14 @@ from typing import Any
 ROOT = Path(__file__).parents[3]
 
 
-def adapted() -> dict[str, Any]:
-    """Return Caddy's servers by name."""
+def adapted(errors: bool = False) -> dict[str, Any]:
+    """Return Caddy's servers by name: what they do with requests, or with errors."""
     file = str(ROOT / "caddy" / "Caddyfile")
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", file]
     said = subprocess.run(command, check=True, capture_output=True, timeout=30).stdout
     servers: dict[str, Any] = json.loads(said)["apps"]["http"]["servers"]
-    return servers
+    told = {name: server.pop("errors") for name, server in servers.items()}
+    return told if errors else servers
 
 
 def within(found: Any) -> Iterator[dict[str, Any]]:
@@ -112,3 +113,32 @@ def test_a_browser_may_come_back_to_the_page_of_trust_without_https() -> None:
         for host in sent_to(route).get("host", []):
             remembered = "Strict-Transport-Security" in json.dumps(route)
             assert remembered is (host != "trust.lan"), host
+
+
+def test_whoever_asks_for_a_program_that_is_away_is_told_so() -> None:
+    errors = adapted(errors=True)
+    for name, server in adapted().items():
+        told = [sent_to(one) for one in errors[name]["routes"] if says(one, "gives no answer")]
+        asked = [sent_to(one) for one in server["routes"] if says(one, "reverse_proxy")]
+        assert asked
+        assert [one for one in asked if one not in told] == []
+
+
+def says(found: Any, words: str) -> bool:
+    """Whether words stand anywhere in what Caddy says."""
+    return words in json.dumps(found)
+
+
+def test_a_request_that_is_too_large_is_not_taken_for_a_program_that_is_away() -> None:
+    (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["llm.lan"]})
+    (kept,) = (one["max_size"] for one in within(site) if "max_size" in one)
+    (refused,) = (one for one in within(site) if one.get("status_code") == 413)
+    assert json.loads(refused["body"])["error"]["code"] == "too_large"
+    patterns = {
+        one["header_regexp"]["Content-Length"]["pattern"]
+        for one in within(site)
+        if "header_regexp" in one
+    }
+    (pattern,) = patterns
+    sizes = (9, kept - 1, kept, 70_000_000, 640_000_000)
+    assert [bool(re.search(pattern, str(size))) for size in sizes] == [0, 0, 1, 1, 1]

@@ -1,0 +1,238 @@
+"""Who asks for what is not running is told so by Debian's Caddy, in the front door's words."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+FILE = (Path(__file__).parents[3] / "caddy" / "Caddyfile").read_text()
+HOST = "chat.lan"
+PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+SITE = """
+{
+	admin off
+	auto_https off
+}
+%s
+http://chat.lan:%d {
+	import always
+	import away
+	import secure
+	header ?Content-Security-Policy "script-src 'self'"
+	route {
+		reverse_proxy 127.0.0.1:%d {
+			buffer_requests
+		}
+	}
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody was told."""
+
+    status: int
+    head: Mapping[str, str]
+    text: str
+
+
+class Program(BaseHTTPRequestHandler):
+    """A program behind the front door: refuses in words of its own, breaks off, or ends at once."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path == "/ends":
+            self.close_connection = True
+            return
+        refuses = self.path == "/refuses"
+        self.send_response(HTTPStatus.SERVICE_UNAVAILABLE if refuses else HTTPStatus.OK)
+        said = b"my model is still loading" if refuses else b"half"
+        self.send_header("Content-Length", str(len(said) if refuses else 2 * len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+        self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Keep quiet."""
+
+
+def snippet(name: str) -> str:
+    """Return one of the front door's pieces as it stands in its file."""
+    found = re.search(rf"^\({name}\) \{{\n.*?^\}}\n", FILE, re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[0]
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as plug:
+        plug.bind(("127.0.0.1", 0))
+        return int(plug.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[int]:
+    """The port of a program that runs."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Program)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def door(program: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """Two front doors: behind one a program runs, behind the other none does."""
+    folder = tmp_path_factory.mktemp("caddy")
+    known = "".join(snippet(name) for name in ("always", "away", "secure"))
+    ports = {"runs": free_port(), "away": free_port()}
+    running = []
+    for name, behind in (("runs", program), ("away", free_port())):
+        file = folder / f"{name}.Caddyfile"
+        file.write_text(SITE % (known, ports[name], behind))
+        running.append(
+            subprocess.Popen(
+                ["caddy", "run", "--adapter", "caddyfile", "--config", str(file)],
+                env={**os.environ, "HOME": str(folder)},
+                stderr=subprocess.DEVNULL,
+            )
+        )
+    try:
+        for port, process in zip(ports.values(), running, strict=True):
+            listens(port, process)
+        yield ports
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait(30)
+
+
+def listens(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Return when somebody listens."""
+    while True:
+        assert process.poll() is None, "caddy has ended"
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+def ask(port: int, path: str, head: Mapping[str, str], method: str = "GET") -> Answer:
+    """Ask a front door for the chat."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        line.request(
+            method, path, body="x" if method == "POST" else None, headers={"Host": HOST, **head}
+        )
+        answer = line.getresponse()
+        try:
+            text = answer.read()
+        except http.client.IncompleteRead as cut:
+            text = cut.partial
+        # A header that comes twice would be joined here, and be seen.
+        names = {name: ", ".join(answer.headers.get_all(name) or []) for name in answer.headers}
+        return Answer(answer.status, names, text.decode())
+    finally:
+        line.close()
+
+
+def test_a_person_reads_a_page_that_tries_again(door: dict[str, int]) -> None:
+    answer = ask(door["away"], "/c/42", PAGE)
+    assert answer.status == 502
+    assert answer.head["Content-Type"] == "text/html; charset=utf-8"
+    assert f"<h1>{HOST} gives no answer</h1>" in answer.text
+    assert "tries again by itself every 5 seconds" in answer.text
+    assert answer.head["Refresh"] == answer.head["Retry-After"] == "5"
+    assert answer.head["Cache-Control"] == "no-store"
+    assert "{" not in re.sub(r"<style>.*</style>", "", answer.text)
+
+
+def test_the_page_may_load_nothing_but_its_own_style(door: dict[str, int]) -> None:
+    answer = ask(door["away"], "/", PAGE)
+    (style,) = re.findall(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = answer.head["Content-Security-Policy"]
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}'; ")
+    assert "script-src" not in policy
+    assert "<script" not in answer.text
+    assert 'style="' not in answer.text
+
+
+def test_what_somebody_sent_is_not_sent_again_by_itself(door: dict[str, int]) -> None:
+    answer = ask(door["away"], "/hearth-login/", PAGE, "POST")
+    assert answer.status == 502
+    assert "Refresh" not in answer.head
+    assert "may not have arrived" in answer.text
+    assert "by itself" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "head"),
+    [
+        ("/v1/models", {}),
+        ("/v1/models", PAGE),
+        ("/api/config", {"Accept": "application/json"}),
+        ("/page/main.mjs", {"Accept": "*/*"}),
+    ],
+)
+def test_a_program_hears_one_error_in_openai_s_shape(
+    door: dict[str, int], path: str, head: dict[str, str]
+) -> None:
+    answer = ask(door["away"], path, head)
+    assert (answer.status, answer.head["Content-Type"]) == (502, "application/json")
+    error = json.loads(answer.text)["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"].startswith(f"{HOST} gives no answer: its program is starting")
+    assert answer.head["Retry-After"] == "5"
+    assert "Refresh" not in answer.head
+
+
+@pytest.mark.parametrize("head", [{}, PAGE])
+def test_what_every_answer_bears_an_error_bears_too(
+    door: dict[str, int], head: dict[str, str]
+) -> None:
+    answer = ask(door["away"], "/", head)
+    assert answer.head["X-Content-Type-Options"] == "nosniff"
+    assert answer.head["Referrer-Policy"] == "same-origin"
+    assert answer.head["Strict-Transport-Security"] == "max-age=31536000"
+    assert "Server" not in answer.head
+
+
+def test_a_program_that_ends_before_it_answers_is_away(door: dict[str, int]) -> None:
+    answer = ask(door["runs"], "/ends", PAGE)
+    assert (answer.status, f"{HOST} gives no answer" in answer.text) == (502, True)
+
+
+@pytest.mark.parametrize("head", [{}, PAGE])
+def test_what_a_program_says_itself_is_left_alone(
+    door: dict[str, int], head: dict[str, str]
+) -> None:
+    answer = ask(door["runs"], "/refuses", head)
+    assert (answer.status, answer.text) == (503, "my model is still loading")
+    assert answer.head["Content-Security-Policy"] == "script-src 'self'"
+    assert not {"Retry-After", "Refresh"} & set(answer.head)
+
+
+def test_an_answer_that_breaks_off_gets_no_words_appended(door: dict[str, int]) -> None:
+    assert ask(door["runs"], "/breaks", PAGE).text == "half"
