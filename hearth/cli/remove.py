@@ -1,28 +1,21 @@
 """`hearth remove`: a service, or the whole house, gone without a trace but its data."""
 
-import contextlib
 import json
-import os
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from pylxd.exceptions import LXDAPIException
+from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth import runs
 from hearth.catalogue import House, suggest
-from hearth.cli import playbook
+from hearth.cli import afar, playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
-from hearth.files import LockHeldError, locked
 from hearth.project import Project, current
 from hearth.remove import RemoveError, Trace, everything
 from hearth.remove.record import note_absent
 from hearth.remove.service import forgotten
-
-RUN_LOCK = Path("/run/hearth.lock")
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -60,6 +53,8 @@ def remove(
     _describe(project, house, name, data)
     _ask(yes)
     note_absent(project.inventory, name)
+    if (reach := house.machine.reach) != "local":
+        raise typer.Exit(afar.removal(project, reach, name, data))
     more = ("-e", json.dumps({"instances_remove_data": [name]})) if data else ()
     steps = playbook.run(project, err, more)
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')}")
@@ -122,7 +117,7 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
         show("nothing of Hearth is left here")
         return
     _ask(yes)
-    with _alone():
+    with runs.alone(err.print):
         # What a killed run left at work may have made something since.
         for trace in _plan(project, data).goes:
             _go(trace)
@@ -132,30 +127,15 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
 def _plan(project: Project, data: bool) -> everything.Plan:
     try:
         return everything.plan(project, data)
-    except LXDAPIException as error:
+    except (ClientConnectionFailed, LXDAPIException) as error:
         raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the lock of a run, when nothing that a killed one left is at work any more."""
-    run = runs.this_run(sys.argv)
-    try:
-        with locked(RUN_LOCK, within_s=0, who=run.dump()) as lock:
-            machine = runs.scope(lock)
-            os.environ[runs.MARK] = f"{machine}.{run.name}"
-            runs.outlast(machine, run.name, err.print)
-            yield
-    except LockHeldError as error:
-        other = runs.read(error.holder) or error
-        raise RemoveError(f"another run is at work on this machine: {other}") from None
 
 
 def _go(trace: Trace) -> None:
     err.print(f"[dim]        [/dim]  Remove {trace.what}", markup=True)
     try:
         trace.remove()
-    except (OSError, LXDAPIException) as error:
+    except (OSError, ClientConnectionFailed, LXDAPIException) as error:
         raise RemoveError(f"{trace.what} did not go: {error}: say it again when mended") from None
 
 

@@ -100,8 +100,15 @@ def read(state: Path = STATE) -> Before | None:
 
 
 def asked(state: Path = STATE) -> frozenset[str]:
-    """Return the packages that Hearth has ever asked for here."""
+    """Return the packages that Hearth has asked for here and not taken away since."""
     return frozenset(_asked(state))
+
+
+def forget_gone(state: Path = STATE) -> None:
+    """End a purge: nothing that it took away is Hearth's any more."""
+    left = sorted(_asked(state) & {*installed()})
+    write_atomic(state / _ASKED, json.dumps(left).encode() + b"\n")
+    (state / DOOMED).unlink(missing_ok=True)
 
 
 def installed() -> list[str]:

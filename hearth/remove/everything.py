@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from pylxd import Client
-
-from hearth.instance_exec import SOCKET
+from hearth import runs
+from hearth.house.surroundings import MASK
 from hearth.project import Project
 from hearth.remove import Trace, before, incus, machine, packages
 from hearth.remove.before import ANSIBLE, EARLIER, NO_ANSIBLE, Before
+from hearth.remove.kernel import in_use
 
 ENGINE = "incus-base"
 # Who makes users and folders that purging it leaves behind.
@@ -39,7 +39,7 @@ class Plan:
 def plan(project: Project, data: bool) -> Plan:
     """Look at the machine and say what would go; nothing is touched."""
     seen = before.read()
-    client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
+    client = incus.reach(data)
     volumes = [] if data or client is None else incus.kept(client)
     others = incus.strangers(client) if client else []
     goes = machine.units()
@@ -48,15 +48,19 @@ def plan(project: Project, data: bool) -> Plan:
     left = packages.chosen(seen, before.asked(), {ENGINE} if volumes or others else ())
     if ENGINE in left.goes:
         goes += machine.engine()
-    if left.goes:
-        goes.append(Trace(f"packages: {' '.join(left.goes)}", partial(packages.purge, left.goes)))
+    # Of a purge that was killed at its very end the list is left.
+    if left.goes or packages.doomed():
+        said = f"packages: {' '.join(left.goes) or 'the list of what went'}"
+        goes.append(Trace(said, partial(packages.purge, left.goes)))
     goes += _leftovers(left.goes, seen)
     goes += machine.users()
     goes += machine.folders(_files(project, seen, data))
     stays = [f"data  volume {name} in Incus' pool" for name in volumes]
     stays += [f"Incus: somebody else's {name}" for name in others]
     stays += [f"package {name}: {why}" for name, why in left.stays.items()]
-    goes += _record(keep=bool(volumes or others or left.stays))
+    kernel = in_use(seen)
+    stays += [f"kernel setting {name}: {why}" for name, why in kernel.items()]
+    goes += _record(keep=bool(volumes or others or left.stays or kernel))
     if goes:
         goes.append(Trace("what systemd remembers of it", machine.reload_units))
     return Plan(goes, stays + _on_purpose(project, data))
@@ -98,7 +102,7 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     found += [project.root / EARLIER, project.root / NO_ANSIBLE]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that people made themselves is theirs.
-    found += [Path(name) for name in ("/etc/systemd/system/caddy.service",) if name not in was]
+    found += [Path(name) for name in (f"/{MASK}",) if name not in was]
     if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
         found.append(_COMMAND)
     if seen is not None and seen.known:
@@ -122,7 +126,7 @@ def _record(keep: bool) -> list[Trace]:
     """List the records: what was here before stays for as long as not all is gone."""
     state = before.STATE
     converged = machine.folders([state / "converged"])
-    return converged if keep else converged + machine.folders([state, Path("/run/hearth.lock")])
+    return converged if keep else converged + machine.folders([state, runs.LOCK])
 
 
 def _on_purpose(project: Project, data: bool) -> list[str]:

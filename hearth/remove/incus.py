@@ -4,16 +4,48 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pylxd import Client
-from pylxd.exceptions import NotFound
+from pylxd.exceptions import ClientConnectionFailed, NotFound
 
 from hearth.house import instances
-from hearth.house.instances import IMAGE_KEY, OWNER_KEY, POOL
-from hearth.remove import Trace
+from hearth.house.instance_config import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.instance_exec import SOCKET
+from hearth.remove import RemoveError, Trace
 
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")
+
+
+def reach(data: bool) -> Client | None:
+    """Return Incus, or None where it does not answer and holds nothing that may not go.
+
+    Raises:
+        RemoveError: it holds data, or what is somebody else's, and only it could say whose.
+    """
+    socket = Path(SOCKET)
+    # systemd leaves the socket's file where it stops Incus, as a removal does that is cut short.
+    with contextlib.suppress(ClientConnectionFailed):
+        if socket.exists():
+            return Client(endpoint=SOCKET)
+    mine, others = _lying(socket.with_name("storage-pools"))
+    if others or (mine and not data):
+        names = ", ".join(path.name for path in others + mine)
+        way = "" if others else ", or say --data, which takes it for ever"
+        raise RemoveError(
+            f"Incus does not answer, and it holds {names}: `systemctl start incus`, then say this "
+            f"again{way}"
+        )
+    return None
+
+
+def _lying(pools: Path) -> tuple[list[Path], list[Path]]:
+    """List what lies in the pools, the house's and all others."""
+    kinds = ("containers", "virtual-machines", "custom")
+    found = sorted(path for kind in kinds for path in pools.glob(f"*/{kind}/*"))
+    mine = [path for path in found if (pools / POOL) in path.parents]
+    return mine, [path for path in found if path not in mine]
 
 
 def of_services(

@@ -9,15 +9,17 @@ import json
 import os
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
 from hearth.remove import RemoveError, Trace
 from hearth.remove.before import Before, kernel_value
+from hearth.remove.kernel import in_use
 
 UNITS = "etc/systemd/system"
 FIREWALL = "hearth-firewall.service"
@@ -33,6 +35,8 @@ ENGINE_TABLE = ("inet", "incus")
 _ADDRESS = re.compile(r"ip address replace (\S+/32) dev lo")
 _BLOCK = re.compile(r"^# BEGIN Hearth\n.*?^# END Hearth\n?", re.DOTALL | re.MULTILINE)
 _COMMAND_S = 120
+MOUNTS = Path("/proc/self/mounts")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def units(root: Path = Path("/")) -> list[Trace]:
@@ -83,12 +87,13 @@ def engine() -> list[Trace]:
 def settings(before: Before | None, root: Path = Path("/")) -> list[Trace]:
     """List the files that programs were converged with, and the kernel's settings."""
     found = [
-        Trace(f"file {path}", partial(_drop_file, path))
+        Trace(f"file {path}", partial(path.unlink, missing_ok=True))
         for path in _recorded(root)
         if path.exists() or path.is_symlink()
     ]
+    needed = in_use(before, root)
     for name, value in (before.kernel if before and before.known else {}).items():
-        if kernel_value(name) != value:
+        if kernel_value(name) != value and name not in needed:
             found.append(
                 Trace(
                     f"kernel setting {name}, which was {value}",
@@ -123,13 +128,23 @@ def folders(paths: Iterable[Path]) -> list[Trace]:
 
 
 def drop_path(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it."""
-    if path.is_dir() and not path.is_symlink():
-        for mount in sorted(_mounts_below(path), reverse=True):
-            _ran("/usr/bin/umount", "--lazy", mount)
-        shutil.rmtree(path)
-    else:
+    """Remove a file, a link, or a folder with all that is in it.
+
+    What is mounted below it is unmounted and keeps what it holds.
+
+    Raises:
+        RemoveError: somebody uses such a mount.
+    """
+    if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    _unmount(lambda place: path in place.parents)
+    if path in _mounts():
+        # A disk of its own for what is ours: it is given back empty.
+        for inside in path.iterdir():
+            drop_path(inside)
+        _unmount(lambda place: place == path)
+    shutil.rmtree(path)
 
 
 def drop_user(name: str) -> None:
@@ -171,20 +186,19 @@ def _loaded() -> set[str]:
 
 
 def _drop_unit(name: str, root: Path) -> None:
-    # A unit without a file (a test beside the house) can be stopped and not disabled.
-    _ran("/usr/bin/systemctl", "disable", "--now", "--quiet", name)
-    _ran("/usr/bin/systemctl", "stop", name)
-    (root / UNITS / name).unlink(missing_ok=True)
+    path = root / UNITS / name
+    # A folder is what people added to a unit by `systemctl edit`.
+    if not path.is_dir():
+        # A unit without a file (a test beside the house) can be stopped and not disabled.
+        _ran("/usr/bin/systemctl", "disable", "--now", "--quiet", name)
+        _ran("/usr/bin/systemctl", "stop", name)
+    drop_path(path)
     stamp = root / "var/lib/systemd/timers" / f"stamp-{name}"
     stamp.unlink(missing_ok=True)
 
 
 def _drop_address(address: str) -> None:
     _ran("/usr/sbin/ip", "address", "delete", address, "dev", "lo")
-
-
-def _drop_file(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 def _drop_names(hosts: Path) -> None:
@@ -196,10 +210,20 @@ def _drop_names(hosts: Path) -> None:
         hosts.write_bytes(new)
 
 
-def _mounts_below(folder: Path) -> list[str]:
-    rows = Path("/proc/self/mounts").read_text().splitlines()
-    places = [row.split()[1] for row in rows]
-    return [place for place in places if place.startswith(f"{folder}/")]
+def _unmount(chosen: Callable[[Path], bool]) -> None:
+    for place in sorted(filter(chosen, _mounts()), reverse=True):
+        _ran("/usr/bin/umount", "--lazy", str(place))
+    if left := [*filter(chosen, _mounts())]:
+        raise RemoveError(
+            f"{left[0]} cannot be unmounted: see why by `umount {shlex.quote(str(left[0]))}`, then "
+            "say this again"
+        )
+
+
+def _mounts() -> list[Path]:
+    places = [row.split()[1] for row in MOUNTS.read_text().splitlines()]
+    # A space stands there as \\040.
+    return [Path(_OCTAL.sub(lambda code: chr(int(code[1], 8)), place)) for place in places]
 
 
 def is_known(name: str) -> bool:

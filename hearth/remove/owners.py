@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from hearth.project import PROGRAMS
 from hearth.remove import Trace
 
-PROGRAMS = Path("/var/lib/hearth/programs")
 WANTED = Path("/var/lib/hearth/wanted")
 
 

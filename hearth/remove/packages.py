@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hearth.files import write_atomic
 from hearth.remove import RemoveError
-from hearth.remove.before import DOOMED, STATE, Before, installed
+from hearth.remove.before import DOOMED, STATE, Before, forget_gone, installed
 
 _APT_S = 900
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
@@ -30,7 +30,7 @@ def chosen(
 
     Args:
         before: The machine's record; without one nothing is known, and nothing goes.
-        asked: What Hearth ever asked for.
+        asked: What Hearth has asked for and not taken away since.
         protected: What has to stay because something else here needs it still.
         state: Where a purge that was cut short has left its list.
     """
@@ -46,6 +46,10 @@ def chosen(
         # Somebody may have installed something since that cannot do without it.
         if name not in stays and (needing := sorted(_would_go([name]) & others)):
             stays[name] = f"{needing[0]} needs it"
+    others |= {*stays}
+    if cut and _would_go(sorted(cut)) & others:
+        # Also what nobody could name any more may be of use to somebody by now.
+        cut = {name for name in cut if not _would_go([name]) & others}
     first = [name for name in ours if name not in stays]
     if first:
         # What waits for `apt autoremove` for other reasons is not ours to clear.
@@ -61,6 +65,8 @@ def purge(names: Iterable[str], state: Path = STATE) -> None:
     left = sorted({*names} & _known())
     if left:
         _run(["/usr/bin/apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120", "purge", *left])
+    # Whatever of it comes from now on comes for somebody else's sake.
+    forget_gone(state)
 
 
 def doomed(state: Path = STATE) -> list[str]:

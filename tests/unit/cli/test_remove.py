@@ -1,5 +1,6 @@
 """`hearth remove` asks first, refuses what cannot go, and changes nothing until then."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,8 +8,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hearth import project, runs
-from hearth.cli import playbook, remove
+from hearth.cli import afar, playbook
 from hearth.cli.app import app
+from hearth.cli.ssh import Target
 from hearth.files import locked
 from hearth.project import Project
 from hearth.remove import RemoveError, Trace, everything
@@ -24,7 +26,7 @@ def house(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Project]:
             (tmp_path / "inventory" / path.name).write_text(path.read_text())
     monkeypatch.setenv("HEARTH_PROJECT", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(remove, "RUN_LOCK", tmp_path / "lock")
+    monkeypatch.setattr(runs, "LOCK", tmp_path / "lock")
     project.current.cache_clear()
     yield Project(tmp_path)
     project.current.cache_clear()
@@ -83,6 +85,40 @@ def test_a_yes_is_written_down_before_the_run(
     assert isinstance(call("open_webui", "--data", "--yes").exception, Ran)
 
 
+def test_for_a_house_elsewhere_it_is_written_down_here_and_done_there(
+    house: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (house.inventory / "local").mkdir()
+    reach = "machines: {house: {reach: 'ssh://ann@house.example'}}\n"
+    (house.inventory / "local/machines.yml").write_text(reach)
+    asked: list[str] = []
+
+    def converge(given: Project, there: Target, command: str) -> int:
+        assert "present: false" in (given.inventory / "local/services.yml").read_text()
+        assert there.host == "house.example"
+        asked.append(command)
+        return 1
+
+    monkeypatch.setattr(afar, "converge", converge)
+    # Not before it was asked about.
+    assert call("open_webui").exit_code == 2
+    assert asked == []
+    assert not (house.inventory / "local/services.yml").exists()
+    assert call("open_webui", "--data", "--yes").exit_code == 1
+    assert asked[0].endswith("scripts/hearth remove open_webui --data --yes")
+
+
+def test_the_whole_of_a_house_elsewhere_is_asked_about_there(
+    house: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (house.inventory / "local").mkdir()
+    reach = "machines: {house: {reach: 'ssh://ann@house.example'}}\n"
+    (house.inventory / "local/machines.yml").write_text(reach)
+    monkeypatch.setattr(sys, "argv", ["hearth", "remove", "--all"])
+    monkeypatch.setattr(afar, "run", lambda project, reach, words: 40 + len(words))
+    assert call("--all").exit_code == 42
+
+
 def plan(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     gone: list[str] = []
     traces = [Trace("the one", lambda: gone.append("the one"))]
@@ -107,7 +143,7 @@ def test_all_waits_for_nobody_who_is_at_work(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = plan(monkeypatch)
-    with locked(remove.RUN_LOCK, who=runs.this_run(["hearth", "up"]).dump()):
+    with locked(runs.LOCK, who=runs.this_run(["hearth", "up"]).dump()):
         done = call("--all", "--yes")
     assert "another run is at work" in str(done.exception)
     assert "hearth up" in str(done.exception)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pylxd import Client
-from pylxd.exceptions import NotFound
+from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.house.instances import IMAGE_KEY, OWNER_KEY, POOL
-from hearth.remove import incus
+from hearth.house.instance_config import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.remove import RemoveError, incus
 from tests.unit.house.fake_incus import api_error
 
 USED, OLD = "hearth-debian-13-0123456789ab", "hearth-debian-12-0123456789ab"
@@ -118,3 +119,38 @@ def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
         trace.remove()
     assert not engine.pool_there
     assert incus.all_of_it(client(engine), data=True) == []
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["a socket left", "no socket"])
+@pytest.mark.parametrize(
+    ("lies", "data", "said"),
+    [
+        (None, False, None),
+        ("hearth/custom/default_chat", False, "default_chat.*incus`, then say .*, or say --data"),
+        ("hearth/custom/default_chat", True, None),
+        ("default/containers/theirs", True, "theirs: `systemctl start incus`, then say this again"),
+    ],
+)
+def test_incus_that_does_not_answer_loses_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    left: bool,
+    lies: str | None,
+    data: bool,
+    said: str | None,
+) -> None:
+    def nobody(endpoint: str) -> None:
+        raise ClientConnectionFailed(f"{endpoint}: connection refused")
+
+    monkeypatch.setattr(incus, "Client", nobody)
+    monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
+    if left:
+        (tmp_path / "unix.socket").touch()
+    if lies:
+        (tmp_path / "storage-pools" / lies).mkdir(parents=True)
+    if said is None:
+        assert incus.reach(data) is None
+        return
+    with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds .*{said}") as seen:
+        incus.reach(data)
+    assert "\n" not in str(seen.value)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hearth.remove import machine
+from hearth.remove import RemoveError, kernel, machine
+from hearth.remove.before import Before
 
 HOSTS = "127.0.0.1 localhost\n# BEGIN Hearth\n10.0.0.1 chat.lan\n# END Hearth\n10.0.0.2 nas\n"
 
@@ -37,6 +38,23 @@ def test_every_unit_goes_and_the_firewalls_last(root: Path) -> None:
     for trace in (*machine.units(root), *machine.firewall(root)):
         trace.remove()
     assert [path.name for path in units.iterdir()] == ["ssh.service"]
+
+
+def test_what_people_added_to_a_unit_goes_with_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(machine, "_ran", lambda *argv: asked.append(argv[-1]))
+    folder = root / machine.UNITS / "hearth-caddy.service.d"
+    folder.mkdir()
+    (folder / "override.conf").write_text("[Service]\nNice=5\n")
+    folder.with_suffix("").touch()
+    for trace in machine.units(root):
+        trace.remove()
+    assert list((root / machine.UNITS).iterdir()) == []
+    assert "hearth-caddy.service" in asked
+    # It is no unit.
+    assert folder.name not in asked
 
 
 def test_recorded_files_go_and_others_stay(root: Path) -> None:
@@ -78,3 +96,72 @@ def test_folders_and_links_go_whole_and_what_is_not_there_is_not_named(tmp_path:
         trace.remove()
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert (tmp_path / "kept/file").exists()
+
+
+def test_a_setting_stays_that_somebody_elses_network_lives_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (machine, kernel):
+        monkeypatch.setattr(module, "kernel_value", lambda name: "1")
+    forward, mark = "net.ipv4.ip_forward", "net.ipv4.conf.all.src_valid_mark"
+    values = {forward: "0", mark: "0", "fs.inotify.max_user_instances": "1"}
+    seen = Before(True, frozenset(), frozenset(), frozenset(), values, {}, frozenset())
+    both = [f"kernel setting {name}, which was 0" for name in (forward, mark)]
+    assert [trace.what for trace in machine.settings(seen, root)] == both
+    assert kernel.in_use(seen, root) == {}
+    devices = root / "sys/class/net"
+    for name, text in (("docker0", "DEVTYPE=bridge\n"), ("eth0", "IFINDEX=2\n")):
+        (devices / name).mkdir(parents=True)
+        (devices / name / "uevent").write_text(text)
+    assert kernel.in_use(seen, root) == {forward: "the bridge docker0 may need it"}
+    assert [trace.what for trace in machine.settings(seen, root)] == both[1:]
+    (devices / "docker0/uevent").write_text("DEVTYPE=wireguard\n")
+    assert {*kernel.in_use(seen, root)} == {forward, mark}
+    assert machine.settings(seen, root) == []
+
+
+def mounted(root: Path, monkeypatch: pytest.MonkeyPatch, *places: Path, busy: bool) -> list[str]:
+    """Let these be mounts; what `umount` is asked for, is gone unless it is busy."""
+    table, asked = root / "mounts", list[str]()
+
+    def write(left: list[Path]) -> None:
+        rows = [f"disk {str(place).replace(' ', chr(92) + '040')} ext4 rw 0 0\n" for place in left]
+        table.write_text("".join(rows))
+
+    def ran(*argv: str) -> bool:
+        asked.append(argv[-1])
+        write([place for place in places if busy or str(place) not in asked])
+        return not busy
+
+    write([*places])
+    monkeypatch.setattr(machine, "MOUNTS", table)
+    monkeypatch.setattr(machine, "_ran", ran)
+    return asked
+
+
+def test_nothing_is_deleted_through_a_mount(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = root / "folder/a disk"
+    disk.mkdir(parents=True)
+    (disk / "theirs").touch()
+    mounted(root, monkeypatch, disk, busy=True)
+    with pytest.raises(RemoveError, match=r"a disk cannot be unmounted: .*, then say this again$"):
+        machine.drop_path(root / "folder")
+    assert (disk / "theirs").exists()
+    assert mounted(root, monkeypatch, disk, busy=False) == []
+    machine.drop_path(root / "folder")
+    assert not (root / "folder").exists()
+
+
+def test_a_folder_that_is_a_disk_is_emptied_before_it_is_unmounted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = root / "programs"
+    (folder / "ollama").mkdir(parents=True)
+    asked = mounted(root, monkeypatch, folder, busy=True)
+    with pytest.raises(RemoveError, match="programs cannot be unmounted"):
+        machine.drop_path(folder)
+    assert asked == [str(folder)]
+    assert list(folder.iterdir()) == []
+    mounted(root, monkeypatch, folder, busy=False)
+    machine.drop_path(folder)
+    assert not folder.exists()

@@ -1,10 +1,12 @@
 """Only packages go that Hearth brought and that nobody has come to need."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from hearth.remove import RemoveError, packages
+from hearth.remove import before as record
 from hearth.remove.before import Before
 
 # name: what it needs; what a person asked for is in MANUAL.
@@ -17,30 +19,34 @@ WORLD = {
     "curl": set(),
     "orphan": set(),
     "their-tool": {"uidmap"},
+    "late-tool": {"libnss3"},
 }
-MANUAL = {"caddy", "incus-base", "uidmap", "curl"}
+MANUAL = {"caddy", "incus-base", "uidmap", "curl", "their-tool", "late-tool"}
 
 
 class Apt:
     """What apt would say of a small world of packages."""
 
     def __init__(self, here: set[str]) -> None:
-        self.here, self.ran = here, [""]
+        self.here, self.ran, self.dies_in = here, [""], ""
 
     def run(self, argv: list[str]) -> str:
         self.ran.append(" ".join(argv))
         if argv[0].endswith("apt-mark"):
-            return "\n".join(MANUAL & self.here | ({"their-tool"} & self.here))
+            return "\n".join(MANUAL & self.here)
         if argv[0].endswith("dpkg-query"):
             return "\n".join(self.here)
-        if "--simulate" not in argv:
-            return ""
         gone = {word for word in argv if word in WORLD}
+        if "--simulate" not in argv:
+            for name in sorted(gone):
+                if name == self.dies_in:
+                    raise KeyboardInterrupt
+                self.here.discard(name)
+            return ""
         while more := {n for n in self.here - gone if WORLD[n] & gone}:
             gone |= more
         if "--auto-remove" in argv or "autoremove" in argv:
-            manual = (MANUAL | {"their-tool"}) - gone
-            needed = set(manual)
+            needed = (MANUAL & self.here) - gone
             while more := {need for n in needed for need in WORLD[n]} - needed:
                 needed |= more
             gone |= self.here - needed
@@ -53,9 +59,10 @@ def before(*names: str, known: bool = True) -> Before:
 
 @pytest.fixture
 def apt(monkeypatch: pytest.MonkeyPatch) -> Apt:
-    apt = Apt(set(WORLD) - {"their-tool"})
+    apt = Apt(set(WORLD) - {"their-tool", "late-tool"})
     monkeypatch.setattr(packages, "_run", apt.run)
-    monkeypatch.setattr(packages, "installed", lambda: sorted(apt.here))
+    for module in (packages, record):
+        monkeypatch.setattr(module, "installed", lambda: sorted(apt.here))
     return apt
 
 
@@ -104,11 +111,40 @@ def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
 
 
 def test_what_a_killed_purge_left_behind_goes_with_the_next(apt: Apt, tmp_path: Path) -> None:
-    packages.purge(["caddy", "libnss3"], tmp_path)
     # Cut in the middle: nobody could tell any more why the library had come.
-    apt.here.remove("caddy")
+    cut(apt, ["caddy", "libnss3"], "libnss3", tmp_path)
     found = packages.chosen(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
     assert found.goes == ("libnss3",)
+
+
+def test_what_somebody_needs_since_a_killed_purge_stays(apt: Apt, tmp_path: Path) -> None:
+    cut(apt, ["caddy", "libnss3", "lxcfs"], "libnss3", tmp_path)
+    apt.here |= {"late-tool"}
+    found = packages.chosen(before("curl", "incus-base", "uidmap"), ASKED, {"incus-base"}, tmp_path)
+    assert found.goes == ()
+    apt.here -= {"incus-base"}
+    found = packages.chosen(before("curl", "uidmap"), ASKED, (), tmp_path)
+    assert found.goes == ("lxcfs",)
+
+
+def test_a_purge_that_ended_is_forgotten(apt: Apt, tmp_path: Path) -> None:
+    (tmp_path / record._ASKED).write_text(json.dumps(sorted(ASKED)))
+    first = packages.chosen(before("curl"), record.asked(tmp_path), {"incus-base"}, tmp_path)
+    packages.purge(first.goes, tmp_path)
+    assert not {"caddy", "libnss3"} & apt.here
+    # Of their own: a tool that needs one of them again, and a Caddy.
+    apt.here |= {"late-tool", "libnss3", "caddy"}
+    second = packages.chosen(before("curl"), record.asked(tmp_path), (), tmp_path)
+    assert second.goes == ("incus-base", "lxcfs", "uidmap")
+    assert packages.doomed(tmp_path) == []
+
+
+def cut(apt: Apt, names: list[str], at: str, state: Path) -> None:
+    """Purge, and be killed before this one goes."""
+    apt.dies_in = at
+    with pytest.raises(KeyboardInterrupt):
+        packages.purge(names, state)
+    apt.dies_in = ""
 
 
 def test_apts_refusal_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

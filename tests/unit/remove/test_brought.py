@@ -1,0 +1,75 @@
+"""What comes before the first run is noted as Hearth's, and what was there before it as not."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hearth.cli import handover
+from hearth.remove import before
+from tests.role_data import ROOT
+from tests.unit.plugins.by_path import plugin
+
+INSTALL = """#!/bin/bash
+echo apt-get "$*" >>$0.asked
+case $* in *git) ln -s {git} $(dirname $0)/git;; esac
+"""
+TOOLS = ("bash", "cat", "date", "dirname", "ln", "mkdir", "mv", "rm", "sed")
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without git, whose apt brings it."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in TOOLS:
+        (programs / name).symlink_to(str(shutil.which(name)))
+    install = INSTALL.format(git=shutil.which("git"))
+    says = {"apt-get": install, "id": "#!/bin/bash\necho 0\n", "dpkg": "#!/bin/bash\n"}
+    says["dpkg-query"] = "#!/bin/bash\nprintf 'installed dpkg\\nconfig-files old\\n'\n"
+    for name, text in says.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    return tmp_path
+
+
+def test_git_that_came_with_the_project_goes_with_it(bare: Path) -> None:
+    made = bare / "made"
+    made.mkdir()
+    git = [str((bare / "bin/apt-get").read_text().partition("ln -s ")[2].split()[0])]
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "First"]):
+        subprocess.run([*git, "-C", str(made), *words], check=True, timeout=60)
+    words = ["bundle", "create", "-q", str(bare / "b"), "HEAD"]
+    subprocess.run([*git, "-C", str(made), *words], check=True, timeout=60)
+    line = "set -e; " + handover._TAKE_COMMIT.replace("/root", str(bare))
+    data = (bare / "b").read_bytes()
+    for _ in range(2):
+        subprocess.run(["bash", "-c", line], input=data, check=True, timeout=60)
+    project = bare / "hearth"
+    assert (project / before.EARLIER).read_text().split() == ["dpkg"]
+    assert (project / before.NO_ANSIBLE).exists()
+    assert plugin("modules", "house_before").brought(project) == ["git"]
+    assert sorted(path.name for path in bare.glob("hearth.*")) == []
+
+
+def test_what_the_environment_needs_goes_but_for_python_itself(bare: Path) -> None:
+    (bare / "project").mkdir()
+    script = f". {ROOT}/scripts/environment; packages python3 python3-venv ca-certificates"
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=bare / "project",
+        env={**os.environ, "HOME": str(bare)},
+        check=True,
+        timeout=60,
+    )
+    found = plugin("modules", "house_before").brought(bare / "project")
+    assert found == ["ca-certificates", "python3-venv"]
+    assert (bare / "project" / before.EARLIER).read_text().split() == ["dpkg"]
+
+
+def test_a_machine_that_had_it_all_gave_nothing(tmp_path: Path) -> None:
+    assert plugin("modules", "house_before").brought(tmp_path) == []
