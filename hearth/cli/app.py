@@ -21,8 +21,10 @@ app = typer.Typer(
 @app.callback()
 def follow_the_house(context: typer.Context) -> None:
     """A private AI house on one Debian machine."""
-    # The key of backups belongs into the inventory here, which the house gets by `up`.
-    here = {"-h", "--help", "--lab", "--new-key"} & {*sys.argv}
+    # What is written into the inventory is written here, for the house gets it from here: the key
+    # of backups, and that a service is gone.
+    here = bool({"-h", "--help", "--lab", "--new-key"} & {*sys.argv})
+    here |= context.invoked_subcommand == "remove" and "--all" not in sys.argv
     if context.invoked_subcommand not in afar.COMMANDS or here:
         return
     project = current()

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hearth import engine
+from hearth import engine, runs
 from hearth.backup import BackupError, age, keep
 from hearth.backup import restore as back
 from hearth.backup.begun import Begun
@@ -28,8 +28,6 @@ from hearth.secrets import Vault
 from hearth.verify.run import version
 
 LOCK = Path("/run/hearth-backup.lock")
-# What callback/one_run.py holds while site.yml runs.
-RUN_LOCK = Path("/run/hearth.lock")
 STATE = Path("/var/lib/hearth/backup")
 _STOP_S = 120
 # Somebody who converges the house meanwhile is waited for.
@@ -167,7 +165,7 @@ def _target(project: Project) -> Target:
         holds=kept,
         stop=_stop,
         converge=lambda only: _converge(project, house, only),
-        alone=lambda: locked(RUN_LOCK, within_s=_LOCK_S),
+        alone=lambda: runs.alone(_say, within_s=_LOCK_S),
         begun=_begun(project),
     )
 

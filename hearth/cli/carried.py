@@ -9,20 +9,35 @@ import yaml
 from hearth.catalogue.pipelines import FOLDER
 
 LOCK = "sources.lock.yml"
+# The digests of what was brought last.
+_SENT = "local/.sent"
 
 
 def take_settings(inventory: str) -> str:
     """Return the shell line that replaces `local` there by the tar that it reads.
 
     Only whole settings come into their place: a broken connection must not lose the digests of
-    first sight, which are nowhere else.
+    first sight, which are nowhere else. Settings that somebody made there are lost to nobody: with
+    one that did not come by this line and that the tar does not have, it refuses.
     """
+    refusal = (
+        f"{inventory}/local has settings that did not come from here ($theirs): take into "
+        "inventory/local here what shall stay of them, delete them there, then say this again"
+    )
     return (
         f"set -e; cd {inventory}; rm -rf local.new; mkdir -p local local.new/local/{FOLDER}; "
-        "tar -x -C local.new; "
+        f"tar -x -C local.new; : >>{_SENT}; theirs=; for old in local/*.yml local/{FOLDER}/*; do "
+        f'[ ! -f "$old" ] || [ "$old" = local/{LOCK} ] || cmp -s "$old" "local.new/$old" || '
+        f'grep -qxF "$(sha256sum <"$old")" {_SENT} || '
+        'theirs="$theirs${theirs:+ }${old#local/}"; '
+        f'done; [ -z "$theirs" ] || {{ rm -r local.new; echo "{refusal}" >&2; exit 1; }}; '
+        # Known before they come: a hand-over that is cut off is no change of somebody there.
+        f'for new in local.new/local/*.yml local.new/local/{FOLDER}/*; do [ ! -f "$new" ] || '
+        f'sha256sum <"$new"; done >local.new/sent; cat local.new/sent >>{_SENT}; '
         'for old in local/*.yml; do [ -e "local.new/$old" ] || rm -f "$old"; done; '
         'for new in local.new/local/*.yml; do [ ! -e "$new" ] || mv "$new" local/; done; '
-        f"rm -rf local/{FOLDER}; mv local.new/local/{FOLDER} local/; rm -r local.new"
+        f"rm -rf local/{FOLDER}; mv local.new/local/{FOLDER} local/; mv local.new/sent {_SENT}; "
+        "rm -r local.new"
     )
 
 

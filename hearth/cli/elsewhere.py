@@ -29,7 +29,7 @@ def build(project: Project, name: str, words: tuple[str, ...] = ()) -> int:
     steps.listen(_say)
     machine = _machine(name)
     farside.serve(project, machine)
-    _clone(project, name)
+    clone(project, name)
     argv = [f"{CLONE}/scripts/up", *words]
     # On a terminal it shows its progress as it would there; otherwise line by line.
     if sys.stdout.isatty():
@@ -68,7 +68,7 @@ def _git(project: Project, *words: str) -> str:
     return done.stdout
 
 
-def _clone(project: Project, name: str) -> None:
+def clone(project: Project, name: str) -> None:
     """Bring the last commit into the machine, with the lab's own overrides beside it."""
     if _git(project, "status", "--porcelain", "--untracked-files=no"):
         err.print("[yellow]note:[/yellow] what you have not committed is left out")

@@ -4,24 +4,30 @@ The controller brings the last commit and the local settings; the run itself is 
 machine, so that it goes on to its end when the laptop is closed or the network breaks.
 """
 
+import contextlib
 import os
 import secrets
 import shlex
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
+from hearth import runs
 from hearth.cli.carried import LOCK, local_settings, take_settings
 from hearth.cli.ssh import LOST, AfarError, Target, call
 
 CLONE = "/root/hearth"
-# What a run of site.yml holds there: nobody changes the project under it.
-RUN_LOCK = "/run/hearth.lock"
 _SEND_S = 600
 _GIT_S = 120
 # For a run that was started before and has outlived its laptop.
 _WAIT_S = 1800
+
+# Where systemd makes and removes a unit's own folder.
+RUNTIME = "/run"
+_VALUES = "values.json"
 
 Tell = Callable[[str], None]
 
@@ -53,11 +59,22 @@ def send(root: Path, there: Target, tell: Tell) -> None:
     call(there.argv(_alone(take)), _SEND_S + _WAIT_S, settings)
 
 
-def follow(there: Target, command: str, take: Tell, columns: int = 80) -> int:
+def prepared(words: Iterable[str], *, with_values: bool = False) -> str:
+    """Return the shell line that runs a program of the project there, with all that it needs.
+
+    With `with_values`, an Ansible that takes the values that `follow` brings.
+    """
+    environment = "set -euo pipefail; . scripts/environment; environment controller"
+    values = f' -e "@$RUNTIME_DIRECTORY/{_VALUES}"' if with_values else ""
+    return f"{environment}; exec {shlex.join(words)}{values}"
+
+
+def follow(there: Target, command: str, take: Tell, columns: int = 80, values: bytes = b"") -> int:
     """Run one shell line in the project there, give each of its lines to `take`, and wait.
 
     It runs as a unit of that machine, so it outlives this process and a broken network; only an
-    interrupt by a person ends it.
+    interrupt by a person ends it. `values`, which stand on no command line, lie in a file that root
+    alone reads and that goes with the unit.
 
     Returns:
         Its exit code.
@@ -68,27 +85,37 @@ def follow(there: Target, command: str, take: Tell, columns: int = 80) -> int:
     unit = f"hearth-afar-{secrets.token_hex(4)}"
     log = f"{CLONE}/.hearth/logs/{unit}.log"
     script = _FOLLOW.format(
-        unit=unit, log=log, clone=CLONE, columns=columns, command=shlex.quote(command)
+        **{"unit": unit, "log": log, "clone": CLONE, "columns": columns},
+        **{"folder": f"{RUNTIME}/{unit}", "values": _VALUES, "size": len(values)},
+        command=shlex.quote(command),
     )
-    try:
-        with subprocess.Popen(  # noqa: S603 - quoted word by word
-            there.argv(script),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        ) as process:
-            for line in process.stdout or ():
-                take(line.rstrip("\n"))
-    except KeyboardInterrupt:
-        call(there.argv(f"systemctl stop {unit} || true"), _GIT_S)
-        raise
+    with tempfile.TemporaryFile() as given:
+        given.write(values)
+        given.seek(0)
+        code = _each_line(there.argv(script), given, take, there.argv(f"systemctl stop {unit}"))
     # A negative one: somebody killed ssh itself.
-    if process.returncode == LOST or process.returncode < 0:
+    if code == LOST or code < 0:
         raise AfarError(
             f"the connection to {there.host} broke, and what runs there goes on ({log}): "
             "run this again, it waits for its end"
         )
+    return code
+
+
+def _each_line(argv: list[str], given: IO[bytes], take: Tell, stop: list[str]) -> int:
+    """Give each line that a program says to `take`; a person's interrupt asks it to stop."""
+    with subprocess.Popen(  # noqa: S603 - quoted word by word
+        argv, stdin=given, stdout=subprocess.PIPE, text=True, errors="replace"
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                take(line.rstrip("\n"))
+        except KeyboardInterrupt:
+            with contextlib.suppress(AfarError):
+                call(stop, _GIT_S)
+            process.kill()
+            process.wait()
+            raise
     return process.returncode
 
 
@@ -119,25 +146,38 @@ def _bundle(root: Path) -> bytes:
 
 
 _MARK = "--hearth--"
+# Whoever could read the lock could hold it, and no run would ever begin.
+_OPEN = f"(umask 077; : >>{runs.LOCK}); chmod 0600 {runs.LOCK}; exec 9<>{runs.LOCK}"
 _ASK = (
     f"echo {_MARK}; git -C {CLONE} rev-parse -q --verify HEAD 2>/dev/null || echo; "
-    f"exec 9<>{RUN_LOCK}; if flock -n 9; then echo; else echo held by $(head -n 1 {RUN_LOCK}); fi; "
+    f"{_OPEN}; "
+    f"if flock -n 9; then echo; else echo held by $(head -n 1 {runs.LOCK}); fi; "
     f"cat {CLONE}/inventory/local/{LOCK} 2>/dev/null || true"
 )
+# What was there before git came, and that git came for Hearth, for `hearth remove --all`.
+_NOTED = "/root/hearth.packages-before"
 _TAKE_COMMIT = (
-    "command -v git >/dev/null || { apt-get -qq update; "
+    f"command -v git >/dev/null || {{ [ -e {_NOTED} ] || {{ "
+    "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' | sed -n 's/^installed //p' "
+    f">{_NOTED}.new; mv {_NOTED}.new {_NOTED}; }}; apt-get -qq update; "
     "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends git; }; "
     "cat > /root/hearth.bundle; "
     # A clone that was cut off is no clone.
     f"[ -d {CLONE} ] || {{ rm -rf {CLONE}.new; git clone --quiet /root/hearth.bundle {CLONE}.new; "
     f"mv {CLONE}.new {CLONE}; }}; cd {CLONE}; "
+    f"[ ! -e {_NOTED} ] || {{ mkdir -p .hearth; echo git >>.hearth/brought; "
+    "[ -e .hearth/packages-before ] || [ -e /root/.ansible ] || : >.hearth/no-ansible-before; "
+    f"mv -n {_NOTED} .hearth/packages-before; rm -f {_NOTED}; }}; "
     "git fetch --quiet /root/hearth.bundle HEAD; rm /root/hearth.bundle"
 )
 # The lines go through a file: a pipe would break with the connection, and the run with it.
 _FOLLOW = """
+(umask 077; mkdir {folder}; cat >{folder}/{values})
+[ "$(wc -c <{folder}/{values})" = {size} ] || {{ rm -r {folder}; exit 1; }}
 mkdir -p $(dirname {log}); : >{log}
 systemd-run --quiet --collect --wait --unit={unit} --service-type=exec \
   --property=StandardOutput=append:{log} --property=StandardError=append:{log} \
+  --property=RuntimeDirectory={unit} --property=RuntimeDirectoryMode=0700 \
   --property=OOMPolicy=continue --working-directory={clone} \
   --setenv=HOME=/root --setenv=USER=root --setenv=COLUMNS={columns} \
   --setenv=SSH_CONNECTION="$SSH_CONNECTION" \
@@ -145,6 +185,7 @@ systemd-run --quiet --collect --wait --unit={unit} --service-type=exec \
 run=$!
 tail -s 0.1 -n +1 -f --pid=$run {log} &
 wait $run; code=$?; wait
+rm -rf {folder}
 exit $code
 """
 
@@ -152,7 +193,4 @@ exit $code
 def _alone(script: str) -> str:
     """Return a shell line that does `script` while no run of site.yml is at work there."""
     late = f"the run that is at work there did not end in {_WAIT_S} s"
-    return (
-        f"set -e; exec 9<>{RUN_LOCK}; flock -w {_WAIT_S} 9 || {{ echo '{late}' >&2; exit 1; }}; "
-        f"{script}"
-    )
+    return f"set -e; {_OPEN}; flock -w {_WAIT_S} 9 || {{ echo '{late}' >&2; exit 1; }}; {script}"

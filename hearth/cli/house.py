@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hearth import engine, models_view
+from hearth import engine, models_view, systemd
 from hearth import status as now
 from hearth.catalogue import CatalogueError
 from hearth.cli.say import AsJson, complain, err, find, show, table, write_json
@@ -104,10 +104,10 @@ def logs(
     owner = find(current().house(), service)
     instance = _instance(owner)
     if not follow:
-        for line in engine.journal(instance, owner.unit, lines):
+        for line in systemd.journal(instance, owner.unit, lines):
             typer.echo(line)
         return
-    _become(instance, [*engine.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
+    _become(instance, [*systemd.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
 
 
 def shell(service: Name) -> None:

@@ -17,7 +17,7 @@ from rich.status import Status
 from hearth.project import Project
 
 _CALLBACKS = Path(__file__).with_name("callback")
-_ENABLED = ("hearth_events", "one_run")
+_ENABLED = ("hearth_events",)
 # Faster tasks that changed nothing are not worth a line.
 _WORTH_S = 0.5
 

@@ -1,5 +1,6 @@
 """`hearth up`: the whole way from a bare machine to a receipt."""
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from hearth.project import ROOT_CERTIFICATE, VERIFIER, Project, current
 from hearth.verify.edge import front_door
 
 _COMMAND = Path("/usr/local/bin/hearth")
+_SCRIPT = ("scripts", "hearth")
 
 
 def up(
@@ -73,9 +75,11 @@ def build(project: Project) -> bool:
 
 def _offer_command(project: Project) -> None:
     """Let people type `hearth`, unless that word is somebody else's already."""
-    if _COMMAND.is_symlink() or not _COMMAND.exists():
+    # Of a checkout that lies elsewhere by now, or did.
+    ours = _COMMAND.is_symlink() and _COMMAND.readlink().parts[-2:] == _SCRIPT
+    if ours or not os.path.lexists(_COMMAND):
         _COMMAND.unlink(missing_ok=True)
-        _COMMAND.symlink_to(project.root / "scripts" / "hearth")
+        _COMMAND.symlink_to(project.root.joinpath(*_SCRIPT))
 
 
 def _greet(project: Project, house: House) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import yaml
 from hearth import lab
 from hearth.cli import farside
 from hearth.project import Project
-from tests.lab.house import ROOT
+from tests.lab.house import ROOT, recap
 from tests.lab.listing import take
 
 NAME = "test-other"
@@ -31,7 +30,6 @@ UserKnownHostsFile {folder}/known_hosts
 StrictHostKeyChecking accept-new
 BatchMode yes
 """
-_RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+) .*failed=(\d+)", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class Said:
     @property
     def changed(self) -> list[int]:
         """How many tasks changed something: each host's count there, and at last the one here."""
-        return [int(row[1]) for row in _RECAP.findall(self.text)]
+        return [count for _, count in recap(self.text)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible import context
 from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
-from hearth.cli.handover import follow, send
+from hearth.cli.handover import follow, prepared, send
 from hearth.cli.ssh import AfarError, target
 
 # One row of what Ansible says last: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
 _ROW = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$")
-_PREPARE = ". scripts/environment; environment controller; exec .venv/bin/ansible-playbook "
 
 
 class ActionModule(ActionBase):
@@ -52,10 +51,11 @@ class ActionModule(ActionBase):
                 recap[row[1]] = {name: int(count) for name, _, count in words}
 
         there = target(arguments["reach"])
-        words = [arguments["playbook"], *options(context.CLIARGS)]
+        words = [".venv/bin/ansible-playbook", arguments["playbook"], *options(context.CLIARGS)]
         try:
             send(Path(arguments["project"]), there, self._display.display)
-            code = follow(there, f"set -euo pipefail; {_PREPARE}{shlex.join(words)}", show)
+            command = prepared(words, with_values=True)
+            code = follow(there, command, show, values=values(self._loader))
         except AfarError as error:
             raise AnsibleActionFail(str(error)) from error
         changed = sum(row.get("changed", 0) for row in recap.values())
@@ -74,9 +74,13 @@ def options(given: Mapping[str, Any]) -> list[str]:
     for name, unset in tags.items():
         if (named := list(given.get(name) or unset)) != unset:
             words += [f"--{name.replace('_', '-')}", ",".join(named)]
-    for more in given.get("extra_vars") or ():
-        # A file of values lies here, so its content goes there.
-        values = yaml.safe_load(Path(more[1:]).read_text()) if more[:1] == "@" else more
-        words += ["-e", values if isinstance(values, str) else json.dumps(values)]
     loud = "v" * int(given.get("verbosity") or 0)
     return [*words, f"-{loud}"] if loud else words
+
+
+def values(loader: DataLoader) -> bytes:
+    """Return what `-e` gave this run, files included, for a file there.
+
+    On a command line every user of the machine could read them.
+    """
+    return json.dumps(load_extra_vars(loader), default=str).encode()

@@ -5,6 +5,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 from hearth.cli.carried import local_settings, take_settings
@@ -58,45 +59,111 @@ def test_without_settings_only_the_digests_come_back(tmp_path: Path) -> None:
     }
 
 
-def test_settings_come_whole_or_not_at_all(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there" / "local"
-    here.mkdir()
-    there.mkdir(parents=True)
-    (here / "machines.yml").write_text("machines: {house: {domain: home.arpa}}\n")
-    before = {"machines.yml": "{}\n", "old.yml": "{}\n", "sources.lock.yml": "models: {a: b}\n"}
-    for name, text in before.items():
-        (there / name).write_text(text)
+class There:
+    """The folder of settings on the other machine, and what takes them."""
 
-    def found() -> dict[str, str]:
-        return {path.name: path.read_text() for path in there.iterdir() if path.is_file()}
+    def __init__(self, folder: Path) -> None:
+        self.local = folder / "there" / "local"
+        (self.local / "pipelines").mkdir(parents=True)
+        self.said = ""
 
-    def take(data: bytes) -> int:
-        command = ["bash", "-c", take_settings(str(there.parent))]
+    def write(self, name: str, text: str) -> None:
+        (self.local / name).write_text(text)
+
+    def take(self, data: bytes) -> int:
+        command = ["bash", "-c", take_settings(str(self.local.parent))]
         done = subprocess.run(command, input=data, check=False, capture_output=True, timeout=10)
+        self.said = done.stderr.decode()
         return done.returncode
 
-    whole = local_settings(here, before["sources.lock.yml"])
-    assert take(whole[:700]) != 0
-    assert found() == before
-    assert take(whole) == 0
-    assert set(found()) == {"machines.yml", "sources.lock.yml"}
-    assert "home.arpa" in found()["machines.yml"]
-    assert [path.name for path in there.parent.iterdir()] == ["local"]
-    assert take(local_settings(tmp_path, "")) == 0
-    assert found() == {}
+    def found(self) -> dict[str, str]:
+        return {
+            str(path.relative_to(self.local)): path.read_text()
+            for path in self.local.rglob("*")
+            if path.is_file() and path.name != ".sent"
+        }
 
 
-def test_pipelines_come_along_and_those_that_are_gone_go(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there" / "local"
-    for folder, name in ((here, "new"), (there, "old")):
-        (folder / "pipelines").mkdir(parents=True)
-        (folder / f"pipelines/{name}.py").write_text(f"# {name}\n")
+@pytest.fixture
+def there(tmp_path: Path) -> There:
+    return There(tmp_path)
 
-    def take(folder: Path) -> list[str]:
-        command = ["bash", "-c", take_settings(str(there.parent))]
-        data = local_settings(folder, "")
-        subprocess.run(command, input=data, check=True, capture_output=True, timeout=10)
-        return [path.read_text() for path in (there / "pipelines").iterdir()]
 
-    assert take(here) == ["# new\n"]
-    assert take(tmp_path) == []
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """The settings of the controller, which it has sent once."""
+    folder = tmp_path / "here"
+    (folder / "pipelines").mkdir(parents=True)
+    return folder
+
+
+def test_settings_come_whole_or_not_at_all(here: Path, there: There) -> None:
+    for name in ("machines.yml", "old.yml"):
+        (here / name).write_text("machines: {}\n")
+    lock = "models: {a: b}\n"
+    assert there.take(local_settings(here, lock)) == 0
+    before = there.found()
+    (here / "machines.yml").write_text("machines: {house: {domain: home.arpa}}\n")
+    (here / "old.yml").unlink()
+    whole = local_settings(here, lock)
+    assert there.take(whole[:700]) != 0
+    assert there.found() == before
+    assert there.take(whole) == 0
+    assert set(there.found()) == {"machines.yml", "sources.lock.yml"}
+    assert "home.arpa" in there.found()["machines.yml"]
+    assert [path.name for path in there.local.parent.iterdir()] == ["local"]
+    assert there.take(local_settings(here.parent, "")) == 0
+    assert there.found() == {}
+
+
+def test_settings_that_were_made_there_are_refused_by_name_and_stay(
+    here: Path, there: There
+) -> None:
+    (here / "services.yml").write_text("services: {ollama: {limits: {cpus: 2}}}\n")
+    assert there.take(local_settings(here, "")) == 0
+    there.write("services.yml", "services: {open_webui: {present: false}}\n")
+    there.write("consumers.yml", "consumers: {me: {}}\n")
+    there.write("pipelines/mine.py", "# mine\n")
+    # The digests of first sight were made there, and come along.
+    there.write("sources.lock.yml", "models: {a: b}\n")
+    before = there.found()
+    assert there.take(local_settings(here, "models: {a: b}\n")) != 0
+    assert there.found() == before
+    assert len(there.said.splitlines()) == 1
+    assert "(consumers.yml services.yml pipelines/mine.py)" in there.said
+    # What is the same here is nobody's loss; what is deleted there was read by somebody.
+    (here / "consumers.yml").write_text("consumers: {me: {}}\n")
+    there.write("consumers.yml", yaml.safe_dump({"consumers": {"me": {}}}))
+    for name in ("services.yml", "pipelines/mine.py"):
+        (there.local / name).unlink()
+    assert there.take(local_settings(here, "models: {a: b}\n")) == 0
+    assert set(there.found()) == {"consumers.yml", "services.yml", "sources.lock.yml"}
+
+
+def test_a_hand_over_that_was_cut_off_is_no_change_of_somebody_there(
+    here: Path, there: There
+) -> None:
+    (here / "a.yml").write_text("a: 1\n")
+    assert there.take(local_settings(here, "")) == 0
+    (here / "a.yml").write_text("a: 2\n")
+    (here / "b.yml").write_text("b: 1\n")
+    data = local_settings(here, "")
+    # The first of two files came into its place.
+    line = take_settings(str(there.local.parent))
+    line = line.replace('mv "$new" local/', '{ mv "$new" local/; exit 9; }')
+    subprocess.run(["bash", "-c", line], input=data, check=False, capture_output=True, timeout=10)
+    assert there.found() == {"a.yml": "a: 2\n"}
+    (here / "a.yml").write_text("a: 3\n")
+    assert there.take(local_settings(here, "")) == 0
+    assert there.found()["a.yml"] == "a: 3\n"
+
+
+def test_pipelines_come_along_and_those_that_are_gone_go(here: Path, there: There) -> None:
+    (here / "pipelines/old.py").write_text("# old\n")
+    assert there.take(local_settings(here, "")) == 0
+    (here / "pipelines/old.py").rename(here / "pipelines/new.py")
+    (here / "pipelines/new.py").write_text("# new\n")
+    assert there.take(local_settings(here, "")) == 0
+    assert there.found() == {"pipelines/new.py": "# new\n"}
+    assert there.take(local_settings(here.parent, "")) == 0
+    assert there.found() == {}

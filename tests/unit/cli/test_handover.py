@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hearth import runs
+from hearth.cli import handover
 from hearth.cli.handover import follow, send
 from hearth.cli.ssh import AfarError, Target
 
@@ -148,3 +150,51 @@ def test_only_an_interrupt_ends_what_runs_there(machine: Machine) -> None:
     with pytest.raises(KeyboardInterrupt):
         follow(THERE, "true", interrupt)
     assert machine.asked() == [RUN, "systemctl stop"]
+
+
+# What systemd does with a unit, as far as it matters here.
+UNIT = """#!/bin/bash
+for word; do case $word in --unit=*) unit=${word#--unit=};; esac; done
+export RUNTIME_DIRECTORY=$ROOT/$unit
+echo "$*" >$ROOT/asked
+"${@: -3}" >>$ROOT/.hearth/logs/$unit.log
+code=$?
+rm -r $RUNTIME_DIRECTORY
+exit $code
+"""
+
+
+def test_values_reach_a_run_by_a_file_of_roots_that_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("ssh", '#!/bin/bash\nexec bash -c "${@: -1}"\n'), ("systemd-run", UNIT)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("ROOT", str(tmp_path))
+    monkeypatch.setattr(handover, "CLONE", str(tmp_path))
+    monkeypatch.setattr(handover, "RUNTIME", str(tmp_path))
+    lines: list[str] = []
+    file = '"$RUNTIME_DIRECTORY/values.json"'
+    command = f"stat -c %a {file}; cat {file}; exit 3"
+    assert follow(THERE, command, lines.append, values=b'{"key": "s3cret"}\n') == 3
+    assert lines == ["600", '{"key": "s3cret"}']
+    assert "s3cret" not in (tmp_path / "asked").read_text()
+    assert sorted(tmp_path.glob("hearth-afar-*")) == []
+    # Half of them, from a connection that broke, is no run at all.
+    (tmp_path / "ssh").write_text('#!/bin/bash\nhead -c 5 | bash -c "${@: -1}"\n')
+    (tmp_path / "asked").unlink()
+    assert follow(THERE, command, lines.append, values=b'{"key": "s3cret"}\n') == 1
+    assert not (tmp_path / "asked").exists()
+    assert sorted(tmp_path.glob("hearth-afar-*")) == []
+
+
+@pytest.mark.parametrize("line", [handover._ASK, handover._alone("true")])
+@pytest.mark.parametrize("there", [True, False])
+def test_nobody_but_root_can_hold_the_lock(line: str, there: bool, tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    if there:
+        lock.touch(0o644)
+    script = f"umask 022; {line.replace(str(runs.LOCK), str(lock))}"
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True, timeout=30)
+    assert lock.stat().st_mode & 0o777 == 0o600

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.ports import kept_port
 from tests.unit.plugins.by_path import plugin
 
 KNOWN = b"\x04home\x03lan\0"
@@ -91,10 +92,8 @@ def test_an_answer_that_drips_for_ever_is_not(module: ModuleType, server: str) -
 
 
 def test_nobody_there_is_not(module: ModuleType) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
+    with kept_port() as port:
+        assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
 
 
 def test_a_proxy_of_the_machine_has_no_part_in_it(

@@ -19,6 +19,7 @@ if "--hearth--" in line:
     print("--hearth--\\n" + (here / "commit").read_text())
 elif "systemd-run" in line:
     (here / "asked").write_text(line)
+    (here / "values").write_bytes(sys.stdin.buffer.read())
     print((here / "said").read_text(), flush=True)
     sys.exit(int((here / "code").read_text()))
 """
@@ -124,8 +125,17 @@ def test_the_options_of_a_run_hold_there(given: dict[str, object], words: str) -
     assert plugin("action", "house_handover").options(given) == words.split()
 
 
-def test_values_given_by_hand_hold_there(tmp_path: Path) -> None:
-    options = plugin("action", "house_handover").options
-    (tmp_path / "more.yml").write_text("ports: [1]\n")
-    given = {"extra_vars": ["a=b c", f"@{tmp_path}/more.yml"]}
-    assert options(given) == ["-e", "a=b c", "-e", json.dumps({"ports": [1]})]
+def test_values_given_by_hand_hold_there_and_stand_on_no_command_line(outside: Outside) -> None:
+    outside.there(0, RECAP.format(host="house", n=0))
+    file = outside.folder / "more.yml"
+    file.write_text("key: s3cret\nports: [1]\n")
+    given = ("-e", "a='b c'", "-e", f"@{file}", "-e", '{"ports": [2], "day": "${HOME}"}')
+    done = outside.run("ansible-playbook", "site.yml", *given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((outside.folder / "values").read_text()) == {
+        **{"a": "b c", "key": "s3cret", "ports": [2], "day": "${HOME}"}
+    }
+    asked = (outside.folder / "asked").read_text()
+    assert 'site.yml -e "@$RUNTIME_DIRECTORY/values.json"' in asked
+    assert "s3cret" not in asked
+    assert "HOME}" not in asked

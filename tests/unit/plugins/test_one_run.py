@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from hearth import runs
+from hearth.files import locked
+from hearth.house import images
 
 ROOT = Path(__file__).parents[3]
 PLAY = """
@@ -129,6 +131,70 @@ def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
     assert end(folder, second) == [0]
 
 
+def test_whoever_takes_the_lock_waits_for_the_dead_and_says_who_it_is(folder: Path) -> None:
+    first = play(folder)
+    arrived(folder, 1)
+    # Its worker goes on and has the lock still.
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(WITHIN_S)
+    assert first.stdout
+    first.stdout.close()
+    told: list[str] = []
+
+    def say(text: str) -> None:
+        told.append(" ".join(text.split()))
+        (folder / "go").touch()
+
+    lock, before = folder / "lock", os.environ.get(runs.MARK)
+    with runs.alone(say, lock):
+        mine = runs.read(lock.read_text())
+        assert mine
+        assert mine.pid == os.getpid()
+        with lock.open() as file:
+            assert os.environ[runs.MARK] == f"{runs.scope(file.fileno())}.{mine.name}"
+            assert list(runs.left_at_work(runs.scope(file.fileno()), mine.name)) == []
+    assert told[0].startswith(GOES_ON), told
+    # What is started after it is no part of it, and no other run may wait for that.
+    assert os.environ.get(runs.MARK) == before
+
+
+def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> None:
+    lock, told = folder / "lock", list[str]()
+    with locked(lock, who=runs.this_run(["hearth", "up"]).dump()) as held:
+        with (
+            pytest.raises(runs.BusyError, match=r"^another run is at work .*`hearth up`") as seen,
+            runs.alone(told.append, lock, within_s=0.01),
+        ):
+            pytest.fail("two at once")
+        assert "\n" not in str(seen.value)
+        (waits,) = told
+        assert waits.startswith("waits for the end of another run: ")
+        with pytest.raises(runs.BusyError), runs.alone(told.append, lock):
+            pytest.fail("two at once")
+        assert len(told) == 1
+        assert os.fstat(held)
+
+
+def test_a_command_of_several_lines_is_one_in_the_lock() -> None:
+    run = runs.this_run(["/usr/bin/ansible-playbook", "-e", '{\n "a":\n 1\n}'])
+    assert runs.read(run.dump()) == run
+    assert "\n" not in str(run)
+
+
+@pytest.mark.parametrize(("name", "enabled"), [("own.yml", "one_run"), ("site.yml", "another")])
+def test_neither_another_name_nor_another_list_of_callbacks_is_a_way_around(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, enabled: str
+) -> None:
+    (folder / "own.yml").write_text("- name: Mine\n  import_playbook: site.yml\n")
+    (folder / "go").touch()
+    monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", enabled)
+    with locked(folder / "lock", who=runs.this_run(["hearth", "up"]).dump()):
+        said, _ = (second := play(folder, name)).communicate(timeout=WITHIN_S)
+    assert second.returncode == 1, said
+    assert "another run is at work on this machine" in said
+    assert "TASK" not in said
+
+
 def test_what_does_not_end_by_itself_is_ended(folder: Path) -> None:
     lock = (folder / "lock").open("w")
     machine = runs.scope(lock.fileno())
@@ -140,6 +206,26 @@ def test_what_does_not_end_by_itself_is_ended(folder: Path) -> None:
     lock.close()
     assert len(told) == 2, told
     assert all(f"process {stuck.pid} (/bin/sleep 600)" in line for line in told), told
+
+
+def test_what_no_kill_ends_is_said_once_and_holds_nobody_for_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "_kill", lambda pid: None)
+    monkeypatch.setattr(runs, "_KILLED_S", 3 * runs._LOOK_AGAIN_S)
+    told: list[str] = []
+    with (folder / "lock").open("w") as lock:
+        machine = runs.scope(lock.fileno())
+        with subprocess.Popen(["/bin/sleep", "600"], env={runs.MARK: f"{machine}.1.2"}) as stuck:
+            with pytest.raises(runs.BusyError, match=f"process {stuck.pid} .* does not end"):
+                runs.outlast(machine, "3.4", told.append, patience_s=0)
+            stuck.kill()
+    assert [line.partition(" ")[0] for line in told] == ["a", "ended,"]
+
+
+def test_the_longest_thing_is_waited_for() -> None:
+    # An image is built, and then imported.
+    assert runs.PATIENCE_S > 2 * images.BUILD_LIMIT_S
 
 
 def test_what_another_machine_on_this_one_does_is_no_concern(folder: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hearth.secrets import Vault
 
@@ -93,3 +94,18 @@ def test_a_secret_that_lacks_or_is_short_ends_the_run_before_one_is_made(
     assert "secret cloud" not in shown
     assert "swordfi" not in shown
     assert vault.names() == {"house_password"}
+
+
+def test_a_secret_that_lacks_is_seen_before_the_first_note_is_written() -> None:
+    plays = yaml.safe_load((ROOT / "site.yml").read_text())
+    tasks = [task for play in plays for task in play.get("tasks", [])]
+    looks = [at for at, task in enumerate(tasks) if "house_secrets" in task]
+    role = "ansible.builtin.import_role"
+    notes = [
+        at for at, task in enumerate(tasks) if task.get(role, {}).get("tasks_from") == "before.yml"
+    ]
+    first, *others = looks
+    assert tasks[first]["check_mode"] is True
+    assert first < min(notes) < min(others)
+    # It looks at just what is made later.
+    assert all(tasks[at]["house_secrets"] == tasks[first]["house_secrets"] for at in others)
