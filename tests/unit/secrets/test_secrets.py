@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hearth.files import LockHeldError, locked
-from hearth.secret_rules import PUBLIC
-from hearth.secrets import Kind, SecretsError, Vault
+from hearth.secret_rules import PUBLIC, weak
+from hearth.secrets import Kind, SecretsError, Vault, make_random
 
 BIN = Path(sys.executable).parent
 Damage = Callable[[bytes], bytes]
@@ -219,6 +219,14 @@ def test_a_held_lock_names_its_holder(tmp_path: Path) -> None:
         pass
 
 
+def test_a_lock_that_was_made_for_everybody_is_shut(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    lock.chmod(0o644)
+    with locked(lock):
+        assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+
+
 GOOD, SHORT_KEY, SHORT_PASSWORD = "0123456789abcdef", "0123456789abcde", "swordfi"
 
 
@@ -263,6 +271,42 @@ def test_all_that_is_missing_is_said_at_once_and_nothing_is_made(vault: Vault) -
     vault.update({"house_password": f"{SHORT_PASSWORD}z", "weather_key": GOOD})
     assert vault.preview(names, {"weather_key": "forecast"}) == ["cookie_secret"]
     assert vault.ensure(names, {"weather_key": "forecast"}) == ["cookie_secret"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("house_password", "password"),
+        ("house_password", "PassWord-2026"),
+        ("house_password", "12345678"),
+        ("house_password", "qwertzuiop1"),
+        ("house_password", "hearth22"),
+        ("consumer_guest", "aaaaaaaaaaaaaaaa"),
+        ("consumer_guest", "abcabcabcabcabcabc"),
+        ("cookie_secret", 3 * "passwordpassword"),
+    ],
+)
+def test_what_everybody_tries_first_is_refused_by_its_name(
+    vault: Vault, name: str, value: str
+) -> None:
+    with pytest.raises(SecretsError) as caught:
+        vault.set(name, value)
+    assert str(caught.value) == (
+        f"secret {name}: it is soon guessed, being little more than what everybody tries first "
+        f"or the same few signs: give it another value with `hearth secret set {name}`"
+    )
+
+
+@pytest.mark.parametrize("name", ["cookie_secret", "litellm_master_key"])
+def test_what_no_person_types_is_as_long_as_a_random_one(vault: Vault, name: str) -> None:
+    with pytest.raises(SecretsError, match=f"secret {name}: .*fewer than 32 ") as caught:
+        vault.set(name, GOOD)
+    assert GOOD not in str(caught.value)
+
+
+def test_what_hearth_makes_itself_is_never_refused() -> None:
+    names = ("house_password", "cookie_secret", "litellm_master_key", "consumer_guest")
+    assert [weak(name, make_random(name)) for name in names for _ in range(500)] == 2000 * [None]
 
 
 @pytest.mark.parametrize("which", ["path", "password_file"])
