@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from hearth import engine, trust
+from hearth import engine, systemd, trust
 from hearth.catalogue.house import House, Part, Service
 from hearth.models import PENDING, Overview, model_states
 from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE
@@ -18,6 +18,7 @@ _ASK_S = 5
 # What systemd has started again so often, and not long ago, will end again.
 _LOOP, _LOOP_S = 3, 10
 _WORDS = 160
+_FIREWALL = "hearth-firewall.service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def look(house: House) -> Report:
     """Ask every unit and every health of the house at once."""
     owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        rows = list(pool.map(_row, owners))
+        rows = [*pool.map(_row, owners), _firewall()]
+    # Caddy renews the sites' by itself; of the other two only a run can make new ones.
+    rows.append(Row("certificates", "part", *trust.lasting(datetime.now(UTC)), since=0))
     overview = models(house)
     pending = [
         f"{alias.name}: {alias.text}"
@@ -114,7 +117,7 @@ def _row(owner: Service | Part) -> Row:
     instance = owner.instance if isinstance(owner, Service) else None
     kind = "service" if instance else "part"
     try:
-        unit = engine.unit_state(instance, owner.unit)
+        unit = systemd.unit_state(instance, owner.unit)
         memory = engine.state(instance).memory_bytes if instance else 0
     except engine.EngineError as error:
         return Row(owner.name, kind, False, str(error), 0)
@@ -127,17 +130,40 @@ def _row(owner: Service | Part) -> Row:
     return Row(owner.name, kind, up, text, unit.since, memory)
 
 
-def _loops(unit: engine.UnitState) -> bool:
+def _firewall() -> Row:
+    """Say whether the house's ruleset is loaded: it is nobody's part, and all rests on it."""
+    name = "firewall"
+    try:
+        unit = systemd.unit_state(None, _FIREWALL)
+        listing = ["/usr/sbin/nft", "--terse", "list", "table", "inet", "hearth"]
+        table = engine.execute(None, listing, timeout=_ASK_S)
+        # Who is not root is refused, and knows no more than systemd.
+        if unit.up and "No such file" not in table.stderr:
+            return Row(name, "part", True, "up", unit.since)
+        said = systemd.journal(None, _FIREWALL, 20)
+    except engine.EngineError as error:
+        return Row(name, "part", False, str(error), 0)
+    # In the moment of another try nothing has ended yet.
+    words = [unit.exit] if unit.exit else []
+    words += [line.partition("Error: ")[2] for line in said if "Error: " in line][-1:]
+    why = f" ({': '.join(words)})" if words else ""
+    text = "were taken away" if unit.up else f"do not load{why}"
+    # An older ruleset goes on judging; without any, the routing rules let nothing pass.
+    held = "older ones hold" if table.returncode == 0 else "nothing passes between instances"
+    return Row(name, "part", False, f"its rules {text}; {held}: run `hearth up`", unit.since)
+
+
+def _loops(unit: systemd.UnitState) -> bool:
     """Say whether a program ends again and again, also in a moment in which it runs."""
     fresh = not unit.up or time.time() - unit.since < _LOOP_S
     return unit.restarts >= _LOOP and fresh
 
 
-def _why(instance: str | None, name: str, unit: engine.UnitState) -> str:
+def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
     """Say how often a program has ended, how, and what it said last."""
     text = f"ends again and again ({unit.restarts + 1} times; {unit.exit or unit.result})"
     try:
-        words = engine.last_words(instance, name)
+        words = systemd.last_words(instance, name)
     except engine.EngineError:
         words = ""
     short = words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"

@@ -1,6 +1,8 @@
-"""How a device comes to trust this house: where its page of trust is, and how its root looks."""
+"""How a device comes to trust this house: where its page is, its root, and how long that lasts."""
 
+from datetime import datetime, timedelta
 from io import StringIO
+from pathlib import Path
 
 import segno
 
@@ -9,6 +11,13 @@ from hearth.catalogue.house import House
 from hearth.house.facts import FactsError
 from hearth.project import ROOT_CERTIFICATE
 from hearth.verify.edge import front_door
+
+# A run makes a new root from its last thirty days on, and an intermediate long before that.
+_SOON = timedelta(days=30)
+_RENEWED = {
+    "root": "`hearth up` makes a new one, which every device has to be given",
+    "intermediate": "`hearth up` renews it, and no device has to do anything",
+}
 
 
 def ways(house: House) -> list[str]:
@@ -29,6 +38,22 @@ def fingerprint() -> str:
         return pki.fingerprint(ROOT_CERTIFICATE.read_text(encoding="ascii"))
     except (OSError, ValueError, pki.PkiError):
         return ""
+
+
+def lasting(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool, str]:
+    """Return whether root and intermediate last, and until when, or what to do."""
+    ends = {}
+    for name, renewed in _RENEWED.items():
+        path = folder / f"{name}.crt"
+        try:
+            ends[name] = pki.not_after(path.read_text(encoding="ascii"))
+        except (OSError, ValueError, pki.PkiError):
+            return False, f"{path} cannot be read: `hearth up` writes it"
+        left = ends[name] - now
+        if left < _SOON:
+            when = f"ends in {left.days} days" if left > timedelta(0) else "has ended"
+            return False, f"the {name} {when}: {renewed}"
+    return True, f"good until {min(ends.values()):%Y-%m-%d}"
 
 
 def code(address: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from hearth import engine, project
+from hearth import engine, project, systemd
 from hearth.cli import keep, main
 from hearth.cli.app import app
 from hearth.project import Project
@@ -123,7 +123,7 @@ def test_logs_come_from_the_right_place(house: Project, monkeypatch: pytest.Monk
         asked.append((instance, unit, lines))
         return ["12:00 [ready]"]
 
-    monkeypatch.setattr(engine, "journal", journal)
+    monkeypatch.setattr(systemd, "journal", journal)
     assert call("logs", "ollama", "-n", "5").stdout == "12:00 [ready]\n"
     assert call("logs", "caddy").exit_code == 0
     assert asked[0] == ("ollama", "ollama.service", 5)
@@ -136,7 +136,7 @@ def test_an_error_of_ours_is_one_line_and_exit_1(
     def journal(*_: object) -> list[str]:
         raise engine.EngineError("ollama: no such [instance]: run `hearth up` to make it")
 
-    monkeypatch.setattr(engine, "journal", journal)
+    monkeypatch.setattr(systemd, "journal", journal)
     monkeypatch.setattr("sys.argv", ["hearth", "logs", "ollama"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -149,7 +149,7 @@ def test_a_bug_of_ours_is_not_hidden(house: Project, monkeypatch: pytest.MonkeyP
     def journal(*_: object) -> list[str]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(engine, "journal", journal)
+    monkeypatch.setattr(systemd, "journal", journal)
     monkeypatch.setattr("sys.argv", ["hearth", "logs", "ollama"])
     with pytest.raises(ZeroDivisionError):
         main()

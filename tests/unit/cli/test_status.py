@@ -10,13 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from hearth import engine, status
+from hearth import engine, status, systemd, trust
 from hearth.catalogue import House, derive, load
 from hearth.models import Overview
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
-UP = engine.UnitState("active", "running", "success", int(time.time()) - 7200)
-DOWN = engine.UnitState("failed", "failed", "oom-kill", 0)
+UP = systemd.UnitState("active", "running", "success", int(time.time()) - 7200)
+DOWN = systemd.UnitState("failed", "failed", "oom-kill", 0)
+
+
+LOADED = engine.Completed(0, "table inet hearth {\n}\n", "")
+GONE = engine.Completed(1, "", "Error: No such file or directory\nlist table inet hearth\n")
+NOT_ROOT = engine.Completed(1, "", "Operation not permitted (you must be root)\nnetlink: Error:\n")
 
 
 class Program(BaseHTTPRequestHandler):
@@ -51,19 +56,26 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.fixture(autouse=True)
+def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine has no certificates of a house; those of the tests last."""
+    monkeypatch.setattr(trust, "lasting", lambda _: (True, "good until 2029-11-22"))
+
+
 @pytest.fixture
 def house() -> House:
     return derive(load(INVENTORY))
 
 
 def row(
-    house: House, url: str, path: str, patch: pytest.MonkeyPatch, unit: engine.UnitState = UP
+    house: House, url: str, path: str, patch: pytest.MonkeyPatch, unit: systemd.UnitState = UP
 ) -> status.Row:
     service = house.services["ollama"]
     health = replace(service.health, path=path, contains="I am well", within_s=0.3)
-    patch.setattr(engine, "unit_state", lambda *_: unit)
+    patch.setattr(systemd, "unit_state", lambda *_: unit)
     patch.setattr(engine, "state", lambda _: engine.State("Running", 3 * 2**20))
     patch.setattr(status, "models", lambda _: Overview({}, {}))
+    patch.setattr(engine, "execute", lambda *_, **__: LOADED)
     changed = replace(service, url=url, health=health)
     report = status.look(replace(house, services={"ollama": changed}, parts={}))
     assert report.good == report.rows[0].up
@@ -94,7 +106,7 @@ def test_a_unit_that_is_down_says_how_it_ended(
     assert (found.up, found.text, found.since_text) == (False, "failed (failed, oom-kill)", "")
 
 
-LOOPS = engine.UnitState(
+LOOPS = systemd.UnitState(
     "activating", "auto-restart", "exit-code", 0, restarts=6, exit="exit code 3"
 )
 
@@ -105,9 +117,9 @@ LOOPS = engine.UnitState(
     ids=["between two starts", "just started"],
 )
 def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
-    house: House, url: str, unit: engine.UnitState, monkeypatch: pytest.MonkeyPatch
+    house: House, url: str, unit: systemd.UnitState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "last_words", lambda *_: "models.json: no such file " + 200 * "x")
+    monkeypatch.setattr(systemd, "last_words", lambda *_: "models.json: no such file " + 200 * "x")
     just_now = replace(unit, since=int(time.time()))
     found = row(house, url, "/healthy", monkeypatch, just_now)
     assert not found.up
@@ -121,6 +133,64 @@ def test_a_program_that_has_run_well_since_its_ends_is_up(
 ) -> None:
     steady = replace(UP, restarts=6, exit="signal 9")
     assert row(house, url, "/healthy", monkeypatch, steady).text == "up"
+
+
+AWAY = systemd.UnitState("activating", "auto-restart", "exit-code", 0, exit="exit code 1")
+SHUT = "nothing passes between instances: run `hearth up`"
+
+
+@pytest.mark.parametrize(
+    ("unit", "table", "said", "text"),
+    [
+        (UP, LOADED, [], "up"),
+        # Who may not look at rules is told what systemd knows.
+        (UP, NOT_ROOT, [], "up"),
+        (UP, GONE, [], f"its rules were taken away; {SHUT}"),
+        (
+            AWAY,
+            GONE,
+            ["house sh[7]: /etc/hearth/firewall.nft:9:3-9: Error: User does not exist", "^^^^^"],
+            f"its rules do not load (exit code 1: User does not exist); {SHUT}",
+        ),
+        (AWAY, GONE, ["house systemd[1]: Failed"], f"its rules do not load (exit code 1); {SHUT}"),
+        # It is being tried again just now, and nothing is in the journal any more.
+        (replace(AWAY, exit=""), GONE, [], f"its rules do not load; {SHUT}"),
+        # An older ruleset goes on judging where a new one is refused.
+        (AWAY, LOADED, [], "its rules do not load (exit code 1); older ones hold: run `hearth up`"),
+    ],
+)
+def test_a_firewall_that_is_not_loaded_is_red_and_says_what_to_do(
+    house: House,
+    unit: systemd.UnitState,
+    table: engine.Completed,
+    said: list[str],
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(systemd, "unit_state", lambda *_: unit)
+    monkeypatch.setattr(systemd, "journal", lambda *_: said)
+    monkeypatch.setattr(engine, "execute", lambda *_, **__: table)
+    monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
+    report = status.look(replace(house, services={}, parts={}))
+    assert [(found.name, found.up, found.text) for found in report.rows] == [
+        ("firewall", text == "up", text),
+        ("certificates", True, "good until 2029-11-22"),
+    ]
+    assert report.good == (text == "up")
+
+
+def test_a_certificate_near_its_end_is_red(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systemd, "unit_state", lambda *_: UP)
+    monkeypatch.setattr(engine, "execute", lambda *_, **__: LOADED)
+    monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
+    monkeypatch.setattr(trust, "lasting", lambda _: (False, "the root ends in 12 days"))
+    report = status.look(replace(house, services={}, parts={}))
+    last = report.rows[-1]
+    assert (last.name, last.text, report.good) == (
+        "certificates",
+        "the root ends in 12 days",
+        False,
+    )
 
 
 def test_the_accelerator_is_what_the_receipt_measured(

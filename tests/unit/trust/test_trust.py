@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,43 @@ def test_the_fingerprint_is_the_roots(tmp_path: Path, monkeypatch: pytest.Monkey
     root = pki.make_house_authority("lan", datetime.now(UTC)).root_cert_pem
     path.write_text(root)
     assert trust.fingerprint() == pki.fingerprint(root)
+
+
+def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    assert trust.lasting(now, tmp_path) == (
+        False,
+        f"{tmp_path}/root.crt cannot be read: `hearth up` writes it",
+    )
+    made = pki.make_house_authority("lan", now)
+    (tmp_path / "root.crt").write_text(made.root_cert_pem)
+    (tmp_path / "intermediate.crt").write_text(made.intermediate_cert_pem)
+    for days, good, said in (
+        (0, True, "good until 2029-11-22"),
+        (1065, True, "good until 2029-11-22"),
+        (1067, False, "the intermediate ends in 29 days: `hearth up` renews it"),
+        (1097, False, "the intermediate has ended: `hearth up` renews it"),
+        (3640, False, "the root ends in 12 days: `hearth up` makes a new one, which every device"),
+        (3653, False, "the root has ended: "),
+    ):
+        lasts, text = trust.lasting(now + timedelta(days=days), tmp_path)
+        assert (lasts, text[: len(said)]) == (good, said)
+        # What it says to do helps: by then a run makes another one.
+        store = Held(made.as_secrets())
+        assert lasts or pki.ensure_authority(store, "lan", now + timedelta(days=days))[1] != "kept"
+
+
+class Held:
+    """A vault in memory."""
+
+    def __init__(self, held: dict[str, str]) -> None:
+        self.held = held
+
+    def values(self) -> dict[str, str]:
+        return dict(self.held)
+
+    def update(self, new: Mapping[str, str]) -> None:
+        self.held.update(new)
 
 
 def test_the_code_on_a_terminal_holds_the_address() -> None:
