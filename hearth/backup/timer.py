@@ -20,6 +20,8 @@ Description=Backup of the house
 After=incus.service
 
 [Service]
+# X-ExposureCeiling: it does what only root may do with Incus, and reads every file of the house
+X-ExposureCeiling=3.1
 Type=oneshot
 ExecStart={_quoted(f"{root}/scripts/hearth")} backup
 Environment=HOME={_quoted(str(Path.home()))}

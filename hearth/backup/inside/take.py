@@ -195,17 +195,30 @@ def held(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Make a folder that nobody else removes, after those that killed runs left are gone."""
+    begin = f"{SCRATCH_PREFIX}{os.getuid()}-"
+    for left in Path(SCRATCH).glob(f"{begin}*"):
+        with contextlib.suppress(OSError), held(left):
+            shutil.rmtree(left, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        while True:
+            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=begin, dir=SCRATCH)))
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                stack.enter_context(held(made))
+                # Before it was held, another run may have taken it for one that was left.
+                if made.exists():
+                    break
+        yield made
+
+
 def take(root: Path, kind: str, out: IO[bytes]) -> None:
     """Write the folder as a tar: its databases first, then everything else."""
     if (root / WORK[0]).exists():
         raise Trouble(f"a restore was cut short in {root}: say `hearth restore FILE` again first")
-    begin = f"{SCRATCH_PREFIX}{os.getuid()}-"
-    # What a run left that was killed.
-    for left in Path(SCRATCH).glob(f"{begin}*"):
-        with contextlib.suppress(OSError), held(left):
-            shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=begin, dir=SCRATCH) as made, held(Path(made)):
-        taking = Taking(root, Path(made), out)
+    with scratch() as made:
+        taking = Taking(root, made, out)
         if kind == "sqlite":
             found = [
                 name

@@ -16,6 +16,7 @@ from hearth.backup import age, keep
 from hearth.backup.timer import units
 from hearth.backup.volumes import places
 from hearth.catalogue import derive, load
+from hearth.catalogue.read import FILES
 from hearth.cli.app import app
 from hearth.cli.backup_key import with_recipient
 from hearth.project import current
@@ -62,15 +63,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A checkout with the inventory of this one and no settings of its own."""
     folder = tmp_path / "checkout"
     (folder / "inventory").mkdir(parents=True)
-    for name in (
-        "machines",
-        "services",
-        "consumers",
-        "models",
-        "aliases",
-        "sources.lock",
-        "floors",
-    ):
+    for name in FILES:
         source = ROOT / "inventory" / f"{name}.yml"
         (folder / "inventory" / source.name).write_text(source.read_text())
     monkeypatch.setenv("HEARTH_PROJECT", str(folder))

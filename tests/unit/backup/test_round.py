@@ -11,9 +11,11 @@ import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hearth.backup.inside import take as inside
 from hearth.backup.restore import read, restore
 from tests.unit.backup.local import KEY, House, backup, place
 
@@ -155,11 +157,33 @@ def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
 def test_a_copy_that_another_run_holds_stays_and_one_of_a_killed_run_goes(
     tmp_path: Path, data: Path
 ) -> None:
-    left = Path(tempfile.mkdtemp(prefix=f"hearth-backup-{os.getuid()}-", dir="/var/tmp"))
-    handle = os.open(left, os.O_RDONLY | os.O_DIRECTORY)
+    made = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(handle, fcntl.LOCK_EX)
+    # It is held before it bears the name: another process' backup may look at any moment.
+    left = made.rename(made.with_name(f"hearth-backup-{os.getuid()}-{made.name}"))
     backup(tmp_path / "to", place(data))
     assert left.exists()
     os.close(handle)
     backup(tmp_path / "to", place(data))
     assert not left.exists()
+
+
+def test_a_copy_that_another_run_took_for_a_left_one_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inside, "SCRATCH", str(tmp_path))
+    make: Any = tempfile.TemporaryDirectory
+    taken: list[str] = []
+
+    def made(**asked: Any) -> Any:
+        folder = make(**asked)
+        if not taken:
+            os.rmdir(folder.name)
+            taken.append(folder.name)
+        return folder
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", made)
+    with inside.scratch() as folder:
+        assert [str(path) for path in tmp_path.iterdir()] == [str(folder)] != taken
+    assert list(tmp_path.iterdir()) == []
