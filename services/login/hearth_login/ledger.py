@@ -34,7 +34,7 @@ class Ledger:
         return session in self._ended
 
     def end(self, session: str, keep_s: float) -> None:
-        """End one session and remember it for `keep_s` seconds, which is all its cookie lives."""
+        """End one session and remember it for `keep_s` seconds."""
         now = self._now()
         self._ended = {known: until for known, until in self._ended.items() if until > now}
         self._ended[session] = now + keep_s

@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.ports import kept_port
+
 PACKAGE = Path(__file__).parent.parent
 KEY = "webui-key-" + "0123456789" * 3
 
@@ -32,19 +34,16 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def running(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (folder / "log").open("wb") as log:
+    with kept_port() as port, (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             command(folder, "--port", str(port)), env=environment(folder), stderr=log
         )
-    try:
-        wait_for(port)
-        yield process, port
-    finally:
-        process.kill()
-        process.wait()
+        try:
+            wait_for(port)
+            yield process, port
+        finally:
+            process.kill()
+            process.wait()
 
 
 def wait_for(port: int) -> None:

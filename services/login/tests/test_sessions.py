@@ -141,3 +141,23 @@ async def form_token(door: Any) -> str:
     door.client.cookies.clear()
     token: str = await door.token()
     return token
+
+
+async def test_a_clock_that_was_days_off_brings_no_ended_session_back(
+    door: Any, clock: Any
+) -> None:
+    day = 24 * 3600
+    cookie = cookie_of(await door.sign_in())
+    await sign_out(door, cookie)
+    clock.at += 29 * day
+    # Two days fast, and somebody else signs out: what is too old by then is forgotten.
+    clock.at += 2 * day
+    await sign_out(door, cookie_of(await door.sign_in()))
+    clock.at -= 2 * day
+    assert not await holds(door, cookie)
+
+
+async def sign_out(door: Any, cookie: str) -> None:
+    token = await form_token(door)
+    answer = await door.post({"token": token}, path="logout", Cookie=f"{NAME}={cookie}")
+    assert answer.status_code == 303
