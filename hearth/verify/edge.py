@@ -21,8 +21,7 @@ def front_door(house: House) -> "Edge":
     machine = house.machine
     address = machine.lan_address
     if address == "auto":
-        named = machine.lan_interface
-        address = facts.lan()[1] if named == "auto" else facts.address_of(named)
+        _, address = facts.lan(machine.lan_interface)
     return Edge(address, ROOT_CERTIFICATE)
 
 

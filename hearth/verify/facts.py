@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hearth.house.facts import cpu_name, memory_bytes
+from hearth.project import PROGRAMS
 
-_PROGRAMS = Path("/var/lib/hearth/programs")
 # Debian's packages that the house stands on, by what people call them.
 _PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
@@ -67,7 +67,7 @@ def versions() -> dict[str, str]:
         version = _package(package)
         if version:
             found[name] = version
-    for link in sorted(_PROGRAMS.glob("*/current")):
+    for link in sorted(PROGRAMS.glob("*/current")):
         found[f"{link.parent.name} (files)"] = link.resolve().name[:16]
     return found
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hearth import engine
+from hearth import engine, systemd
 from hearth.verify.figures import Notes
 from hearth.verify.outcomes import NotMeasured, Pending
 
@@ -137,7 +137,7 @@ def _journal(item: pytest.Item) -> list[str]:
     found: list[str] = []
     for instance, unit in dict.fromkeys(units):
         try:
-            found += engine.journal(instance, unit, _JOURNAL_LINES)
+            found += systemd.journal(instance, unit, _JOURNAL_LINES)
         except engine.EngineError as error:
             found.append(str(error))
     return found

@@ -11,6 +11,18 @@ from hearth.secrets import Vault
 from hearth.verify.edge import Edge, front_door
 
 HOUSE = current().house()
+# No part of the catalogue, since it publishes nothing; its watch counts as its helper.
+FIREWALL = Part(
+    name="firewall",
+    role="firewall",
+    summary="Loads the rules and watches over them",
+    unit="hearth-firewall.service",
+    url=None,
+    port=None,
+    metrics_port=None,
+    publish=(),
+    secrets={},
+)
 
 
 def instances(house: House) -> list[Service]:
@@ -19,8 +31,8 @@ def instances(house: House) -> list[Service]:
 
 
 def owners(house: House) -> list[Service | Part]:
-    """Return everything that runs here as a unit: services and the machine's parts."""
-    return [*instances(house), *house.parts.values()]
+    """Return everything that runs here as a unit: services, the machine's parts, its rules."""
+    return [*instances(house), *house.parts.values(), FIREWALL]
 
 
 # What a test may take as an argument, to be run once for each.

@@ -9,6 +9,7 @@ import pytest
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.house import facts, instances
+from hearth.house.instance_config import UNSAID
 from hearth.project import Project
 from hearth.units import CREDENTIALS_FOLDER, exposure_ceiling
 from hearth.verify import inside as look
@@ -17,6 +18,8 @@ from hearth.verify.figures import Notes
 pytestmark = pytest.mark.home
 
 LOOPBACK = ("127.", "::1")
+# Loads rules as root, with one capability; all others have a user of their own.
+AS_ROOT = "firewall"
 # Below are the machine's own users, and those that its people get.
 FIRST_FREE_USER = 65536
 READ_ONLY = ("/usr", "/etc", "/var", "/opt")
@@ -43,7 +46,8 @@ def test_program_is_not_root(owner: Service | Part) -> None:
     host = look.host(instance)
     for unit in look.units(instance, owner.unit):
         user = host.check_output("systemctl show --property=User --value %s", unit)
-        assert user not in ("", "root"), f"{unit} runs as root"
+        root = user in ("", "root")
+        assert root == (owner.name == AS_ROOT), f"{unit} runs as {user or 'root'}"
 
 
 def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
@@ -56,7 +60,7 @@ def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
     assert any(tried.values()), f"nothing of {owner.name} lives"
     for unit, seen in tried.items():
         if seen:
-            leaks = list(_leaks(seen))
+            leaks = list(_leaks(seen, root=owner.name == AS_ROOT))
             assert not leaks, f"{unit}: {'; '.join(leaks)}"
 
 
@@ -64,7 +68,7 @@ def test_instance_is_shut_in(inside: Service, notes: Notes) -> None:
     assert inside.instance
     config = look.incus_says(inside.instance)
     assert config.get("security.privileged", "false") == "false", "the instance is privileged"
-    lacking = [key for key in instances.UNSAID if not config.get(key)]
+    lacking = [key for key in UNSAID if not config.get(key)]
     assert not lacking, f"the instance has no {', '.join(lacking)}"
     if config.get(instances.NESTING_KEY, "false") != "false":
         notes.remark(
@@ -97,7 +101,7 @@ def _secrets_of_the_machine(project: Project) -> tuple[str, ...]:
     return (*vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*")
 
 
-def _leaks(seen: look.Confined) -> Iterator[str]:
+def _leaks(seen: look.Confined, *, root: bool) -> Iterator[str]:
     """Say what a unit's process can do that it shall not, and what the probe could not do."""
     if seen.written["/tmp"] != "done":
         yield f"the probe could not write its own /tmp ({seen.written['/tmp']})"
@@ -111,15 +115,22 @@ def _leaks(seen: look.Confined) -> Iterator[str]:
     yield from (
         f"cannot read its own {at} ({said})" for at, said in seen.own.items() if said != "done"
     )
+    if not root:
+        yield from _told(seen)
+    held = seen.status["NoNewPrivs"] == "1" and seen.status["Seccomp"] == "2"
+    if (seen.user == 0) != root or not held:
+        yield f"its process is not held: {dict(seen.status)}"
+    if int(seen.status["CapBnd"], 16).bit_count() != len(seen.capabilities):
+        yield f"its process may gain {seen.status['CapBnd']}, its unit names {seen.capabilities}"
+
+
+def _told(seen: look.Confined) -> Iterator[str]:
+    """Say what a process learns of others: root's own files and all processes show to root."""
     yield from (f"reads {at}" for at, said in seen.secrets.items() if said == "done")
     if not seen.secrets:
         yield "the probe found no secret to try"
     if seen.processes:
         yield f"sees processes of others: {', '.join(seen.processes[:5])}"
-    if seen.user == 0 or seen.status["NoNewPrivs"] != "1" or seen.status["Seccomp"] != "2":
-        yield f"its process is not held: {dict(seen.status)}"
-    if int(seen.status["CapBnd"], 16).bit_count() != len(seen.capabilities):
-        yield f"its process may gain {seen.status['CapBnd']}, its unit names {seen.capabilities}"
 
 
 def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None:
@@ -137,12 +148,12 @@ def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None
     assert found, f"{inside.name} listens nowhere"
 
 
-def test_the_houses_parts_listen_only_where_the_catalogue_says(
-    house: House, lan_address: str
-) -> None:
+def test_the_houses_parts_listen_only_where_the_catalogue_says(house: House) -> None:
     parts = {part.unit: part for part in house.parts.values()}
+    lan, _ = facts.lan(house.machine.lan_interface)
     allowed = {
-        "dnsmasq": {(a, 53) for a in (lan_address, house.machine.resolver_address)},
+        # Each address of the LAN's interface; of IPv6 the firewall leaves only its wire's open.
+        "dnsmasq": {(a, 53) for a in (*facts.addresses(lan), house.machine.resolver_address)},
         # Everywhere, since a LAN address may change; the firewall leaves only the LAN's open.
         "caddy": {("*", 80), ("*", 443)},
     }
@@ -151,11 +162,8 @@ def test_the_houses_parts_listen_only_where_the_catalogue_says(
         if part is None or one.address.startswith(LOOPBACK):
             continue
         known = allowed.get(part.role, set())
-        # Names are also asked for over the LAN's own IPv6, which goes no further than its cable.
-        address = (
-            lan_address if part.port == 53 and one.address.startswith("fe80:") else one.address
-        )
-        assert (address, one.port) in known, f"{part.name} listens on {one.address} port {one.port}"
+        place = (one.address, one.port)
+        assert place in known, f"{part.name} listens on {one.address} port {one.port}"
 
 
 def test_incus_itself_is_not_on_the_network() -> None:

@@ -5,7 +5,7 @@ import time
 import httpx
 import pytest
 
-from hearth import engine
+from hearth import systemd
 from hearth.catalogue.house import House, Part, Service
 from hearth.verify.figures import Notes
 from hearth.verify.outcomes import NotMeasured
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.home
 
 
 def test_unit_runs(owner: Service | Part) -> None:
-    state = engine.unit_state(getattr(owner, "instance", None), owner.unit)
+    state = systemd.unit_state(getattr(owner, "instance", None), owner.unit)
     assert state.up, f"{owner.unit} is {state.active} ({state.sub}, {state.result})"
 
 

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hearth import engine
-from hearth.units import HARDENING
+from hearth import engine, systemd
+from hearth.units import HARDENING, directives
 from hearth.verify.drill.cases import Tell
 from hearth.verify.drill.plan import FILES, HOST, PORT, DrillError, Plan
 
@@ -61,15 +61,16 @@ def beside(instance: str, unit: str, plan: Plan, key: str) -> Iterator[Tell]:
     Raises:
         DrillError: another drill is running, or the second gateway does not start.
     """
-    if engine.unit_state(instance, f"{ROOM}.service").active in ("active", "activating"):
+    if systemd.unit_state(instance, f"{ROOM}.service").active in ("active", "activating"):
         text = f"a drill is running in {instance} already: wait for it; one that was left ends"
         raise DrillError(f"{text} within {IDLE_S} s")
 
     def tell(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return _tell(instance, steps, key)
 
+    # Not inside: of two drills that begin together the second one has started nothing.
+    _start(instance, room_argv(plan))
     try:
-        _start(instance, room_argv(plan))
         # The gateway's files lie in the room, and are there when it can be told anything.
         _until(instance, ROOM, lambda: tell([]) == [])
         _start(instance, gateway_argv(engine.read_file(instance, f"/etc/systemd/system/{unit}")))
@@ -84,12 +85,9 @@ def room_argv(plan: Plan) -> list[str]:
     """Return the command that opens the drill's room: a user and a folder that end with it."""
     told = {"program": base64.b64encode(_program()).decode(), "plan": plan.as_json(IDLE_S)}
     words = base64.b64encode(zlib.compress(json.dumps(told).encode(), 9)).decode()
-    settings = dict(HARDENING)
-    calls = settings.pop("SystemCallFilter").split(" ~")
-    settings |= {"DynamicUser": "yes", "RuntimeDirectory": ROOM, "MemoryMax": "256M"}
+    settings = {**HARDENING, "DynamicUser": "yes", "RuntimeDirectory": ROOM, "MemoryMax": "256M"}
     settings |= {"StandardInput": "data", "StandardInputData": words}
-    lines = [f"{name}={value}" for name, value in settings.items()]
-    lines += [f"SystemCallFilter={'~' * bool(number)}{each}" for number, each in enumerate(calls)]
+    lines = [f"{name}={value}" for name, value in directives(settings)]
     return [*_transient(ROOM, lines), *_PYTHON, _BOOT]
 
 
@@ -148,10 +146,10 @@ def _until(instance: str, unit: str, ready: Callable[[], bool]) -> None:
         with contextlib.suppress(DrillError):
             if ready():
                 return
-        if engine.unit_state(instance, f"{unit}.service").active != "active":
+        if systemd.unit_state(instance, f"{unit}.service").active != "active":
             break
         time.sleep(0.5)
-    said = engine.journal(instance, f"{unit}.service", 3)
+    said = systemd.journal(instance, f"{unit}.service", 3)
     raise DrillError(f"{instance}: the drill does not start: {' | '.join(said)}")
 
 

@@ -86,10 +86,10 @@ def test_a_failure_carries_the_journal_of_its_service(tmp_path: Path, journal: l
     text = f"""
 import pytest
 from types import SimpleNamespace
-from hearth import engine
+from hearth import systemd
 
 asked = []
-engine.journal = lambda *what: asked.append(what) or {journal}
+systemd.journal = lambda *what: asked.append(what) or {journal}
 
 @pytest.mark.parametrize("service", [SimpleNamespace(instance="ollama", unit="ollama.service")])
 def test_service(service): assert False, "no answer"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hearth.verify import probe
+from tests.ports import kept_port
 
 
 @pytest.fixture
@@ -22,9 +23,8 @@ def listener() -> Iterator[int]:
 
 def test_open_and_closed(listener: int) -> None:
     assert probe.connect("127.0.0.1", listener)[0] == "open"
-    with socket.create_server(("127.0.0.1", 0)) as plug:
-        closed = plug.getsockname()[1]
-    assert probe.connect("127.0.0.1", closed)[0] == "refused"
+    with kept_port() as closed:
+        assert probe.connect("127.0.0.1", closed)[0] == "refused"
 
 
 def test_silence_is_told_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
