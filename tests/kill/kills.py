@@ -5,7 +5,7 @@ A kill is written `KIND:PLACE+MS`. KIND is
 * `tree`: all that the run started, on the machine and in its instances,
 * `power`: the machine itself, which is booted again.
 PLACE is the number of an event (the start of a task, its start on a host, a result), or the name
-of a program that a long task runs. MS is how long after it, in milliseconds.
+of a long step. MS is how long after it, in milliseconds.
 """
 
 import hashlib
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from hearth import lab
-from tests.lab.house import CLONE, ROOT
+from tests.lab.house import CLONE, ROOT, recap
 
 KINDS = ("controller", "tree", "power")
-PLACES = ("apt", "uv", "image", "import", "start", "reload")
+PLACES = ("apt", "uv", "image", "import", "start", "reload", "pull")
 SITE = (f"{CLONE}/.venv/bin/ansible-playbook", "site.yml")
 UP = (f"{CLONE}/scripts/up",)
 # How far a module may get after its event, at most.
@@ -122,11 +122,7 @@ def site(machine: str) -> dict[str, int]:
     """Run site.yml to its end; return how many tasks changed each host."""
     done = _run(machine, SITE, None)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
-    recap = done.stdout.rpartition("PLAY RECAP")[2].splitlines()
-    rows = (line.replace(":", " ").split() for line in recap if "changed=" in line)
-    counted = {
-        row[0]: int(next(word[8:] for word in row if word[:8] == "changed=")) for row in rows
-    }
+    counted = dict(recap(done.stdout))
     assert counted, done.stdout[-3000:]
     return counted
 

@@ -6,7 +6,7 @@ Which event and which kind is chosen by the commit; HEARTH_KILL=KIND:N+MS repeat
 import pytest
 
 from tests.kill import change, kills, state
-from tests.kill.sweep import Sweep
+from tests.kill.houses import Standing
 from tests.lab.house import NAME, House
 
 pytestmark = pytest.mark.lab
@@ -16,16 +16,16 @@ EVENTS = 380
 
 
 @pytest.fixture(scope="module")
-def sweep(house: House) -> Sweep:
+def sweep(house: House) -> Standing:
     """The house as it is, without the change."""
     with house.spending("the house as it is", 0.3):
-        known = Sweep(NAME)
+        known = Standing(NAME)
         known.references[False] = state.look(NAME)
         assert not (wrong := state.wrong(known.references[False])), wrong
         return known
 
 
-def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Sweep) -> None:
+def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Standing) -> None:
     with house.spending("two killed runs", 2.2):
         # The change is killed on its way there and on its way back: that way a house is left that
         # can be compared with the one before, which nobody killed.

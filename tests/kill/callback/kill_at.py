@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import signal
@@ -50,6 +51,8 @@ PLACES = {
     "start": b"forkstart",
     "reload": b"caddy\0reload\0",
 }
+# Half a model, which the puller goes on with beside the run.
+PULLED = "/var/lib/incus/storage-pools/hearth/custom/*/models/blobs/*-partial*"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -73,8 +76,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._kind, _, place = asked.partition(":")
         self._place, _, wait = place.partition("+")
         self._wait_s = int(wait or 0) / 1000
-        if self._place in PLACES:
-            threading.Thread(target=self._watch, args=(PLACES[self._place],), daemon=True).start()
+        if not self._place.isdigit():
+            threading.Thread(target=self._watch, daemon=True).start()
 
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
         """Count the start of a task."""
@@ -106,9 +109,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             # On its own thread, so that the run goes on in the meantime.
             threading.Timer(self._wait_s, self._fire, args=(what,)).start()
 
-    def _watch(self, words: bytes) -> None:
+    def _watch(self) -> None:
         # What an earlier run left at work is none of this one's, which waits for it first.
-        while runs.MARK not in os.environ or not any(words in _cmdline(p) for p in _processes()):
+        while runs.MARK not in os.environ or not _at(self._place):
             time.sleep(0.01)
         time.sleep(self._wait_s)
         self._fired = True
@@ -134,6 +137,13 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         fresh = path.with_name(f"{path.name}.new")
         fresh.write_text(json.dumps(said))
         fresh.replace(path)
+
+
+def _at(place: str) -> bool:
+    """Whether the long step is at work."""
+    if place == "pull":
+        return bool(glob.glob(PULLED))
+    return any(PLACES[place] in _cmdline(pid) for pid in _processes())
 
 
 def _kill_controller() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kill import kills, look, state
+from tests.kill.houses import Bare
 from tests.kill.sweep import plan
 
 
@@ -34,15 +35,22 @@ def test_the_commit_chooses_and_the_environment_repeats(monkeypatch: pytest.Monk
 
 
 def test_a_sweep_tries_all_kinds_over_the_whole_run() -> None:
-    chosen = list(plan(43, {True: 400, False: 300}, "seed"))
+    chosen = list(plan(43, [400, 300], ["reload"], "seed"))
     assert len(chosen) == 43
-    assert [kill.place for kill in chosen[:3]] == ["reload"] * 3
+    assert [kill.place for kill in chosen[:4]][:3] == ["reload"] * 3
+    assert {kill.kind for kill in chosen[:3]} == set(kills.KINDS)
     for kind in kills.KINDS:
         events = [int(k.place) for k in chosen if k.kind == kind and k.place.isdigit()]
         assert len(events) >= 13
         assert min(events) < 80
         assert max(events) > 250
-    assert chosen != list(plan(43, {True: 400, False: 300}, "another"))
+    assert chosen != list(plan(43, [400, 300], ["reload"], "another"))
+
+
+def test_few_kills_hit_another_place_each() -> None:
+    chosen = list(plan(6, [900], Bare.places, "seed"))
+    assert [kill.place for kill in chosen] == list(Bare.places)
+    assert {kill.kind for kill in chosen} == set(kills.KINDS)
 
 
 def test_what_differs_and_what_is_wrong_by_itself_is_said() -> None:

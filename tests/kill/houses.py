@@ -1,0 +1,153 @@
+"""The two houses that a sweep kills runs of: one that stands, and one that is not built yet."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+from hearth import lab
+from hearth.cli import elsewhere, farside
+from hearth.project import Project
+from tests.kill import change, state
+from tests.kill.kills import Kill, Killed, count, run_killed, site
+from tests.lab.house import CLONE, ROOT
+
+# What its models need to come, from a far side that is slow on purpose.
+_GREEN_S = 300
+_CONTROLLER_S = 600
+_BARE = "bare"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a house whose runs were killed, after one that nobody killed."""
+
+    next_s: float
+    differences: Sequence[str]
+    second_changed: int
+
+
+class House(Protocol):
+    """A lab machine whose runs are killed."""
+
+    # How many events a run has; a house that is turned back and forth has two runs by turns.
+    events: list[int]
+    # The programs of long tasks that a run of it comes to.
+    places: ClassVar[Sequence[str]]
+
+    def prepare(self) -> None:
+        """Take the reference that it is compared with later, and count the events."""
+
+    def kill(self, kill: Kill) -> Killed:
+        """Kill a run."""
+
+    def recover(self) -> Outcome:
+        """Run twice what was killed, and compare."""
+
+
+@dataclass(slots=True)
+class Standing:
+    """A house, its two states as unkilled runs leave them, and which of them it is to be in."""
+
+    machine: str
+    references: dict[bool, Mapping[str, str]] = field(default_factory=dict)
+    events: list[int] = field(default_factory=list)
+    changed: bool = False
+    places: ClassVar[Sequence[str]] = ("reload",)
+
+    def prepare(self) -> None:
+        """Take both references, and count the events of both ways."""
+        # Whatever the machine was like before, the first run makes it the house of this commit.
+        change.make(self.machine, changed=False)
+        site(self.machine)
+        for changed in (True, False):
+            change.make(self.machine, changed=changed)
+            self.events.append(count(self.machine))
+            self.references[changed] = state.look(self.machine)
+            assert not (found := state.wrong(self.references[changed])), found
+
+    def kill(self, kill: Kill) -> Killed:
+        """Kill a run that turns the house into its other state."""
+        self.changed = not self.changed
+        change.make(self.machine, changed=self.changed)
+        return run_killed(self.machine, kill)
+
+    def recover(self) -> Outcome:
+        """Run twice what was killed; the house is then as an unkilled run left it."""
+        return _recover(
+            self.machine,
+            lambda: state.differences(self.references[self.changed], state.look(self.machine)),
+        )
+
+
+@dataclass(slots=True)
+class Bare:
+    """A bare machine, put back before each kill, and what a house built in it is made of."""
+
+    machine: str
+    reference: Mapping[str, str] = field(default_factory=dict)
+    events: list[int] = field(default_factory=list)
+    places: ClassVar[Sequence[str]] = ("apt", "uv", "image", "import", "start", "pull")
+    fresh: bool = True
+
+    def prepare(self) -> None:
+        """Build the house once without a kill, from the state that is put back later."""
+        machine = lab.create(self.machine)
+        project = Project(ROOT)
+        farside.serve(project, machine)
+        elsewhere.clone(project, self.machine)
+        script = f"cd {CLONE}; . scripts/environment; environment controller"
+        words = ["/bin/bash", "-euc", script]
+        lab.run(self.machine, words, timeout=_CONTROLLER_S, check=True)
+        lab.save(self.machine, _BARE)
+        self.events.append(count(self.machine))
+        _wait_green(self.machine)
+        self.reference = state.look(self.machine)
+        assert not (found := state.wrong(self.reference)), found
+        self.fresh = False
+
+    def kill(self, kill: Kill) -> Killed:
+        """Kill a run that builds the house; one in a row goes on where the last was killed."""
+        if not self.fresh:
+            lab.restore(self.machine, _BARE)
+            self.fresh = True
+        return run_killed(self.machine, kill)
+
+    def recover(self) -> Outcome:
+        """Run twice what was killed: the house is made of the same things and is all green.
+
+        Its keys are others than the reference's, so the things are compared by name.
+        """
+        self.fresh = False
+        return _recover(self.machine, self._differences)
+
+    def _differences(self) -> list[str]:
+        found = state.look(self.machine)
+        lines = [f"is missing: {name}" for name in sorted(set(self.reference) - set(found))]
+        lines += [f"is too much: {name}" for name in sorted(set(found) - set(self.reference))]
+        _wait_green(self.machine)
+        return [*lines, *state.wrong(found)]
+
+
+class _Compare(Protocol):
+    def __call__(self) -> Iterable[str]: ...
+
+
+def _recover(machine: str, compare: _Compare) -> Outcome:
+    began = time.monotonic()
+    try:
+        site(machine)
+    except AssertionError as error:
+        return Outcome(time.monotonic() - began, [str(error)[-1500:]], -1)
+    took = time.monotonic() - began
+    found = list(compare())
+    return Outcome(took, found, sum(site(machine).values()))
+
+
+def _wait_green(machine: str) -> None:
+    """Return when `hearth status` says that all is up, its models, too."""
+    deadline = time.monotonic() + _GREEN_S
+    words = [f"{CLONE}/scripts/hearth", "status", "--json"]
+    while (said := lab.run(machine, words, timeout=60)).returncode != 0:
+        assert time.monotonic() < deadline, said.stdout[-3000:]
+        time.sleep(2)
