@@ -20,9 +20,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hearth_model_puller import ollama
-from hearth_model_puller.puller import Puller, World
+from hearth_model_puller.puller import Puller
 from hearth_model_puller.state import Board, Ledger
 from hearth_model_puller.wanted import key_of
+from hearth_model_puller.world import World
 
 MB = 10**6
 GB = 10**9

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,6 +19,7 @@ import httpx
 from tests.farside import FarsideError, models
 from tests.farside.models import Layer
 from tests.farside.ollama_archive import run_step
+from tests.ports import kept_port
 
 PROGRAM = "docker-registry"
 MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
@@ -85,9 +85,9 @@ def program(cache: Path) -> Path:
 @contextmanager
 def running(executable: Path, storage: Path) -> Iterator[str]:
     """Run docker-registry on a free loopback port; it ends with the block or with this process."""
-    port = free_port()
     # Its configuration and its log live in memory: whatever kills us, no file stays behind.
     with (
+        kept_port() as port,
         open(os.memfd_create("registry.json"), "w+b") as settings,
         open(os.memfd_create("registry.log"), "w+b") as log,
     ):
@@ -109,13 +109,6 @@ def running(executable: Path, storage: Path) -> Iterator[str]:
             yield address
         finally:
             stop(process)
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody holds at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 from hearth_model_puller import ollama, room
-from hearth_model_puller.puller import MARGIN_BYTES, Puller, World
+from hearth_model_puller.puller import Puller
 from hearth_model_puller.state import Board, Ledger
+from hearth_model_puller.world import MARGIN_BYTES, World
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:

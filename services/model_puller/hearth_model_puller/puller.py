@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,25 +15,12 @@ from hearth_model_puller.rate import Rate
 from hearth_model_puller.retries import Retries
 from hearth_model_puller.state import Board, Entry, Ledger, Record
 from hearth_model_puller.wanted import Model, Wanted, read
+from hearth_model_puller.world import World
 
-MARGIN_BYTES = 10**9
 LOOK_S = 2.0
 ROOM_LOOK_S = 10.0
 HEARTBEAT_S = 60.0
 NOTE_EVERY_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What the puller learns from its machine, so that a test can say it instead."""
-
-    free_bytes: Callable[[], int]
-    memory_bytes: Callable[[], int] = room.memory_bytes
-    margin_bytes: int = MARGIN_BYTES
-    monotonic: Callable[[], float] = time.monotonic
-    wall: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    chance: Callable[[], float] = random.SystemRandom().random
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,7 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
-from .environment import PROJECT, server_environment
+from tests.environments import PROJECT, locked_packages
+from tests.ports import kept_port
+
 from .models import Models
 
 KEY, MODELS_KEY = "k" * 32, "m" * 32
@@ -97,7 +98,8 @@ def start(tmp_path: Path, models: Models) -> Iterator[Start]:
             more: Sequence[str] = (),
         ) -> Server:
             prepare(tmp_path / "pipelines", files, valves or {})
-            server = begin(tmp_path, models.url, more=more)
+            port = stack.enter_context(kept_port())
+            server = begin(tmp_path, models.url, more=more, port=port)
             stack.callback(finish, server)
             wait_ready(server)
             return server
@@ -119,16 +121,14 @@ def begin(
     key: str = KEY,
     more: Sequence[str] = (),
     named: str = "town_key",
+    port: int = 0,
 ) -> Server:
-    """Start the process with its credentials; it may refuse to live."""
+    """Start the process with its credentials; one that is to refuse them needs no port."""
     credentials = folder / "credentials"
     credentials.mkdir(mode=0o700)
     for name, value in (("pipelines_key", key), ("models_key", MODELS_KEY), (named, "t")):
         (credentials / name).write_text(value)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    packages = server_environment()
+    packages = locked_packages("pipelines", "--compile-bytecode")  # each test starts a process
     # -S: the shared environment's packages must not answer for a missing one of the lock.
     words = [sys.executable, "-P", "-S", "-u", "-m", "hearth_pipelines", "--port", str(port)]
     words += ["--pipelines", str(folder / "pipelines"), "--models", models_url]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from tests.environments import PROJECT
+
 from .conftest import Start, words
-from .environment import PROJECT
 from .models import Models
 
 PAGE = (PROJECT / "docs/pipelines.md").read_text()

@@ -7,8 +7,9 @@ import json
 import httpx
 import pytest
 
+from tests.environments import PROJECT
+
 from .conftest import KEY, MODELS_KEY, Server, Start, events, words
-from .environment import PROJECT
 from .models import Models
 
 NAME = "second_opinion"

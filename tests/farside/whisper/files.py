@@ -11,12 +11,14 @@ from pathlib import Path
 
 import ctranslate2
 
+from hearth.files import locked
 from tests.farside.whisper import sizes, weights, words
 from tests.farside.whisper.sizes import SIZES, Size
 
 # Raised when the bytes change for another reason than the files and versions below.
 RECIPE = 1
 _KEPT_S = 24 * 3600
+_WRITE_S = 600
 _PREPROCESSOR = {
     "chunk_length": 30,
     "feature_extractor_type": "WhisperFeatureExtractor",
@@ -48,10 +50,18 @@ def prepare(cache: Path, name: str) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    size = SIZES[name]
+    # Whoever asks meanwhile, another lab or another test, waits and finds it made.
+    with locked(target.with_name(f".{name}.lock"), within_s=_WRITE_S):
+        if not target.exists():
+            _write(target, SIZES[name])
+    _forget(target.parent)
+    return target
+
+
+def _write(target: Path, size: Size) -> None:
     # On the cache's own file system, so that the folder appears whole or not at all.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch) / name
+        folder = Path(scratch) / target.name
         folder.mkdir()
         tokens = words.vocabulary(size)
         weights.write(size, tokens, folder)
@@ -66,8 +76,6 @@ def prepare(cache: Path, name: str) -> Path:
             (folder / "vocabulary.txt").write_text(text, encoding="utf-8")
         folder.chmod(0o755)
         folder.rename(target)
-    _forget(target.parent)
-    return target
 
 
 def _forget(kept: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,8 +16,9 @@ import pytest
 import yaml
 
 from hearth.gateway_config import gateway_files, litellm_config
+from tests.environments import PROJECT, locked_packages
+from tests.ports import kept_port
 
-from .environment import PROJECT, litellm_environment
 from .house import KEYS, MASTER_KEY, house
 from .upstream import Upstream
 
@@ -72,7 +72,7 @@ def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def environment(settings: Path) -> dict[str, str]:
     """Return the whole environment of the gateway's process: no secret is in it."""
     ours = [str(PROJECT / "services" / name) for name in ("gateway", "serving")]
-    packages = os.pathsep.join((str(litellm_environment()), *ours))
+    packages = os.pathsep.join((str(locked_packages("litellm")), *ours))
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(settings),
@@ -84,15 +84,13 @@ def environment(settings: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def gateway(settings: Path, upstream: Upstream) -> Iterator[Gateway]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # -S: the shared environment's packages must not answer for a missing one of the lock.
-    command = [sys.executable, "-S", "-u", "-m", "hearth_gateway", "--port", str(port)]
+    command = [sys.executable, "-S", "-u", "-m", "hearth_gateway"]
+    command += ["--config", str(settings / "etc" / "config.yaml")]
     log_file = settings / "log"
-    with log_file.open("wb") as log:
+    with kept_port() as port, log_file.open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--config", str(settings / "etc" / "config.yaml")],
+            [*command, "--port", str(port)],
             env=environment(settings),
             cwd=settings,
             stdout=log,

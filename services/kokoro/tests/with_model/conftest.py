@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from openai import OpenAI
 from tests.farside.__main__ import DEFAULT_CACHE
 from tests.farside.kokoro import prepare
 from tests.farside.kokoro.files import FP32, VOICES
+from tests.ports import kept_port
 
 PACKAGE = Path(__file__).parents[2]
 READY_S = 300
@@ -81,31 +81,29 @@ def server(
 @contextmanager
 def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> Iterator[Server]:
     """Start a server and wait until it answers, and is warm."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-W", "error", "-P", "-m", "hearth_kokoro", "--port", str(port)]
+    command = [sys.executable, "-W", "error", "-P", "-m", "hearth_kokoro"]
     command += ["--model", str(weights / FP32), "--voices", str(weights / VOICES)]
     log_file = folder / "log"
-    with log_file.open("wb") as log:
+    with kept_port() as port, log_file.open("wb") as log:
+        command += ["--port", str(port)]
         process = subprocess.Popen(
             command,
             env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": str(state)},
             cwd=folder,
             stderr=log,
         )
-    running = Server(f"http://127.0.0.1:{port}", port, process, log_file)
-    try:
-        await_answer(running, warm)
-        yield replace(running, ready_mib=running.memory_mib()) if warm else running
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
+        running = Server(f"http://127.0.0.1:{port}", port, process, log_file)
         try:
-            process.wait(20)
+            await_answer(running, warm)
+            yield replace(running, ready_mib=running.memory_mib()) if warm else running
         finally:
-            process.kill()
-            process.wait()
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+                process.wait()
 
 
 def await_answer(server: Server, warm: bool) -> None:

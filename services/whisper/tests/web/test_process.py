@@ -19,6 +19,7 @@ import pytest
 from openai import OpenAI
 
 from hearth_whisper.recognising import SAMPLE_RATE
+from tests.ports import kept_port
 
 from ..audio.sounds import encoded, png, tone, wav
 from ..live.speech import speak
@@ -66,28 +67,25 @@ def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 @contextmanager
 def started(model: Path, folder: Path) -> Iterator[Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     path = os.pathsep.join(str(SERVICES / name) for name in ("whisper", "serving"))
     command = [sys.executable, "-W", "error", "-P", "-m", "hearth_whisper"]
-    command += ["--port", str(port), "--model", str(model), "--no-partials"]
-    with (folder / "log").open("wb") as log:
+    with kept_port() as port, (folder / "log").open("wb") as log:
+        command += ["--port", str(port), "--model", str(model), "--no-partials"]
         process = subprocess.Popen(
             command,
             env={"PATH": os.defpath, "PYTHONPATH": path, "STATE_DIRECTORY": str(folder / "state")},
             cwd=folder,
             stderr=log,
         )
-    try:
-        yield Server(f"http://127.0.0.1:{port}", process, folder / "state", folder / "log")
-    finally:
-        process.terminate()
         try:
-            process.wait(20)
+            yield Server(f"http://127.0.0.1:{port}", process, folder / "state", folder / "log")
         finally:
-            process.kill()
-            process.wait()
+            process.terminate()
+            try:
+                process.wait(20)
+            finally:
+                process.kill()
+                process.wait()
 
 
 def await_health(server: Server) -> None:

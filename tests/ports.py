@@ -1,0 +1,16 @@
+"""A port for a program that is told where to listen."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """Keep a port of the loopback for whoever is told its number; nobody is given it by chance."""
+    with socket.socket() as keeper:
+        # Held while it is in use: a port that was only looked at is soon somebody else's. Linux
+        # lets a second one with this option bind it by its number, since nobody listens here.
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        yield int(keeper.getsockname()[1])
