@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab.house import NAME, House
 
 # Of `House.processes`, those that run on the machine itself.
-PARTS = ("dnsmasq", "login", "caddy")
+PARTS = ("dnsmasq", "login", "caddy", "trust")
 LITTLE_BYTES = 512 << 10
 MEMORY = Path("/sys/fs/cgroup/memory")
 # In halves of a gigabyte at first and then whatever others give back: nothing is left for anybody.

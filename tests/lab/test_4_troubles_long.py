@@ -35,7 +35,8 @@ table inet no_way_out {
     oifname "host0" ip daddr != @near drop
   }
   chain forward {
-    type filter hook forward priority -150;
+    # After the house's own ruleset, whose quick refusals are none of the dead wire's.
+    type filter hook forward priority 150;
     oifname "host0" ct state established,related accept
     oifname "host0" ip daddr != @near drop
   }
