@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from hearth.catalogue import CatalogueError, derive, load
+from hearth.catalogue.read import FILES
 
 BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
-FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock", "floors")
 GARBAGE: list[object] = [
     None,
     True,

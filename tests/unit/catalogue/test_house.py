@@ -11,18 +11,10 @@ from types import FrameType
 import pytest
 
 from hearth.catalogue import House, derive, load, memory_shortage
+from hearth.catalogue.read import FILES
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests" / "fixtures" / "catalogue" / "base"
-REFERENCE = (
-    "machines",
-    "services",
-    "consumers",
-    "models",
-    "aliases",
-    "sources.lock",
-    "floors",
-)
 
 
 @pytest.fixture
@@ -30,7 +22,7 @@ def inventory(tmp_path: Path) -> Path:
     """The inventory as it is committed, without anybody's own `local` folder."""
     folder = tmp_path / "inventory"
     folder.mkdir()
-    for name in REFERENCE:
+    for name in FILES:
         shutil.copy(ROOT / "inventory" / f"{name}.yml", folder)
     return folder
 
