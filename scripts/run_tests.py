@@ -200,7 +200,7 @@ def main() -> int:
         parts.append(run_pytest("model", 5, *MODELS))
     if asked.lab or not some:
         marks = "lab" if asked.all else "lab and not long"
-        parts.append(run_pytest("lab", 24, "tests/lab", "-m", marks, "-v", "-s"))
+        parts.append(run_pytest("lab", 39, "tests/lab", "-m", marks, "-v", "-s"))
     return 0 if ledger(parts) else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ ANSIBLE_S = 600
 GREEN_S = 180
 # Of a house that runs; Incus and Ollama write elsewhere all the time.
 TREES = ("/etc", "/var/lib/hearth")
+_RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+) ", re.MULTILINE)
 # Every rule goes; what Incus wrote for its own wires comes back, as only its own start brings it.
 FLUSH = (
     "nft list table inet incus >/tmp/incus.nft 2>/dev/null || true; nft flush ruleset; "
@@ -76,14 +78,9 @@ class House:
         script = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml"
         done = self.inside("/bin/bash", "-c", script, timeout=ANSIBLE_S)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-        recap = done.stdout.rpartition("PLAY RECAP")[2].splitlines()[1:]
-        rows = (line.replace(":", " ").split() for line in recap if "changed=" in line)
-        counted = {row[0]: row for row in rows}
+        counted = dict(recap(done.stdout))
         assert counted, done.stdout[-3000:]
-        return {
-            host: int(next(word for word in row if word.startswith("changed="))[8:])
-            for host, row in counted.items()
-        }
+        return counted
 
     def wait_green(self) -> None:
         """Return when `hearth status` says that all is up; a person would look the same way."""
@@ -186,6 +183,11 @@ def ask(
         return Answer(0, f"curl: exit {done.returncode}", done.stderr)
     head, _, text = done.stdout.replace("\r\n", "\n").partition("\n\n")
     return Answer(int(head.split()[1]), head.lower(), text)
+
+
+def recap(said: str) -> list[tuple[str, int]]:
+    """Read each host, and how many tasks changed it, out of what Ansible says at the end."""
+    return [(host, int(count)) for host, count in _RECAP.findall(said)]
 
 
 def changed(counts: Mapping[str, int]) -> int:

@@ -14,7 +14,8 @@ SCRIPT = Path(__file__).with_name("managed.py")
 ALIASES, CADDYFILE = "/etc/litellm/aliases.json", "/etc/hearth/Caddyfile"
 # On the machine itself besides its files.
 RULES = (
-    "nft --stateless --terse list table inet hearth; ip -brief -4 address show dev lo; "
+    "nft --stateless --terse list table inet hearth; nft list set inet hearth published; "
+    "ip -brief -4 address show dev lo; "
     "sysctl net.ipv4.ip_forward fs.inotify.max_user_instances; cat /etc/hosts"
 )
 
@@ -39,7 +40,7 @@ def made(house: House) -> dict[str, str]:
 
 
 def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> None:
-    with house.spending("repairs of single things", 1.3):
+    with house.spending("repairs of single things", 2.3):
         wanted, pids = everywhere(house, "look") | made(house), house.processes()
         house.shell(
             f"incus exec litellm -- sh -c 'echo {{}} > {ALIASES}' </dev/null\n"
@@ -47,6 +48,9 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
             "</dev/null\n"
             "incus exec pipelines -- systemctl stop pipelines </dev/null\n"
             "incus config set whisper limits.memory=1GiB limits.processes=99 </dev/null\n"
+            # What would open a way out, and what would loosen an instance.
+            "incus profile add whisper default </dev/null\n"
+            "incus config set litellm security.nesting=true </dev/null\n"
             f"echo '# by hand' >> {CADDYFILE}\n"
             # Its watch would have loaded the rules again before the run.
             f"systemctl stop hearth-firewall-watch; {FLUSH}\n"
@@ -61,6 +65,10 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
         # answers: it starts with them.
         touched = {"litellm", "kokoro", "pipelines", "dnsmasq"}
         assert {name for name in pids if now[name] != pids[name]} == touched
+        # No rule is gone then, and every page answers 502.
+        house.shell("nft flush set inet hearth published")
+        assert changed(house.site()) > 0
+        assert made(house) == {key: wanted[key] for key in ("rules", "instances")}
 
 
 def test_one_run_repairs_every_file_and_starts_every_unit(house: House) -> None:

@@ -162,7 +162,7 @@ def refused(house: House) -> list[str]:
     lines = [line.removeprefix("error: ") for line in up.stderr.splitlines() if "error: " in line]
     # Ansible breaks its lines where it likes.
     shown = " ".join((site.stdout + site.stderr).split())
-    assert lines[0].rpartition("preflight")[2].rpartition("authority: ")[2] in shown, shown[-3000:]
+    assert lines[0].rpartition("preflight")[2].rpartition("secrets: ")[2] in shown, shown[-3000:]
     return lines
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import httpx
 import pytest
 
 from tests.farside import kokoro
+from tests.ports import kept_port
 
 pytestmark = pytest.mark.lab
 
@@ -184,13 +184,11 @@ def said_by(command: list[str]) -> tuple[dict[str, Any], str]:
 @contextmanager
 def serving(root: Path, weights: Path, engine: str, model: str) -> Iterator[httpx.Client]:
     """Serve with one engine on a free port of the loopback until the caller is done."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    argv = ["/usr/bin/python3", "-P", "-m", "hearth_kokoro", "--port", str(port)]
+    argv = ["/usr/bin/python3", "-P", "-m", "hearth_kokoro"]
     argv += ["--engine", engine, "--model", f"/srv/weights/{model}"]
     argv += ["--voices", "/srv/weights/voices-v1.0.bin"]
-    with tempfile.TemporaryFile("w+") as log:
+    with kept_port() as port, tempfile.TemporaryFile("w+") as log:
+        argv += ["--port", str(port)]
         process = subprocess.Popen(
             inside(root, weights, *argv),
             stdin=subprocess.DEVNULL,
