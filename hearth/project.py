@@ -18,6 +18,8 @@ RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
 VERIFIER = "consumer_hearth_verify"
 DOWNLOADS = Path("/var/cache/hearth/downloads")
 PROGRAMS = Path("/var/lib/hearth/programs")
+# The one unit of the house that is no service's and no part's.
+FIREWALL_UNIT = "hearth-firewall.service"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,12 @@ import httpx
 from hearth import engine, systemd, trust
 from hearth.catalogue.house import House, Part, Service
 from hearth.models import PENDING, Overview, model_states
-from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE
+from hearth.project import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5
 # What systemd has started again so often, and not long ago, will end again.
 _LOOP, _LOOP_S = 3, 10
 _WORDS = 160
-_FIREWALL = "hearth-firewall.service"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +133,13 @@ def _firewall() -> Row:
     """Say whether the house's ruleset is loaded: it is nobody's part, and all rests on it."""
     name = "firewall"
     try:
-        unit = systemd.unit_state(None, _FIREWALL)
+        unit = systemd.unit_state(None, FIREWALL_UNIT)
         listing = ["/usr/sbin/nft", "--terse", "list", "table", "inet", "hearth"]
         table = engine.execute(None, listing, timeout=_ASK_S)
         # Who is not root is refused, and knows no more than systemd.
         if unit.up and "No such file" not in table.stderr:
             return Row(name, "part", True, "up", unit.since)
-        said = systemd.journal(None, _FIREWALL, 20)
+        said = systemd.journal(None, FIREWALL_UNIT, 20)
     except engine.EngineError as error:
         return Row(name, "part", False, str(error), 0)
     # In the moment of another try nothing has ended yet.

@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
+from hearth.project import FIREWALL_UNIT
 from hearth.remove import RemoveError, Trace
 from hearth.remove.before import Before, kernel_value
 from hearth.remove.kernel import in_use
 
 UNITS = "etc/systemd/system"
-FIREWALL = "hearth-firewall.service"
 TABLE = ("inet", "hearth")
 # What lets nothing from or to an instance pass without the table's mark (decision 030).
 MARK_RULES = ("302", "303", "301", "304")
@@ -42,13 +42,13 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 def units(root: Path = Path("/")) -> list[Trace]:
     """List every unit of the house but the firewall's, the timer first."""
     names = {path.name for path in (root / UNITS).glob("hearth-*")} | _loaded()
-    ordered = sorted(names - {FIREWALL}, key=lambda name: (not name.endswith(".timer"), name))
+    ordered = sorted(names - {FIREWALL_UNIT}, key=lambda name: (not name.endswith(".timer"), name))
     return [Trace(f"unit {name}", partial(_drop_unit, name, root)) for name in ordered]
 
 
 def firewall(root: Path = Path("/")) -> list[Trace]:
     """List the rules, the resolver's address and their unit: the last that go of what runs."""
-    path = root / UNITS / FIREWALL
+    path = root / UNITS / FIREWALL_UNIT
     found = []
     if address := _ADDRESS.search(path.read_text()) if path.exists() else None:
         found.append(Trace(f"address {address[1]} of lo", partial(_drop_address, address[1])))
@@ -62,7 +62,7 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
     if path.exists():
         # After the table: these shut what the table no longer judges.
         found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
-        found.append(Trace(f"unit {FIREWALL}", partial(_drop_unit, FIREWALL, root)))
+        found.append(Trace(f"unit {FIREWALL_UNIT}", partial(_drop_unit, FIREWALL_UNIT, root)))
     return found
 
 

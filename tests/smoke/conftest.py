@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hearth.catalogue.house import Alias, House, Part, Service, Site
-from hearth.project import VERIFIER, Project, current
+from hearth.project import FIREWALL_UNIT, VERIFIER, Project, current
 from hearth.secrets import Vault
 from hearth.verify.edge import Edge, front_door
 
@@ -16,7 +16,7 @@ FIREWALL = Part(
     name="firewall",
     role="firewall",
     summary="Loads the rules and watches over them",
-    unit="hearth-firewall.service",
+    unit=FIREWALL_UNIT,
     url=None,
     port=None,
     metrics_port=None,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hearth.project import FIREWALL_UNIT
 from hearth.remove import RemoveError, kernel, machine
 from hearth.remove.before import Before
 
@@ -25,7 +26,7 @@ def test_every_unit_goes_and_the_firewalls_last(root: Path) -> None:
     units = root / machine.UNITS
     for name in ("hearth-caddy.service", "hearth-backup.timer", "ssh.service"):
         (units / name).touch()
-    (units / machine.FIREWALL).write_text("ExecStart=ip address replace 10.1.0.1/32 dev lo; nft\n")
+    (units / FIREWALL_UNIT).write_text("ExecStart=ip address replace 10.1.0.1/32 dev lo; nft\n")
     said = [trace.what for trace in machine.units(root)]
     assert said == ["unit hearth-backup.timer", "unit hearth-caddy.service"]
     last = [trace.what for trace in machine.firewall(root)]
