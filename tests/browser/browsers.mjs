@@ -2,6 +2,8 @@ import { mkdir } from "node:fs/promises";
 import puppeteer from "puppeteer-core";
 
 const PROGRAMS = { chromium: "/usr/bin/chromium", firefox: "/usr/bin/firefox-esr" };
+// It reads hundreds of files first, from a disk that others may be busy with.
+const START_MS = 120_000;
 const SIZE = { width: 1280, height: 800 };
 
 /**
@@ -27,6 +29,7 @@ async function firefox(job, dark) {
     browser: "firefox",
     executablePath: PROGRAMS.firefox,
     headless: true,
+    timeout: START_MS,
     defaultViewport: SIZE,
     extraPrefsFirefox: {
       // Over WebDriver BiDi this Firefox cannot be asked for another scheme later.
@@ -52,6 +55,7 @@ async function chromium(job, dark) {
     browser: "chrome",
     executablePath: PROGRAMS.chromium,
     headless: true,
+    timeout: START_MS,
     defaultViewport: SIZE,
     // puppeteer's own list holds --disable-features of autoplay; the rest of it only calms Chromium.
     args: [

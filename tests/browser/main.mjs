@@ -26,7 +26,7 @@ await mkdir(job.folder, { recursive: true });
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-/** Play one scene within its time; what breaks it is its result, and the next one is played. */
+/** Play one scene within its time and say whether it came to its end; what breaks it is its result. */
 async function play(name, scene, browser) {
   const began = performance.now();
   let late;
@@ -36,9 +36,11 @@ async function play(name, scene, browser) {
   try {
     const found = await Promise.race([scene(browser, job), end]);
     say({ scene: name, seconds: (performance.now() - began) / 1000, found });
+    return true;
   } catch (error) {
     const seconds = (performance.now() - began) / 1000;
     say({ scene: name, seconds, error: error.stack, left: await left(name, browser) });
+    return false;
   } finally {
     clearTimeout(late);
     const pages = await browser.pages();
@@ -67,9 +69,10 @@ for (const dark of [false, true]) {
   const seconds = (performance.now() - began) / 1000;
   say({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
   for (const [name, scene] of scenes) {
-    // Nothing can be seen without it.
-    const asked = !job.only || name === "login" || job.only.includes(name);
-    if (asked) await play(name, scene, browser);
+    const isLogin = name.startsWith("log in") || name === "login";
+    const asked = !job.only || isLogin || job.only.includes(name);
+    // Nothing can be seen without a login; whatever else breaks, the next scene is played.
+    if (asked && !(await play(name, scene, browser)) && isLogin) break;
   }
   await browser.close();
 }
