@@ -9,7 +9,7 @@ from hearth import runs
 from hearth.house.surroundings import MASK
 from hearth.project import Project
 from hearth.remove import Trace, before, incus, machine, packages
-from hearth.remove.before import ANSIBLE, EARLIER, NO_ANSIBLE, Before
+from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE, Before
 from hearth.remove.kernel import in_use
 
 ENGINE = "incus-base"
@@ -39,13 +39,15 @@ class Plan:
 def plan(project: Project, data: bool) -> Plan:
     """Look at the machine and say what would go; nothing is touched."""
     seen = before.read()
-    client = incus.reach(data)
+    client = incus.reach()
     volumes = [] if data or client is None else incus.kept(client)
     others = incus.strangers(client) if client else []
     goes = machine.units()
     goes += incus.all_of_it(client, data) if client else []
     goes += machine.firewall() + machine.settings(seen)
     left = packages.chosen(seen, before.asked(), {ENGINE} if volumes or others else ())
+    if client is None:
+        incus.spare_silent(data, ENGINE in left.goes)
     if ENGINE in left.goes:
         goes += machine.engine()
     # Of a purge that was killed at its very end the list is left.
@@ -99,7 +101,7 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     state = before.STATE
     records = {state / name for name in ("before.json", "asked.json", before.DOOMED, "converged")}
     found = [Path("/etc/hearth"), Path("/var/cache/hearth")]
-    found += [project.root / EARLIER, project.root / NO_ANSIBLE]
+    found += [project.root / name for name in (EARLIER, NO_ANSIBLE, BROUGHT)]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that people made themselves is theirs.
     found += [Path(name) for name in (f"/{MASK}",) if name not in was]

@@ -18,34 +18,37 @@ from hearth.remove import RemoveError, Trace
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")
 
 
-def reach(data: bool) -> Client | None:
-    """Return Incus, or None where it does not answer and holds nothing that may not go.
-
-    Raises:
-        RemoveError: it holds data, or what is somebody else's, and only it could say whose.
-    """
-    socket = Path(SOCKET)
+def reach() -> Client | None:
+    """Return Incus, or None where it does not answer."""
     # systemd leaves the socket's file where it stops Incus, as a removal does that is cut short.
     with contextlib.suppress(ClientConnectionFailed):
-        if socket.exists():
+        if Path(SOCKET).exists():
             return Client(endpoint=SOCKET)
-    mine, others = _lying(socket.with_name("storage-pools"))
-    if others or (mine and not data):
+    return None
+
+
+def spare_silent(data: bool, goes: bool) -> None:
+    """Return where an Incus that does not answer holds nothing, or only what is to go with it.
+
+    Args:
+        data: Whether the house's data shall go.
+        goes: Whether Incus' own package goes, and all that it holds with it.
+
+    Raises:
+        RemoveError: it holds what would stay behind unseen, or be taken from somebody else.
+    """
+    state = Path(SOCKET).parent
+    kinds = ("containers", "virtual-machines", "custom")
+    pools = sorted(state.glob("storage-pools/*"))
+    mine = [path for kind in kinds for path in sorted(state.glob(f"storage-pools/{POOL}/{kind}/*"))]
+    others = [path for path in pools if path.name != POOL] + sorted(state.glob("networks/*"))
+    if others or (mine and not (data and goes)):
         names = ", ".join(path.name for path in others + mine)
-        way = "" if others else ", or say --data, which takes it for ever"
+        way = ", or say --data, which takes it for ever" if goes and not others else ""
         raise RemoveError(
             f"Incus does not answer, and it holds {names}: `systemctl start incus`, then say this "
             f"again{way}"
         )
-    return None
-
-
-def _lying(pools: Path) -> tuple[list[Path], list[Path]]:
-    """List what lies in the pools, the house's and all others."""
-    kinds = ("containers", "virtual-machines", "custom")
-    found = sorted(path for kind in kinds for path in pools.glob(f"*/{kind}/*"))
-    mine = [path for path in found if (pools / POOL) in path.parents]
-    return mine, [path for path in found if path not in mine]
 
 
 def of_services(

@@ -122,22 +122,8 @@ def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["a socket left", "no socket"])
-@pytest.mark.parametrize(
-    ("lies", "data", "said"),
-    [
-        (None, False, None),
-        ("hearth/custom/default_chat", False, "default_chat.*incus`, then say .*, or say --data"),
-        ("hearth/custom/default_chat", True, None),
-        ("default/containers/theirs", True, "theirs: `systemctl start incus`, then say this again"),
-    ],
-)
-def test_incus_that_does_not_answer_loses_nothing(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    left: bool,
-    lies: str | None,
-    data: bool,
-    said: str | None,
+def test_incus_that_does_not_answer_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
 ) -> None:
     def nobody(endpoint: str) -> None:
         raise ClientConnectionFailed(f"{endpoint}: connection refused")
@@ -146,11 +132,39 @@ def test_incus_that_does_not_answer_loses_nothing(
     monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
     if left:
         (tmp_path / "unix.socket").touch()
+    assert incus.reach() is None
+
+
+DATA, THEIRS = "storage-pools/hearth/custom/default_chat", "storage-pools/default"
+START = "`systemctl start incus`, then say this again"
+
+
+@pytest.mark.parametrize(
+    ("lies", "data", "goes", "said"),
+    [
+        (None, False, False, None),
+        (DATA, False, True, f"default_chat: {START}, or say --data, which takes it for ever$"),
+        (DATA, True, True, None),
+        # Its package stays, and the data would stay in it where nobody looks.
+        (DATA, False, False, f"default_chat: {START}$"),
+        (DATA, True, False, f"default_chat: {START}$"),
+        (THEIRS, True, True, f"default: {START}$"),
+        ("networks/incusbr0", True, True, f"incusbr0: {START}$"),
+    ],
+)
+def test_incus_that_does_not_answer_loses_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lies: str | None,
+    data: bool,
+    goes: bool,
+    said: str | None,
+) -> None:
+    monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
     if lies:
-        (tmp_path / "storage-pools" / lies).mkdir(parents=True)
+        (tmp_path / lies).mkdir(parents=True)
     if said is None:
-        assert incus.reach(data) is None
+        incus.spare_silent(data, goes)
         return
-    with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds .*{said}") as seen:
-        incus.reach(data)
-    assert "\n" not in str(seen.value)
+    with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds {said}"):
+        incus.spare_silent(data, goes)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hearth.project import Project
-from hearth.remove import before, everything, incus, machine, packages
+from hearth.remove import RemoveError, before, everything, incus, machine, packages
 from hearth.remove.before import Before
 from tests.unit.remove.test_incus import Engine
 
@@ -26,7 +26,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     engine.pictures.pop("debian/13")
     nobody = SimpleNamespace(json=lambda: {"metadata": []})
     engine.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: nobody))
-    monkeypatch.setattr(incus, "reach", lambda data: engine)
+    monkeypatch.setattr(incus, "reach", lambda: engine)
     was = Before(True, frozenset({"curl"}), frozenset(), frozenset(), {}, {}, frozenset())
     monkeypatch.setattr(before, "STATE", tmp_path / "state")
     monkeypatch.setattr(before, "read", lambda: was)
@@ -68,3 +68,15 @@ def test_they_go_when_that_is_said_and_the_record_of_before_goes_last(project: P
     )
     assert [what for what in goes if what in order] == [*order]
     assert found.stays == [f"the project and its inventory: {project.root}"]
+
+
+def test_data_in_an_incus_that_stays_and_does_not_answer_are_not_forgotten(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(incus, "reach", lambda: None)
+    monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "incus/unix.socket"))
+    (tmp_path / "incus/storage-pools/hearth/custom/default_chat").mkdir(parents=True)
+    # Incus was there before Hearth, so it does not go.
+    monkeypatch.setattr(before, "asked", lambda: frozenset({"caddy"}))
+    with pytest.raises(RemoveError, match="it holds default_chat: `systemctl start incus`"):
+        everything.plan(project, data=True)
