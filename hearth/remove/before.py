@@ -19,6 +19,8 @@ STATE = Path("/var/lib/hearth")
 EARLIER = Path(".hearth/packages-before")
 # It wrote this one where nobody had used Ansible yet; whoever looks later sees Ansible's folder.
 NO_ANSIBLE = Path(".hearth/no-ansible-before")
+# What it and the hand-over from another machine have installed for Hearth.
+BROUGHT = Path(".hearth/brought")
 ANSIBLE = "/root/.ansible"
 KERNEL = (
     "net.ipv4.ip_forward",
@@ -48,27 +50,36 @@ class Before:
 # What lies in these was there before, or came with Hearth or after it.
 PLACES = (
     *("/etc", "/etc/systemd", "/etc/systemd/system", "/var/lib", "/var/cache", "/var/log"),
-    *("/var/backups", "/root", "/root/.cache", "/root/.config"),
+    *("/var/backups", "/root", "/root/.cache", "/root/.config", "/sys/class/net"),
 )
 
 
-def remember(project: Path, asked: Iterable[str], *, write: bool, state: Path = STATE) -> bool:
-    """Write the record where it lacks, and what is asked of apt now; return whether anything was.
+def remember(
+    project: Path,
+    asked: Iterable[str],
+    brought: Iterable[str] = (),
+    *,
+    write: bool,
+    state: Path = STATE,
+) -> bool:
+    """Write the record where it lacks, and what apt is asked for; return whether anything was.
 
     Said before apt is asked: a run that is killed in between has promised a package too many,
-    which is none when it is not there.
+    which is none when it is not there. `brought` was asked for before there was a run.
     """
     lacking = not (state / _RECORD).exists()
     known = _asked(state)
-    changed = lacking or not set(asked) <= known
+    # After the first time, what is here already came for somebody else's sake.
+    wanted = {*brought, *({*asked} if lacking else {*asked} - {*installed()})}
+    changed = lacking or not wanted <= known
     if write:
         (state / DOOMED).unlink(missing_ok=True)
     if write and changed:
         state.mkdir(parents=True, exist_ok=True)
+        write_atomic(state / _ASKED, json.dumps(sorted(wanted | known)).encode() + b"\n")
         if lacking:
             seen = look(project, known=not (state / "converged").exists())
             write_atomic(state / _RECORD, _text(seen))
-        write_atomic(state / _ASKED, json.dumps(sorted({*asked} | known)).encode() + b"\n")
     return changed
 
 

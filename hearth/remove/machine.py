@@ -138,6 +138,8 @@ def drop_path(path: Path) -> None:
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
+    # Mounts are known by where they lie, also below a link.
+    path = path.resolve()
     _unmount(lambda place: path in place.parents)
     if path in _mounts():
         # A disk of its own for what is ours: it is given back empty.

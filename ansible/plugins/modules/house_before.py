@@ -18,12 +18,12 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.project import current
-from hearth.remove.before import remember
+from hearth.remove.before import BROUGHT, remember
 
 
 def brought(project: Path) -> list[str]:
     """Name what was installed for Hearth before its first run: here, or to bring it here."""
-    path = project / ".hearth/brought"
+    path = project / BROUGHT
     names = path.read_text().split() if path.exists() else []
     # What takes the others away runs by Python itself.
     return sorted({*names} - {"python3"})
@@ -37,8 +37,8 @@ def main() -> None:
     )
     project = current().root
     # apt's module brings its own library where it is not there yet.
-    packages = [*module.params["packages"], "python3-apt", "python3-venv", *brought(project)]
-    changed = remember(project, packages, write=not module.check_mode)
+    packages = [*module.params["packages"], "python3-apt", "python3-venv"]
+    changed = remember(project, packages, brought(project), write=not module.check_mode)
     module.exit_json(changed=changed, did=["remember what was here before"] if changed else [])
 
 

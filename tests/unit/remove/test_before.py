@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from hearth.remove import before
 
 
@@ -13,9 +15,9 @@ def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
     record.write_text(record.read_text().replace('"dpkg"', '"dpkg", "once-here"'))
     first = record.read_bytes()
     assert not before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
-    assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
+    assert before.remember(tmp_path, ["no-such-tool"], write=True, state=tmp_path)
     assert (tmp_path / "before.json").read_bytes() == first
-    assert before.asked(tmp_path) == {"age", "caddy"}
+    assert before.asked(tmp_path) == {"caddy", "no-such-tool"}
     seen = before.read(tmp_path)
     assert seen is not None
     assert seen.known
@@ -45,6 +47,19 @@ def test_a_house_of_an_older_hearth_knows_nothing_of_before(tmp_path: Path) -> N
 
 def test_a_kill_in_between_is_made_good(tmp_path: Path) -> None:
     before.remember(tmp_path, ["age"], write=True, state=tmp_path)
-    (tmp_path / "asked.json").unlink()
+    (tmp_path / "before.json").unlink()
     assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
     assert json.loads((tmp_path / "asked.json").read_text()) == ["age"]
+
+
+def test_what_people_installed_between_two_houses_is_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(before, "installed", lambda: ["dpkg"])
+    wanted = ["caddy", "curl"]
+    before.remember(tmp_path, wanted, ["git"], write=True, state=tmp_path)
+    # The house went, its data stayed; somebody wants these two for themselves.
+    before.forget_gone(tmp_path)
+    monkeypatch.setattr(before, "installed", lambda: ["curl", "dpkg", "git"])
+    assert before.remember(tmp_path, wanted, ["python3-venv"], write=True, state=tmp_path)
+    assert before.asked(tmp_path) == {"caddy", "python3-venv"}

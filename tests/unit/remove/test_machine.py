@@ -1,6 +1,7 @@
 """What Hearth put onto a machine is found by its traces, and people's own lines stay."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,9 @@ def test_a_setting_stays_that_somebody_elses_network_lives_on(
         (devices / name / "uevent").write_text(text)
     assert kernel.in_use(seen, root) == {forward: "the bridge docker0 may need it"}
     assert [trace.what for trace in machine.settings(seen, root)] == both[1:]
+    # It was there, and lived without.
+    was = replace(seen, paths=frozenset({"/sys/class/net/docker0"}))
+    assert kernel.in_use(was, root) == {}
     (devices / "docker0/uevent").write_text("DEVTYPE=wireguard\n")
     assert {*kernel.in_use(seen, root)} == {forward, mark}
     assert machine.settings(seen, root) == []
