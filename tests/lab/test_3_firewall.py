@@ -1,9 +1,11 @@
 """The ruleset keeps its word while it changes, is flushed, and is asked too often."""
 
 import json
+import re
 import shlex
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -20,7 +22,10 @@ HEALED_S = 10
 SHUT = {"OSError", "TimeoutError"}
 # Who was refused a few times rests longer before the next one.
 TRIED_AGAIN_S = 25
-RULES = "/etc/hearth/firewall.nft"
+# Between instances: two that no need allows, and one that is allowed.
+WAYS = [("kokoro", OLLAMA, "11434"), ("litellm", OLLAMA, "22"), ("litellm", OLLAMA, "11434")]
+RULES, DNSMASQ = "/etc/hearth/firewall.nft", "/etc/hearth/dnsmasq.conf"
+RESOLVERS_PROCESS = "systemctl show --property=MainPID --value hearth-dnsmasq"
 # A connection that a need allows, kept open byte by byte as a long answer keeps one.
 HOLD = f"""
 import socket, time
@@ -113,7 +118,7 @@ def test_a_ruleset_loaded_anew_leaves_what_is_allowed_alone(house: House) -> Non
     said = house.shell(
         f"{inside('litellm', HOLD)} >/tmp/held & held=$!\n"
         "until grep -q held /tmp/held; do sleep 0.1; done\n"
-        "nft -f /etc/hearth/firewall.nft; systemctl try-restart hearth-dnsmasq\n"
+        "systemctl restart hearth-firewall\n"
         "wait $held; cat /tmp/held"
     )
     assert said.split() == ["held", "still", "open"]
@@ -127,11 +132,12 @@ def test_the_watch_over_the_ruleset_stays_up(house: House) -> None:
 
 def test_a_flushed_ruleset_opens_no_way_and_comes_back_by_itself(house: House) -> None:
     house.shell(f"systemctl stop hearth-firewall-watch; {FLUSH}")
-    ways = [("kokoro", OLLAMA, "11434"), ("litellm", OLLAMA, "22"), ("litellm", OLLAMA, "11434")]
-    met = [house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in ways]
-    house.shell("systemctl start hearth-firewall-watch")
-    took = healed(house)
-    assert set(met) <= SHUT, met
+    try:
+        met = {house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in WAYS}
+    finally:
+        house.shell("systemctl start hearth-firewall-watch")
+        took = healed(house)
+    assert met <= SHUT, met
     house.shell(FLUSH)
     house.figures["flushed firewall is loaded again, s"] = max(took, healed(house))
     assert house.shell(inside("litellm", KNOCK, OLLAMA, "11434")).strip() == "open"
@@ -139,28 +145,41 @@ def test_a_flushed_ruleset_opens_no_way_and_comes_back_by_itself(house: House) -
 
 
 def test_a_ruleset_that_cannot_be_loaded_opens_no_way_and_is_red(house: House) -> None:
-    # As a boot finds it: neither the table nor a routing rule.
-    house.shell(
-        f"cp -p {RULES} /root/rules.nft\n"
-        f'sed -i \'s/meta skuid "caddy"/meta skuid "nobody-is-called-so"/\' {RULES}\n'
-        f"{FLUSH}\n"
-        "for rule in 301 302 303 304; do ip rule delete pref $rule; done\n"
-        "! systemctl restart hearth-firewall"
-    )
-    ways = [("kokoro", OLLAMA, "11434"), ("litellm", OLLAMA, "22"), ("litellm", OLLAMA, "11434")]
+    resolver = house.shell(RESOLVERS_PROCESS)
+    house.shell(f"cp -p {RULES} /root/rules.nft")
     try:
-        met = [house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in ways]
+        # As a boot finds it: neither the table nor a routing rule.
+        house.shell(
+            f'sed -i \'s/meta skuid "caddy"/meta skuid "nobody-is-called-so"/\' {RULES}\n'
+            f"{FLUSH}\n"
+            "for rule in 301 302 303 304; do ip rule delete pref $rule; done\n"
+            "! systemctl restart hearth-firewall"
+        )
+        met = {house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in WAYS}
         rows = json.loads(house.hearth("status", "--json").stdout)["rows"]
     finally:
         house.shell(f"mv /root/rules.nft {RULES}")
+        # Nobody has to run anything once the file is right.
+        house.figures["ruleset is loaded after it was mended, s"] = healed(house, TRIED_AGAIN_S)
+    assert met <= SHUT, met
     said = {row["name"]: row["text"] for row in rows if not row["up"]}["firewall"]
-    assert set(met) <= SHUT, met
     assert said.startswith("its rules do not load ("), said
     assert "User does not exist" in said, said
     assert said.endswith("nothing passes between instances: run `hearth up`"), said
-    # Nobody has to run anything once the file is right.
-    house.figures["ruleset is loaded after it was mended, s"] = healed(house, TRIED_AGAIN_S)
     assert house.shell(inside("litellm", KNOCK, OLLAMA, "11434")).strip() == "open"
+    assert house.shell(RESOLVERS_PROCESS) == resolver, "the home was without its resolver, too"
+
+
+def test_a_ruleset_loaded_anew_knows_again_who_may_be_gone_out_to(house: House) -> None:
+    way = re.compile(r"^nftset=/([^/]+)/4#inet#hearth#(egress_ollama_443)$", re.MULTILINE)
+    ((host, name), *_) = way.findall(house.shell(f"cat {DNSMASQ}"))
+    resolve = f"incus exec ollama -- getent ahostsv4 {host} </dev/null"
+    look = f"nft list set inet hearth {name}"
+    # The resolver remembers the answer, and would not look at the set again.
+    first = house.shell(f"{resolve}; {look}")
+    assert "elements" in first, first
+    again = house.shell(f"systemctl restart hearth-firewall; {look}; {resolve}; {look}")
+    assert again.count("elements") == 1, again
 
 
 def healed(house: House, within_s: float = HEALED_S) -> float:
@@ -189,15 +208,16 @@ def test_who_floods_the_resolver_is_slowed_down_and_nobody_else(house: House) ->
 def homes_own(house: House, guest: str) -> Iterator[str]:
     """The house's address in a home whose router hands out IPv6, and the guest has one as well."""
     ends = {NAME: f"{HOMES_OWN}1/64", guest: f"{HOMES_OWN}2/64"}
-    for machine, end in ends.items():
-        argv = ["ip", "-6", "address", "replace", end, "dev", "host0", "nodad"]
-        lab.run(machine, argv, check=True)
-    house.shell(
-        f"timeout 10 sh -c 'until ss -Hlnu | grep -qF [{HOMES_OWN}1]:53; do sleep 0.1; done'"
-    )
-    yield f"{HOMES_OWN}1"
-    for machine, end in ends.items():
-        lab.run(machine, ["ip", "-6", "address", "delete", end, "dev", "host0"], check=True)
+    with ExitStack() as after:
+        for machine, end in ends.items():
+            argv = ["ip", "-6", "address", "replace", end, "dev", "host0", "nodad"]
+            lab.run(machine, argv, check=True)
+            argv = ["ip", "-6", "address", "delete", end, "dev", "host0"]
+            after.callback(lab.run, machine, argv, check=True)
+        house.shell(
+            f"timeout 10 sh -c 'until ss -Hlnu | grep -qF [{HOMES_OWN}1]:53; do sleep 0.1; done'"
+        )
+        yield f"{HOMES_OWN}1"
 
 
 def test_by_ipv6_the_house_answers_on_the_lans_wire_and_nowhere_else(
