@@ -31,6 +31,7 @@ _KILLED_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _WORDS = 100
 _WAITS = "waits for the end of another run"
+_OTHER = "another run is at work on this machine"
 
 
 class BusyError(Exception):
@@ -108,7 +109,10 @@ def started(pid: int) -> int:
 
 def scope(lock: int) -> str:
     """Name the machine whose lock this open file is: a lab machine on it has another one."""
-    stat = os.fstat(lock)
+    return _machine(os.fstat(lock))
+
+
+def _machine(stat: os.stat_result) -> str:
     return f"{stat.st_dev:x}-{stat.st_ino:x}"
 
 
@@ -154,20 +158,27 @@ def alone(
 def _take(
     held: contextlib.ExitStack, lock: Path, run: Run, within_s: float, say: Callable[[str], None]
 ) -> int:
-    """Take the lock; one that only a dead run's last tasks hold is waited for."""
-    told, began = "", time.monotonic()
+    """Take the lock; a dead run's last tasks, which hold it, are waited for, at last ended."""
+    told, began, killed = "", time.monotonic(), False
     while True:
         try:
             return held.enter_context(locked(lock, within_s=0, who=run.dump()))
         except LockHeldError as error:
             other = read(error.holder)
             dead = other is not None and not other.alive
-            if time.monotonic() - began >= (PATIENCE_S if dead else within_s):
-                text = f"another run is at work on this machine: {other or error}"
-                raise BusyError(text) from None
+            # Who brings settings has no run yet, and says so in one line.
+            who = other or error.holder.partition("\n")[0] or error
+            waited = time.monotonic() - began
+            if dead and waited >= PATIENCE_S and not killed:
+                # Ansible's worker holds it for as long as its task lasts.
+                _end(list(left_at_work(_machine(lock.stat()), run.name)), PATIENCE_S, say)
+                killed = True
+            if waited >= (PATIENCE_S + _KILLED_S if dead else within_s):
+                whose = "what a killed run left at work does not end" if dead else _OTHER
+                raise BusyError(f"{whose}: {who}") from None
             why = "a run was killed, its last task goes on" if dead else _WAITS
             if told != why:
-                say(f"{why}: {other or error}")
+                say(f"{why}: {who}")
                 told = why
             time.sleep(_LOOK_AGAIN_S)
 
@@ -193,11 +204,16 @@ def outlast(
                 "does not answer; start this machine anew, then say this again"
             )
         if time.monotonic() > end:
-            say(f"ended, as it took longer than {patience_s:g} s: {_list(left)}")
+            _end(left, patience_s, say)
             end, killed = time.monotonic() + _KILLED_S, True
-            for process in left:
-                _kill(process.pid)
         time.sleep(_LOOK_AGAIN_S)
+
+
+def _end(left: list[Left], patience_s: float, say: Callable[[str], None]) -> None:
+    if left:
+        say(f"ended, as it took longer than {patience_s:g} s: {_list(left)}")
+    for process in left:
+        _kill(process.pid)
 
 
 def _list(left: list[Left]) -> str:

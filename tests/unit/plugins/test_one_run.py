@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hearth import runs
+from hearth.cli import handover
 from hearth.files import locked
 from hearth.house import images
 
@@ -158,6 +159,24 @@ def test_whoever_takes_the_lock_waits_for_the_dead_and_says_who_it_is(folder: Pa
     assert os.environ.get(runs.MARK) == before
 
 
+def test_a_dead_ones_last_task_that_never_ends_is_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = play(folder)
+    arrived(folder, 1)
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait(WITHIN_S)
+    assert first.stdout
+    first.stdout.close()
+    monkeypatch.setattr(runs, "PATIENCE_S", 0.1)
+    told: list[str] = []
+    # Nobody lets its task go on, and its worker holds the lock as long as that lasts.
+    with runs.alone(told.append, folder / "lock"):
+        assert not (folder / "go").exists()
+    assert told[0].startswith(GOES_ON), told
+    assert told[1].startswith("ended, as it took longer than 0.1 s: process"), told
+
+
 def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> None:
     lock, told = folder / "lock", list[str]()
     with locked(lock, who=runs.this_run(["hearth", "up"]).dump()) as held:
@@ -173,6 +192,25 @@ def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> Non
             pytest.fail("two at once")
         assert len(told) == 1
         assert os.fstat(held)
+
+
+def test_who_brings_settings_is_no_dead_run(folder: Path) -> None:
+    lock = folder / "lock"
+    lock.write_text(runs.this_run(["hearth", "up"]).dump())
+    line = handover._alone("sleep 600").replace(str(runs.LOCK), str(lock))
+    with subprocess.Popen(["bash", "-c", line], start_new_session=True) as bringer:
+        try:
+            deadline = time.monotonic() + WITHIN_S
+            while "settings" not in lock.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            with pytest.raises(runs.BusyError) as seen, runs.alone(pytest.fail, lock):
+                pytest.fail("two at once")
+        finally:
+            os.killpg(bringer.pid, signal.SIGKILL)
+    assert str(seen.value) == (
+        "another run is at work on this machine: somebody brings settings from another machine"
+    )
 
 
 def test_a_command_of_several_lines_is_one_in_the_lock() -> None:
