@@ -13,12 +13,13 @@ LOCK = "sources.lock.yml"
 _SENT = "local/.sent"
 
 
-def take_settings(inventory: str) -> str:
+def take_settings(inventory: str, judged: str = "true") -> str:
     """Return the shell line that replaces `local` there by the tar that it reads.
 
     Only whole settings come into their place: a broken connection must not lose the digests of
     first sight, which are nowhere else. Settings that somebody made there are lost to nobody: with
-    one that did not come by this line and that the tar does not have, it refuses.
+    one that did not come by this line and that the tar does not have, it refuses. Where it does
+    not, it does `judged` before it changes one of them.
     """
     refusal = (
         f"{inventory}/local has settings that did not come from here ($theirs): take into "
@@ -31,6 +32,7 @@ def take_settings(inventory: str) -> str:
         f'grep -qxF "$(sha256sum <"$old")" {_SENT} || '
         'theirs="$theirs${theirs:+ }${old#local/}"; '
         f'done; [ -z "$theirs" ] || {{ rm -r local.new; echo "{refusal}" >&2; exit 1; }}; '
+        f"{judged}; "
         # Known before they come: a hand-over that is cut off is no change of somebody there.
         f'for new in local.new/local/*.yml local.new/local/{FOLDER}/*; do [ ! -f "$new" ] || '
         f'sha256sum <"$new"; done >local.new/sent; cat local.new/sent >>{_SENT}; '

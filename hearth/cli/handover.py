@@ -4,7 +4,6 @@ The controller brings the last commit and the local settings; the run itself is 
 machine, so that it goes on to its end when the laptop is closed or the network breaks.
 """
 
-import contextlib
 import os
 import secrets
 import shlex
@@ -54,8 +53,8 @@ def send(root: Path, there: Target, tell: Tell) -> None:
         call(there.argv(_alone(_TAKE_COMMIT)), _SEND_S + _WAIT_S, _bundle(root))
     settings = local_settings(root / "inventory" / "local", state.recorded)
     # Also where the commit is there already: somebody may have edited its files by hand.
-    take = f"git -C {CLONE} checkout --quiet --force --detach {commit}; "
-    take += take_settings(f"{CLONE}/inventory")
+    checkout = f"git -C {CLONE} checkout --quiet --force --detach {commit}"
+    take = take_settings(f"{CLONE}/inventory", checkout)
     call(there.argv(_alone(take)), _SEND_S + _WAIT_S, settings)
 
 
@@ -111,10 +110,13 @@ def _each_line(argv: list[str], given: IO[bytes], take: Tell, stop: list[str]) -
             for line in process.stdout or ():
                 take(line.rstrip("\n"))
         except KeyboardInterrupt:
-            with contextlib.suppress(AfarError):
+            try:
                 call(stop, _GIT_S)
-            process.kill()
-            process.wait()
+            except AfarError as error:
+                raise AfarError(f"{error}; what runs there goes on to its end") from None
+            finally:
+                process.kill()
+                process.wait()
             raise
     return process.returncode
 
@@ -193,4 +195,6 @@ exit $code
 def _alone(script: str) -> str:
     """Return a shell line that does `script` while no run of site.yml is at work there."""
     late = f"the run that is at work there did not end in {_WAIT_S} s"
-    return f"set -e; {_OPEN}; flock -w {_WAIT_S} 9 || {{ echo '{late}' >&2; exit 1; }}; {script}"
+    name = f"echo 'somebody brings settings from another machine' >{runs.LOCK}"
+    take = f"flock -w {_WAIT_S} 9 || {{ echo '{late}' >&2; exit 1; }}; {name}"
+    return f"set -e; {_OPEN}; {take}; {script}"

@@ -65,13 +65,15 @@ class There:
     def __init__(self, folder: Path) -> None:
         self.local = folder / "there" / "local"
         (self.local / "pipelines").mkdir(parents=True)
+        self.judged = folder / "judged"
         self.said = ""
 
     def write(self, name: str, text: str) -> None:
         (self.local / name).write_text(text)
 
     def take(self, data: bytes) -> int:
-        command = ["bash", "-c", take_settings(str(self.local.parent))]
+        self.judged.unlink(missing_ok=True)
+        command = ["bash", "-c", take_settings(str(self.local.parent), f"touch {self.judged}")]
         done = subprocess.run(command, input=data, check=False, capture_output=True, timeout=10)
         self.said = done.stderr.decode()
         return done.returncode
@@ -109,6 +111,7 @@ def test_settings_come_whole_or_not_at_all(here: Path, there: There) -> None:
     assert there.take(whole[:700]) != 0
     assert there.found() == before
     assert there.take(whole) == 0
+    assert there.judged.exists()
     assert set(there.found()) == {"machines.yml", "sources.lock.yml"}
     assert "home.arpa" in there.found()["machines.yml"]
     assert [path.name for path in there.local.parent.iterdir()] == ["local"]
@@ -129,6 +132,7 @@ def test_settings_that_were_made_there_are_refused_by_name_and_stay(
     before = there.found()
     assert there.take(local_settings(here, "models: {a: b}\n")) != 0
     assert there.found() == before
+    assert not there.judged.exists()
     assert len(there.said.splitlines()) == 1
     assert "(consumers.yml services.yml pipelines/mine.py)" in there.said
     # What is the same here is nobody's loss; what is deleted there was read by somebody.

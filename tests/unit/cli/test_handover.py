@@ -150,6 +150,10 @@ def test_only_an_interrupt_ends_what_runs_there(machine: Machine) -> None:
     with pytest.raises(KeyboardInterrupt):
         follow(THERE, "true", interrupt)
     assert machine.asked() == [RUN, "systemctl stop"]
+    # Without a way there it goes on, and a person has to know.
+    machine.says((RUN, "TASK [one]\n", 0), ("systemctl stop", "", 255))
+    with pytest.raises(AfarError, match=r"; what runs there goes on to its end$"):
+        follow(THERE, "true", interrupt)
 
 
 # What systemd does with a unit, as far as it matters here.
