@@ -2,13 +2,14 @@
 
 import json
 import sys
+from collections.abc import Collection
 from typing import Annotated
 
 import typer
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth import runs
-from hearth.catalogue import House, suggest
+from hearth.catalogue import House, derive, suggest
 from hearth.cli import afar, playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
@@ -50,11 +51,14 @@ def remove(
     house = project.house()
     name = _known(project, house, service.replace("-", "_"))
     _refuse_needed(house, name)
-    _describe(project, house, name, data)
+    is_here = house.machine.reach == "local"
+    # Which card and which secrets there are elsewhere, only that machine knows.
+    whole = house if is_here else derive(project.catalogue(), frozenset(), frozenset())
+    _describe(whole, name, data, project.vault.names() if is_here else None)
     _ask(yes)
     note_absent(project.inventory, name)
-    if (reach := house.machine.reach) != "local":
-        raise typer.Exit(afar.removal(project, reach, name, data))
+    if not is_here:
+        raise typer.Exit(afar.removal(project, house.machine.reach, name, data))
     more = ("-e", json.dumps({"instances_remove_data": [name]})) if data else ()
     steps = playbook.run(project, err, more)
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')}")
@@ -83,8 +87,8 @@ def _refuse_needed(house: House, name: str) -> None:
         )
 
 
-def _describe(project: Project, house: House, name: str, data: bool) -> None:
-    """Say what goes and what stays, from the record alone."""
+def _describe(house: House, name: str, data: bool, secrets: Collection[str] | None) -> None:
+    """Say what goes and what stays, from the record and the names of the secrets that are known."""
     service = house.services.get(name) or house.removed.get(name)
     show(f"goes    {name}: its instance, its programs, and its place in all other files")
     if service is None:
@@ -95,8 +99,8 @@ def _describe(project: Project, house: House, name: str, data: bool) -> None:
     plain["removed"][name] = plain["removed"].get(name) or plain["services"][name]
     owned = {**service.secrets, f"consumer_{name}": "random"}
     plain["secrets"] = {key: kind for key, kind in house.secrets.items() if key not in owned}
-    going = set(forgotten(plain, [name] if data else [])) & project.vault.names()
-    for secret in sorted(owned.keys() & project.vault.names()):
+    going = forgotten(plain, [name] if data else [])
+    for secret in sorted(owned if secrets is None else owned.keys() & {*secrets}):
         show(f"{'goes ' if secret in going else 'stays'}   secret {secret}")
     for volume in service.volumes:
         if volume.from_folder:

@@ -100,8 +100,12 @@ def test_for_a_house_elsewhere_it_is_written_down_here_and_done_there(
         return 1
 
     monkeypatch.setattr(afar, "converge", converge)
-    # Not before it was asked about.
-    assert call("open_webui").exit_code == 2
+    # Not before it was asked about, in the words that would be said there.
+    done = call("open_webui")
+    assert done.exit_code == 2
+    assert "goes    secret consumer_open_webui" in done.output
+    assert "stays   data in /var/lib/open-webui" in done.output
+    assert "stays   data in /var/lib/kokoro" in call("kokoro_gpu").output
     assert asked == []
     assert not (house.inventory / "local/services.yml").exists()
     assert call("open_webui", "--data", "--yes").exit_code == 1
