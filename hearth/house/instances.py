@@ -106,7 +106,11 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             return done
         found = _create(client, wanted)
     else:
+        nests, runs = NESTING_KEY in found.config, found.status_code == RUNNING_CODE
         done += _update(found, wanted, write)
+        if nests and runs and write and NESTING_KEY not in found.config:
+            # Whoever gave it may have known why.
+            done += _ensure_credentials(client, found)
     if found.status_code != RUNNING_CODE:
         done.append(f"start {wanted.name}")
         if write:

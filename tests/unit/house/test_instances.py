@@ -13,7 +13,7 @@ from hearth import instance_exec
 from hearth.house import instances
 from hearth.house.images import Recipe
 from hearth.house.instance_config import OWNER_KEY, Instance, describe
-from hearth.house.instances import InstanceError
+from hearth.house.instances import NESTED_KEY, InstanceError
 from tests.unit.house.fake_incus import FakeIncus, execute
 from tests.unit.house.samples import RECIPE, VOLUME, facts, service, wanted
 
@@ -197,6 +197,11 @@ def test_a_machine_whose_apparmor_forbids_credentials_gets_nesting_once(incus: F
     # Hearth has noted that it was itself, and why is still true.
     assert ensure(incus, wanted()) == ["open-webui: security.nesting"]
     assert incus.made["open-webui"].config["security.nesting"] == "true"
+    # Where the note is lost, the machine is asked anew.
+    incus.made["open-webui"].config.pop(NESTED_KEY)
+    assert len(ensure(incus, wanted())) == 2
+    assert incus.made["open-webui"].config["security.nesting"] == "true"
+    assert ensure(incus, wanted()) == []
 
 
 def test_a_machine_that_forbids_them_all_the_same_is_refused(incus: FakeIncus) -> None:
