@@ -1,7 +1,7 @@
 """The two houses that a sweep kills runs of: one that stands, and one that is not built yet."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -58,6 +58,7 @@ class Standing:
     def prepare(self) -> None:
         """Take both references, and count the events of both ways."""
         # Whatever the machine was like before, the first run makes it the house of this commit.
+        elsewhere.clone(Project(ROOT), self.machine)
         change.make(self.machine, changed=False)
         site(self.machine)
         for changed in (True, False):
@@ -92,6 +93,8 @@ class Bare:
 
     def prepare(self) -> None:
         """Build the house once without a kill, from the state that is put back later."""
+        if self.machine in {one.name for one in lab.load_all()}:
+            lab.destroy(self.machine, keep_cache=True)
         machine = lab.create(self.machine)
         project = Project(ROOT)
         farside.serve(project, machine)
@@ -129,11 +132,7 @@ class Bare:
         return [*lines, *state.wrong(found)]
 
 
-class _Compare(Protocol):
-    def __call__(self) -> Iterable[str]: ...
-
-
-def _recover(machine: str, compare: _Compare) -> Outcome:
+def _recover(machine: str, compare: Callable[[], Iterable[str]]) -> Outcome:
     began = time.monotonic()
     try:
         site(machine)

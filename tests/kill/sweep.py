@@ -93,21 +93,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Kill as often as asked, print a row for each, and end with 1 when one did not recover."""
     parser = argparse.ArgumentParser(prog="scripts/test --sweep", description=__doc__)
     parser.add_argument("number", type=int)
-    parser.add_argument("--machine", default="sweep", help="a lab machine")
+    parser.add_argument("--machine", help="a lab machine (default: sweep, with --bare sweep-bare)")
     parser.add_argument(
-        "--bare", action="store_true", help="runs that build the house on a bare machine"
+        "--bare", action="store_true", help="runs that build the house on a machine made anew"
     )
     parser.add_argument("--in-a-row", type=int, default=1, help="so many, then a whole run")
     parser.add_argument("--seed", default="", help="chooses other events (default: by the time)")
     parser.add_argument("--kill", action="append", help="KIND:PLACE+MS instead of a choice")
     parser.add_argument("--report", type=Path, default=REPORT)
     asked = parser.parse_args(argv)
-    known = asked.machine in {one.name for one in lab.load_all()}
-    if asked.bare and known:
-        parser.error(f"{asked.machine} is there already: --bare makes a machine of its own")
-    if not asked.bare and not known:
-        build(asked.machine)
-    house: House = Bare(asked.machine) if asked.bare else Standing(asked.machine)
+    machine = asked.machine or ("sweep-bare" if asked.bare else "sweep")
+    if not asked.bare and machine not in {one.name for one in lab.load_all()}:
+        build(machine)
+    house: House = Bare(machine) if asked.bare else Standing(machine)
     house.prepare()
     seed = asked.seed or str(int(time.time()))
     print(f"events: {house.events}; seed {seed}\n{HEAD}", flush=True)
@@ -120,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows += (fresh := [Row(one, outcome) for one in killed])
         print(*(row.line() for row in fresh), sep="\n", flush=True)
         print(*(f"    {line}\n" for line in outcome.differences[:12]), sep="", end="", flush=True)
-        keep(rows, asked.machine, asked.report)
+        keep(rows, machine, asked.report)
     good = sum(row.good for row in rows)
     print(f"{good} of {len(rows)} recovered; {asked.report}")
     return 0 if rows and good == len(rows) else 1
