@@ -49,14 +49,17 @@ def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     asked = labels + b"\0" + struct.pack(">HH", TYPES[kind], 1)
     query = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + asked
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plug:
-        plug.settimeout(WITHIN_S)
-        try:
-            plug.connect((server, 53))
+    try:
+        family, form, proto, _, where = socket.getaddrinfo(
+            server, 53, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+        )[0]
+        with socket.socket(family, form, proto) as plug:
+            plug.settimeout(WITHIN_S)
+            plug.connect(where)
             plug.send(query)
             answer = plug.recv(4096)
-        except OSError:
-            return -1, []
+    except OSError:
+        return -1, []
     return answer[3] & 0x0F, _addresses(answer, 12 + len(asked))
 
 

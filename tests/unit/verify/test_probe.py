@@ -58,9 +58,11 @@ def test_it_runs_as_a_program_by_itself(listener: int) -> None:
     assert said["resolve"] == []
 
 
-def test_dns_answers_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.0.0.1", 0))
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_dns_answers_are_read(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as server:
+        server.bind((address, 0))
 
         def serve() -> None:
             query, peer = server.recvfrom(512)
@@ -76,5 +78,5 @@ def test_dns_answers_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
             connect(plug, server.getsockname())
 
         monkeypatch.setattr(socket.socket, "connect", elsewhere)
-        assert probe.resolve("127.0.0.1", "llm.lan", "A") == (0, ["192.168.1.5"])
+        assert probe.resolve(address, "llm.lan", "A") == (0, ["192.168.1.5"])
         thread.join()
