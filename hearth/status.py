@@ -148,8 +148,11 @@ def _firewall() -> Row:
     why = f" ({': '.join(words)})" if words else ""
     text = "were taken away" if unit.up else f"do not load{why}"
     # An older ruleset goes on judging; without any, the routing rules let nothing pass.
-    held = "older ones hold" if table.returncode == 0 else "nothing passes between instances"
-    return Row(name, "part", False, f"its rules {text}; {held}: run `hearth up`", unit.since)
+    if table.returncode == 0:
+        text += "; older ones hold"
+    elif "No such file" in table.stderr:
+        text += "; nothing passes between instances"
+    return Row(name, "part", False, f"its rules {text}: run `hearth up`", unit.since)
 
 
 def _loops(unit: systemd.UnitState) -> bool:

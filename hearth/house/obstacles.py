@@ -66,7 +66,7 @@ def _upstream(facts: Facts) -> Iterator[tuple[bool, str]]:
     if facts.upstream_known != "known":
         seen = "no DNS server" if facts.upstream_known == "none" else "no DNS server but itself"
         yield (
-            # A bare machine that asks itself could not fetch a house either.
+            # Who answers on a bare machine itself would lose its port to the house.
             facts.built or facts.upstream_known != "itself",
             f"this machine knows {seen} now, so {then}: write your router's address, e.g. "
             f"upstream_dns: [{server}], into {_LOCAL}/machines.yml",
