@@ -29,6 +29,7 @@ def stopped(house: House, name: str) -> Iterator[None]:
     finally:
         house.shell(unit.systemctl("start"))
         breaking.until(house, f"{name} runs", unit.systemctl("is-active"), WITHIN_S)
+        house.wait_green()
 
 
 def told(answer: Answer, host: str) -> str:
@@ -53,7 +54,6 @@ def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> 
         assert page.headers["refresh"] == "5"
         said = told(edge.ask("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
         assert said.startswith("chat.lan gives no answer: its program is starting")
-    house.wait_green()
 
 
 def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) -> None:
@@ -66,7 +66,6 @@ def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) ->
             assert told(edge.ask(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
         # What asks nobody goes on.
         assert edge.ask("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
-    house.wait_green()
 
 
 def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
@@ -77,7 +76,6 @@ def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
         assert (page.status, page.headers["location"].startswith("/hearth-login/")) == (302, True)
         answer = edge.ask("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
         assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan gives no answer")
-    house.wait_green()
 
 
 def test_too_much_is_refused_in_words_and_not_called_away(house: House) -> None:

@@ -58,10 +58,14 @@ POOL = "/var/lib/incus/storage-pools/hearth/custom"
 VOICE = f"{POOL}/default_kokoro-var-lib-kokoro/by-hand"
 
 
-def gone(other: Other, *words: str, cut_s: float = 8) -> str:
-    """Remove the whole house: cut in the middle, as by somebody who lost patience, and again."""
+def gone(other: Other, *words: str, at: str) -> str:
+    """Remove the whole house: killed while it removes `at`, and said again."""
     remove = f"scripts/hearth remove --all {' '.join(words)} --yes"
-    other.shell(f"cd {CLONE}; timeout --signal=KILL {cut_s} {remove} || true")
+    other.shell(
+        f"cd {CLONE}; {remove} >/root/removal 2>&1 & removal=$!\n"
+        f"until grep -q 'Remove {at}' /root/removal; do kill -0 $removal; sleep 0.1; done\n"
+        "sleep 1; kill -KILL $removal; rm /root/removal"
+    )
     said = other.shell(f"cd {CLONE}; {remove}")
     assert said.rstrip().endswith("removed"), said
     return said
@@ -75,7 +79,7 @@ def test_a_house_that_is_gone_leaves_its_data_and_what_opens_them(
         look = KEPT.format(made=VOICE)
         kept = other.shell(look)
         assert "kokoro-var-lib-kokoro" in kept
-        said = gone(other)
+        said = gone(other, at="instance")
         for volume in ("kokoro-var-lib-kokoro", "ollama-var-lib-ollama", "whisper-var-lib-whisper"):
             assert f"stays   data  volume {volume} in Incus' pool" in said, said
         assert other.shell(look) == kept
@@ -92,7 +96,7 @@ def test_a_house_that_is_gone_leaves_its_data_and_what_opens_them(
 
 def test_a_house_that_is_gone_leaves_the_machine_as_it_was(house: House, other: Other) -> None:
     with house.spending("a house that goes", 0.9):
-        gone(other, "--data", cut_s=4)
+        gone(other, "--data", at="packages")
         again = other.shell(f"cd {CLONE}; scripts/hearth remove --all --data --yes")
         assert "nothing of Hearth is left here" in again, again
         left = unexplained(differences(dict(other.bare), take(other.name)))
