@@ -1,6 +1,9 @@
 """The wires carry what the catalogue says and nothing else, tried from inside each instance."""
 
+import functools
 import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,6 +22,26 @@ USUAL = (22, 53, 80, 443, 2019, 8443, 9180)
 NOBODY = 65534
 # The kernel's stock of refusals fills by one in a second.
 PATIENCE = 8
+# What is tried from inside an instance; it gives the trouble that it met, in words.
+Question = Callable[[Service, House], str]
+Everywhere = Callable[[Question, Service], str]
+
+
+@pytest.fixture(scope="session")
+def everywhere(house: House) -> Iterator[Everywhere]:
+    """Give what a question meets in an instance; with the first one it is asked in all at once.
+
+    Most of the time goes by in waiting for silence, and the kernel counts its refusals by whom they
+    go to.
+    """
+    with ThreadPoolExecutor(max_workers=8) as pool:
+
+        @functools.cache
+        def asked(question: Question) -> Mapping[str, Future[str]]:
+            there = [service for service in house.services.values() if service.address]
+            return {one.name: pool.submit(question, one, house) for one in there}
+
+        yield lambda question, inside: asked(question)[inside.name].result()
 
 
 def wrong(tried: list[look.Tried], wanted: set[str]) -> str:
@@ -57,7 +80,11 @@ def test_needs_are_reached(caller: Service, house: House) -> None:
     none(wrong(look.connections(caller.instance, targets), {"open"}))
 
 
-def test_nobody_else_is_reached(inside: Service, house: House) -> None:
+def test_nobody_else_is_reached(inside: Service, everywhere: Everywhere) -> None:
+    none(everywhere(_others, inside))
+
+
+def _others(inside: Service, house: House) -> str:
     pairs = [flow for flow in house.forbidden if flow.source == inside.name]
     # Ports of others, also where nobody listens: "refused" would mean that a packet got through.
     allowed = {
@@ -69,16 +96,22 @@ def test_nobody_else_is_reached(inside: Service, house: House) -> None:
     targets |= {(other.address or "", port) for other in others for port in ports}
     if not targets - allowed:
         raise NotMeasured(f"{inside.name} is alone")
-    none(leaks(inside.instance, sorted(targets - allowed)))
+    return leaks(inside.instance, sorted(targets - allowed))
 
 
-def test_the_machine_answers_names_and_nothing_else(inside: Service, house: House) -> None:
+def test_the_machine_answers_names_and_nothing_else(
+    inside: Service, everywhere: Everywhere
+) -> None:
+    none(everywhere(_machine, inside))
+
+
+def _machine(inside: Service, house: House) -> str:
     resolver = house.machine.resolver_address
     ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL)
     own = {address for name in look.host(None).interface.names() for address in _addresses(name)}
     targets = {(address, port) for address in own | {resolver} for port in ports}
-    none(leaks(inside.instance, sorted(targets - {(resolver, 53)})))
-    none(wrong(look.connections(inside.instance, [(resolver, 53)]), {"open"}))
+    names = wrong(look.connections(inside.instance, [(resolver, 53)]), {"open"})
+    return names or leaks(inside.instance, sorted(targets - {(resolver, 53)}))
 
 
 def _addresses(interface: str) -> list[str]:
@@ -86,11 +119,19 @@ def _addresses(interface: str) -> list[str]:
     return [address for address in found if not address.startswith("127.")]
 
 
-def test_the_outside_is_closed(inside: Service) -> None:
-    none(leaks(inside.instance, OUTSIDE))
+def test_the_outside_is_closed(inside: Service, everywhere: Everywhere) -> None:
+    none(everywhere(_outside, inside))
 
 
-def test_a_name_that_is_not_in_egress_is_closed(inside: Service, house: House) -> None:
+def _outside(inside: Service, house: House) -> str:
+    return leaks(inside.instance, OUTSIDE)
+
+
+def test_a_name_that_is_not_in_egress_is_closed(inside: Service, everywhere: Everywhere) -> None:
+    none(everywhere(_strange_name, inside))
+
+
+def _strange_name(inside: Service, house: House) -> str:
     allowed = {way.host for way in house.egress if way.source == inside.name}
     name = next((one for one in _mirrors() if one not in allowed), None)
     if name is None:
@@ -102,7 +143,7 @@ def test_a_name_that_is_not_in_egress_is_closed(inside: Service, house: House) -
     targets = [(address, 443) for address in addresses if address not in shared]
     if not targets:
         raise NotMeasured(f"{name} stands on the same address as what {inside.name} may reach")
-    none(leaks(inside.instance, targets))
+    return leaks(inside.instance, targets)
 
 
 def _mirrors() -> list[str]:
@@ -132,17 +173,22 @@ def test_egress_is_open(way_out: Egress, house: House) -> None:
     assert any(one.outcome == "open" for one in tried), wrong(tried, {"open"})
 
 
-def test_ipv6_is_closed(inside: Service) -> None:
+def test_ipv6_is_closed(inside: Service, everywhere: Everywhere) -> None:
+    none(everywhere(_ipv6, inside))
+
+
+def _ipv6(inside: Service, house: House) -> str:
     links = look.host(inside.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
     scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
-    assert scopes <= {"20"}, f"{inside.name} has an IPv6 address that is not link-local"
+    if not scopes <= {"20"}:
+        return f"{inside.name} has an IPv6 address that is not link-local"
     line = look.host(None).run("ip -6 -o addr show dev %s scope link", inside.host_name).stdout
     if not scopes or "inet6" not in line:
-        return
+        return ""
     address = line.split("inet6")[1].split("/")[0].strip()
     tried = look.connections(inside.instance, [(f"{address}%eth0", port) for port in USUAL])
     # Silence is as good as a refusal: without an IPv6 address nobody ever waits for it.
-    none("; ".join(str(one) for one in tried if one.outcome == "open"))
+    return "; ".join(str(one) for one in tried if one.outcome == "open")
 
 
 def test_only_root_and_the_front_door_reach_instances(inside: Service, house: House) -> None:
