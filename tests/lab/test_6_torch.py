@@ -22,12 +22,14 @@ from typing import Any
 import httpx
 import pytest
 
+from hearth.project import Project
 from tests.farside import kokoro
 from tests.ports import kept_port
 
 pytestmark = pytest.mark.lab
 
 REPOSITORY = Path(__file__).parents[2]
+UV = str(Project(REPOSITORY).uv)
 CACHE = Path("/var/cache/hearth-lab")
 LOCK = REPOSITORY / "requirements/kokoro_gpu.txt"
 SUITE = "trixie"
@@ -74,7 +76,7 @@ def make_root(folder: Path) -> None:
     blocks = re.split(r"\n(?=[a-z])", LOCK.read_text())
     lock = folder / "srv/lock.txt"
     lock.write_text("\n".join(block for block in blocks if not block.startswith(LEFT_OUT)) + "\n")
-    install = ["uv", "pip", "install", "--quiet", "--target", str(folder / "srv/wheels")]
+    install = [UV, "pip", "install", "--quiet", "--target", str(folder / "srv/wheels")]
     install += ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
     install += ["--python-version", PYTHON, "-r", str(lock)]
     subprocess.run(install, check=True, timeout=600, stdin=subprocess.DEVNULL)
@@ -155,8 +157,8 @@ def python_with_cuda() -> Path:
         shutil.rmtree(target.parent, ignore_errors=True)
         target.parent.mkdir(parents=True)
         made = target.with_suffix(".new")
-        subprocess.run(["uv", "venv", "-q", "--python", sys.executable, str(made)], check=True)
-        install = ["uv", "pip", "install", "--quiet", "--python", str(made / "bin/python")]
+        subprocess.run([UV, "venv", "-q", "--python", sys.executable, str(made)], check=True)
+        install = [UV, "pip", "install", "--quiet", "--python", str(made / "bin/python")]
         install += ["--require-hashes", "--only-binary", ":all:", "-r", str(LOCK)]
         subprocess.run(install, check=True, timeout=1800, stdin=subprocess.DEVNULL)
         made.rename(target)
