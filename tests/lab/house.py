@@ -17,6 +17,11 @@ from hearth import lab
 ROOT = Path(__file__).parents[2]
 NAME, GUEST = "test-house", "test-guest"
 CLONE = "/root/hearth"
+# A part of what `hearth verify` runs, chosen by pytest's own words.
+SMOKE = (
+    f"cd {CLONE}; exec .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke "
+    "--rootdir . -p hearth.verify.plugin"
+)
 ANSIBLE_S = 600
 GREEN_S = 180
 # Of a house that runs; Incus and Ollama write elsewhere all the time.

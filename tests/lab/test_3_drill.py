@@ -9,15 +9,12 @@ import pytest
 
 from hearth import lab
 from hearth.verify.drill.place import GATEWAY, IDLE_S, ROOM
-from tests.lab.house import CLONE, NAME, House, ask
+from tests.lab.house import NAME, SMOKE, House, ask
 
 pytestmark = pytest.mark.lab
 
 SAID = "/tmp/drill.jsonl"
-DRILL = (
-    f"cd {CLONE}; exec .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke "
-    f"--rootdir . -p hearth.verify.plugin -m drill --hearth-events={SAID}"
-)
+DRILL = f"{SMOKE} -m drill --hearth-events={SAID}"
 LEFT = (
     f"incus exec litellm -- sh -c 'systemctl list-units --all --plain --no-legend {ROOM}*; "
     f"ls -d /run/{ROOM} /run/private/{ROOM}; ss -Hltn src 127.0.0.2' </dev/null 2>/dev/null || true"

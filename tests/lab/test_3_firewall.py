@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from hearth import lab
-from tests.lab.house import CLONE, FLUSH, NAME, House
+from tests.lab.house import FLUSH, NAME, SMOKE, House
 
 pytestmark = pytest.mark.lab
 
@@ -90,10 +90,7 @@ for address in json.loads(sys.argv[1]):
             met["name"] = type(error).__name__
 print(json.dumps(found))
 """
-LISTENS_WHERE = (
-    f"cd {CLONE}; .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke --rootdir . "
-    "-p hearth.verify.plugin -k houses_parts_listen_only_where"
-)
+LISTENS_WHERE = f"{SMOKE} -k houses_parts_listen_only_where"
 
 
 def inside(instance: str, program: str, *words: str) -> str:

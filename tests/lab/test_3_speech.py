@@ -7,17 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from hearth import lab
-from tests.lab.house import CLONE, NAME, House
+from tests.lab.house import CLONE, NAME, SMOKE, House
 from tests.lab.test_2_again import HOUSE
 
 pytestmark = pytest.mark.lab
 
 PROMISE = "speech starts early"
 BUFFERED, PORT = "buffered", 8899
-SMOKE = (
-    f"cd {CLONE}; .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke --rootdir . "
-    "-p hearth.verify.plugin -m home -k speech_starts_early -rA --tb=line"
-)
+STARTS_EARLY = f"{SMOKE} -m home -k speech_starts_early -rA --tb=line"
 # One piece, which the server remembers after the first time; each over a connection of its own.
 MANY = """
 import json
@@ -118,7 +115,7 @@ def buffered(house: House) -> Iterator[None]:
 
 @pytest.mark.usefixtures("buffered")
 def test_the_same_test_fails_against_a_server_that_buffers(house: House) -> None:
-    done = house.inside("/bin/bash", "-c", SMOKE, timeout=600)
+    done = house.inside("/bin/bash", "-c", STARTS_EARLY, timeout=600)
     print(done.stdout[-1500:], flush=True)
     found = re.findall(r"^(PASSED|FAILED) \S+early\[(\w+)\]", done.stdout, re.MULTILINE)
     assert sorted(found) == [("FAILED", BUFFERED), ("PASSED", "kokoro")], done.stdout[-4000:]
