@@ -34,6 +34,8 @@ RENDERED = ["compose", "incus", "caddy", "litellm"]
 # A full-size speech model in a real process: minutes of the processor's time.
 MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
 RENDER = "ansible/playbooks/render.yml"
+# Two processes, each test file whole in one of them; one that dies is a failure, not tried again.
+TWO = ["--numprocesses=2", "--dist=loadfile", "--max-worker-restart=0"]
 # What needs something that few machines have. No other test may be left out: it counts as failed.
 MAY_BE_LEFT_OUT = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
 
@@ -195,7 +197,7 @@ def main() -> int:
     if asked.gates or not some:
         parts.append(run_gates())
     if asked.unit or not some:
-        parts.append(run_pytest("unit", 6, *(f"--ignore={place}" for place in MODELS)))
+        parts.append(run_pytest("unit", 6, *TWO, *(f"--ignore={place}" for place in MODELS)))
     if asked.model or not some:
         parts.append(run_pytest("model", 5, *MODELS))
     if asked.lab or not some:
