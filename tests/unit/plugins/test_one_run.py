@@ -67,6 +67,15 @@ def play(folder: Path, name: str = "site.yml") -> subprocess.Popen[str]:
     )
 
 
+def kill(run: subprocess.Popen[str], *others: int) -> None:
+    """Kill a run's own process, and others with it."""
+    for victim in (run.pid, *others):
+        os.kill(victim, signal.SIGKILL)
+    run.wait(WITHIN_S)
+    assert run.stdout
+    run.stdout.close()
+
+
 def arrived(folder: Path, times: int) -> None:
     """Return when so many runs have reached their task."""
     deadline = time.monotonic() + WITHIN_S
@@ -109,11 +118,7 @@ def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
     arrived(folder, 1)
     # Ansible's worker, which waits for the task, is in a session of its own and holds the lock.
     workers = children(first.pid)
-    for victim in [first.pid, *(workers if alone else [])]:
-        os.kill(victim, signal.SIGKILL)
-    first.wait(WITHIN_S)
-    assert first.stdout
-    first.stdout.close()
+    kill(first, *(workers if alone else []))
     second = play(folder)
     assert second.stdout
     said = ""
@@ -136,10 +141,7 @@ def test_whoever_takes_the_lock_waits_for_the_dead_and_says_who_it_is(folder: Pa
     first = play(folder)
     arrived(folder, 1)
     # Its worker goes on and has the lock still.
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait(WITHIN_S)
-    assert first.stdout
-    first.stdout.close()
+    kill(first)
     told: list[str] = []
 
     def say(text: str) -> None:
@@ -164,10 +166,7 @@ def test_a_dead_ones_last_task_that_never_ends_is_ended(
 ) -> None:
     first = play(folder)
     arrived(folder, 1)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait(WITHIN_S)
-    assert first.stdout
-    first.stdout.close()
+    kill(first)
     monkeypatch.setattr(runs, "PATIENCE_S", 0.1)
     told: list[str] = []
     # Nobody lets its task go on, and its worker holds the lock as long as that lasts.
