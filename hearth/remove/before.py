@@ -69,14 +69,17 @@ def remember(
     """
     lacking = not (state / _RECORD).exists()
     known = _asked(state)
-    # After the first time, what is here already came for somebody else's sake.
-    wanted = {*brought, *({*asked} if lacking else {*asked} - {*installed()})}
-    changed = lacking or not wanted <= known
+    new = {*asked} - known
+    if new and not lacking:
+        # After the first time, what is here already came for somebody else's sake.
+        new -= {*installed()}
+    new |= {*brought} - known
+    changed = lacking or bool(new)
     if write:
         (state / DOOMED).unlink(missing_ok=True)
     if write and changed:
         state.mkdir(parents=True, exist_ok=True)
-        write_atomic(state / _ASKED, json.dumps(sorted(wanted | known)).encode() + b"\n")
+        write_atomic(state / _ASKED, json.dumps(sorted(new | known)).encode() + b"\n")
         if lacking:
             seen = look(project, known=not (state / "converged").exists())
             write_atomic(state / _RECORD, _text(seen))

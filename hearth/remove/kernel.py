@@ -14,11 +14,13 @@ _NEEDED_BY = {
 def in_use(before: Before | None, root: Path = Path("/")) -> dict[str, str]:
     """Name the settings that Hearth changed and that stay, each with what may need it."""
     found: dict[str, str] = {}
+    if before is None or not before.known:
+        return found
     for path in sorted((root / "sys/class/net").glob("*/uevent")):
-        if before and f"/sys/class/net/{path.parent.name}" in before.paths:
+        if f"/sys/class/net/{path.parent.name}" in before.paths:
             continue
         kind = path.read_text().partition("DEVTYPE=")[2].partition("\n")[0]
-        for name, value in (before.kernel if before and before.known else {}).items():
+        for name, value in before.kernel.items():
             if kind in _NEEDED_BY.get(name, ()) and kernel_value(name) != value:
                 found.setdefault(name, f"the {kind} {path.parent.name} may need it")
     return found
