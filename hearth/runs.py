@@ -107,12 +107,9 @@ def started(pid: int) -> int:
     return 0 if fields[0] in "ZX" else int(fields[19])
 
 
-def scope(lock: int) -> str:
-    """Name the machine whose lock this open file is: a lab machine on it has another one."""
-    return _machine(os.fstat(lock))
-
-
-def _machine(stat: os.stat_result) -> str:
+def scope(lock: int | Path) -> str:
+    """Name the machine whose lock this file, open or not, is: a lab machine on it has another."""
+    stat = os.stat(lock)
     return f"{stat.st_dev:x}-{stat.st_ino:x}"
 
 
@@ -171,7 +168,7 @@ def _take(
             waited = time.monotonic() - began
             if dead and waited >= PATIENCE_S and not killed:
                 # Ansible's worker holds it for as long as its task lasts.
-                _end(list(left_at_work(_machine(lock.stat()), run.name)), PATIENCE_S, say)
+                _end(list(left_at_work(scope(lock), run.name)), PATIENCE_S, say)
                 killed = True
             if waited >= (PATIENCE_S + _KILLED_S if dead else within_s):
                 whose = "what a killed run left at work does not end" if dead else _OTHER

@@ -17,6 +17,7 @@ from typing import IO
 from hearth import runs
 from hearth.cli.carried import LOCK, local_settings, take_settings
 from hearth.cli.ssh import LOST, AfarError, Target, call
+from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE
 
 CLONE = "/root/hearth"
 _SEND_S = 600
@@ -167,9 +168,9 @@ _TAKE_COMMIT = (
     # A clone that was cut off is no clone.
     f"[ -d {CLONE} ] || {{ rm -rf {CLONE}.new; git clone --quiet /root/hearth.bundle {CLONE}.new; "
     f"mv {CLONE}.new {CLONE}; }}; cd {CLONE}; "
-    f"[ ! -e {_NOTED} ] || {{ mkdir -p .hearth; echo git >>.hearth/brought; "
-    "[ -e .hearth/packages-before ] || [ -e /root/.ansible ] || : >.hearth/no-ansible-before; "
-    f"mv -n {_NOTED} .hearth/packages-before; rm -f {_NOTED}; }}; "
+    f"[ ! -e {_NOTED} ] || {{ mkdir -p {EARLIER.parent}; echo git >>{BROUGHT}; "
+    f"[ -e {EARLIER} ] || [ -e {ANSIBLE} ] || : >{NO_ANSIBLE}; "
+    f"mv -n {_NOTED} {EARLIER}; rm -f {_NOTED}; }}; "
     "git fetch --quiet /root/hearth.bundle HEAD; rm /root/hearth.bundle"
 )
 # The lines go through a file: a pipe would break with the connection, and the run with it.
