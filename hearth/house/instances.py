@@ -101,22 +101,22 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
     elif found is None:
         done.append(f"create {wanted.name} from {wanted.image}")
     fresh = found is None
+    nested = found is not None and NESTING_KEY in found.config
     if found is None:
         if not write:
             return done
         found = _create(client, wanted)
     else:
-        nests, runs = NESTING_KEY in found.config, found.status_code == RUNNING_CODE
         done += _update(found, wanted, write)
-        if nests and runs and write and NESTING_KEY not in found.config:
-            # Whoever gave it may have known why.
-            done += _ensure_credentials(client, found)
     if found.status_code != RUNNING_CODE:
         done.append(f"start {wanted.name}")
         if write:
             found.start(wait=True)
             wait_ready(client, found)
             done += _ensure_credentials(client, found)
+    elif nested and NESTING_KEY not in found.config:
+        # Whoever gave what was just taken away may have known why.
+        done += _ensure_credentials(client, found)
     if fresh:
         # Last: one that a killed run did not finish names no image, and is rebuilt.
         _note(client, found, **{IMAGE_KEY: wanted.image})
