@@ -7,10 +7,11 @@ from typing import ClassVar, Protocol
 
 from hearth import lab
 from hearth.cli import elsewhere, farside
+from hearth.cli.handover import prepared
 from hearth.project import Project
 from tests.kill import change, state
 from tests.kill.kills import Kill, Killed, count, run_killed, site
-from tests.lab.house import CLONE, ROOT
+from tests.lab.house import CLONE, ROOT, wait_green
 
 # What its models need to come, from a far side that is slow on purpose.
 _GREEN_S = 300
@@ -99,12 +100,11 @@ class Bare:
         project = Project(ROOT)
         farside.serve(project, machine)
         elsewhere.clone(project, self.machine)
-        script = f"cd {CLONE}; . scripts/environment; environment controller"
-        words = ["/bin/bash", "-euc", script]
+        words = ["/bin/bash", "-c", f"cd {CLONE}; {prepared(['true'])}"]
         lab.run(self.machine, words, timeout=_CONTROLLER_S, check=True)
         lab.save(self.machine, _BARE)
         self.events.append(count(self.machine))
-        _wait_green(self.machine)
+        wait_green(self.machine, _GREEN_S)
         self.reference = state.look(self.machine)
         assert not (found := state.wrong(self.reference)), found
         self.fresh = False
@@ -128,7 +128,7 @@ class Bare:
         found = state.look(self.machine)
         lines = [f"is missing: {name}" for name in sorted(set(self.reference) - set(found))]
         lines += [f"is too much: {name}" for name in sorted(set(found) - set(self.reference))]
-        _wait_green(self.machine)
+        wait_green(self.machine, _GREEN_S)
         return [*lines, *state.wrong(found)]
 
 
@@ -141,12 +141,3 @@ def _recover(machine: str, compare: Callable[[], Iterable[str]]) -> Outcome:
     took = time.monotonic() - began
     found = list(compare())
     return Outcome(took, found, sum(site(machine).values()))
-
-
-def _wait_green(machine: str) -> None:
-    """Return when `hearth status` says that all is up, its models, too."""
-    deadline = time.monotonic() + _GREEN_S
-    words = [f"{CLONE}/scripts/hearth", "status", "--json"]
-    while (said := lab.run(machine, words, timeout=60)).returncode != 0:
-        assert time.monotonic() < deadline, said.stdout[-3000:]
-        time.sleep(2)

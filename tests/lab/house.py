@@ -89,10 +89,7 @@ class House:
 
     def wait_green(self) -> None:
         """Return when `hearth status` says that all is up; a person would look the same way."""
-        deadline = time.monotonic() + GREEN_S
-        while (done := self.hearth("status", "--json")).returncode != 0:
-            assert time.monotonic() < deadline, done.stdout + done.stderr
-            time.sleep(0.5)
+        wait_green(NAME)
 
     def back_to(self, tag: str) -> None:
         """Put the machine back to a saved state, with the house up."""
@@ -188,6 +185,15 @@ def ask(
         return Answer(0, f"curl: exit {done.returncode}", done.stderr)
     head, _, text = done.stdout.replace("\r\n", "\n").partition("\n\n")
     return Answer(int(head.split()[1]), head.lower(), text)
+
+
+def wait_green(machine: str, within_s: float = GREEN_S) -> None:
+    """Return when `hearth status` says that all is up in a lab machine, its models, too."""
+    deadline = time.monotonic() + within_s
+    words = [f"{CLONE}/scripts/hearth", "status", "--json"]
+    while (done := lab.run(machine, words, timeout=300)).returncode != 0:
+        assert time.monotonic() < deadline, done.stdout[-3000:] + done.stderr
+        time.sleep(0.5)
 
 
 def recap(said: str) -> list[tuple[str, int]]:

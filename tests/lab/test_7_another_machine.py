@@ -5,7 +5,7 @@ import time
 import pytest
 
 from hearth import lab
-from hearth.cli.handover import send
+from hearth.cli.handover import prepared, send
 from hearth.cli.ssh import target
 from tests.kill.kills import SITE, chosen, run_killed, site
 from tests.lab.another import Other
@@ -26,7 +26,7 @@ def test_a_run_on_a_bare_machine_is_killed(
     with house.spending("a killed run on a bare machine", 4.0):
         monkeypatch.setenv("PATH", other.environment()["PATH"])
         send(other.project, target(f"ssh://root@{lab.address(other.name)}"), print)
-        other.shell(f"cd {CLONE}; . scripts/environment; environment controller")
+        other.shell(f"cd {CLONE}; {prepared(['true'])}")
         killed = run_killed(other.name, chosen("a bare machine", EVENTS), SITE)
         house.figures["killed on a bare machine after, s"] = killed.took_s
         print(killed, flush=True)
