@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 
+# What a call's thread is called, wherever threads are listed.
+THREAD = "websocket"
+
 _Got = TypeVar("_Got")
 
 
@@ -90,7 +93,7 @@ async def _connected(url: str, **options: Any) -> ClientConnection:
 @contextmanager
 def _running() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
+    thread = threading.Thread(target=loop.run_forever, name=THREAD)
     thread.start()
     try:
         yield loop
