@@ -86,14 +86,13 @@ class House:
     async def say(self, text: str = "One two three four.", **fields: Any) -> httpx.Response:
         return await self.client.post("/v1/audio/speech", json={"input": text, **fields})
 
-    async def until(self, met: Callable[[], bool], within_s: float = 3) -> float:
-        """Wait until something is so, and say how long that took."""
+    async def until(self, met: Callable[[], bool], within_s: float = 3) -> None:
+        """Wait until something is so."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not met():
             assert loop.time() - began < within_s, "it never came to that"
             await asyncio.sleep(0.002)
-        return loop.time() - began
 
 
 Opened = Callable[..., AbstractAsyncContextManager[House]]

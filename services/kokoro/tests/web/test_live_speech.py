@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -90,10 +89,9 @@ async def test_turns_are_one_speech_until_a_cancel(open_house: Opened) -> None:
             await say(socket, TEXT)
             asked = len(engine.asked)
             await house.until(lambda: len(engine.asked) > asked)
-            began = time.monotonic()
+            # The engine cannot end by itself: what is answered was not waited for.
             await socket.send(json.dumps({"type": "cancel"}))
             await until(socket, "cancelled")
-            assert time.monotonic() - began < 0.1
             assert speaker.active == 0
             engine.gate.set()
             orders.clear()

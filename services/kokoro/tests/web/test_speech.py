@@ -145,12 +145,12 @@ async def test_what_breaks_later_has_no_end(open_house: Opened) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_frees_its_work(open_house: Opened, stream: bool) -> None:
-    async with open_house(ScriptedSpeaker(piece_s=0.5)) as house:
+    async with open_house(ScriptedSpeaker(piece_s=60)) as house:
         body = json.dumps({"input": WORDS, "stream": stream}).encode()
         _, writer = await _post(house, body)
         await house.until(lambda: house.speaker.active == 1)
         writer.close()
-        assert await house.until(lambda: house.speaker.active == 0) < 0.1
+        await house.until(lambda: house.speaker.active == 0)
         assert house.speaker.stopped_early == 1
 
 
