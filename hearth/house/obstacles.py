@@ -37,8 +37,7 @@ def obstacles(
     ]
     found += _ranges(house, around)
     found += _own_ports(house, listeners)
-    told = (*_upstream(facts), *_public(house, facts))
-    found += [line for works, line in told if not works]
+    found += [line for works, line in _network(house, facts) if not works]
     # Later on it is this house that answers, and the models are here.
     if not facts.built:
         found += _claims(house.machine.domain, around.claims)
@@ -54,8 +53,13 @@ def remarks(house: House, facts: Facts, around: Surroundings) -> list[str]:
             "nobody sets this machine's clock, and with a wrong one devices refuse the house: "
             "install systemd-timesyncd"
         )
-    told = (*_upstream(facts), *_public(house, facts))
-    return found + [line for works, line in told if works]
+    return found + [line for works, line in _network(house, facts) if works]
+
+
+def _network(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """What is odd about its network, one line each, and whether the house works all the same."""
+    yield from _upstream(facts)
+    yield from _public(house, facts)
 
 
 def _upstream(facts: Facts) -> Iterator[tuple[bool, str]]:
