@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from dataclasses import dataclass
 
 from tests.lab.house import CLONE, House
@@ -12,6 +13,8 @@ DATA = "/var/lib/open-webui"
 KEY = "/root/recovery-key"
 GONE = "/root/gone"
 _UNIT = "hearth-proof"
+_SAID = "/var/tmp/hearth-proof"
+_WRITTEN_S = 60
 # As a service does it: first the file, then the row that names it, and when SQLite has taken that,
 # the word that it is kept.
 _WRITER = f"""
@@ -19,7 +22,7 @@ import os, sqlite3, time
 os.makedirs("{DATA}/uploads/proof", exist_ok=True)
 database = sqlite3.connect("{DATA}/webui.db", isolation_level=None, timeout=30)
 database.execute("CREATE TABLE IF NOT EXISTS hearth_proof (id INTEGER PRIMARY KEY, file TEXT)")
-said = open("/var/tmp/hearth-proof", "w", buffering=1)
+said = open("{_SAID}", "w", buffering=1)
 number, due = 0, time.monotonic()
 while True:
     name = f"uploads/proof/{{number}}"
@@ -38,11 +41,13 @@ missing = [file for _, file in rows if not os.path.isfile(f"{DATA}/" + file)]
 print(json.dumps({{"rows": [row for row, _ in rows], "missing": missing}}))
 """  # noqa: S608 - our own words
 _CLEANER = f"""
-import shutil, sqlite3
+import os, shutil, sqlite3
 database = sqlite3.connect("{DATA}/webui.db", timeout=30)
 database.execute("DROP TABLE IF EXISTS hearth_proof")
 database.commit()
 shutil.rmtree("{DATA}/uploads/proof", ignore_errors=True)
+if os.path.exists("{_SAID}"):
+    os.unlink("{_SAID}")
 """
 
 
@@ -87,10 +92,22 @@ def begin_writing(house: House) -> None:
     house.shell(f"incus exec open-webui -- {shlex.join(words)} </dev/null")
 
 
+def wait_for(house: House, rows: int) -> None:
+    """Return when so many commits were acknowledged."""
+    deadline = time.monotonic() + _WRITTEN_S
+    while len(seen := _acknowledged(house).said) < rows:
+        assert time.monotonic() < deadline, f"only {len(seen)} commits in {_WRITTEN_S} s"
+        time.sleep(0.5)
+
+
 def end_writing(house: House) -> Proof:
     """End that, and return what it was told."""
     house.shell(f"incus exec open-webui -- systemctl stop {_UNIT} </dev/null")
-    text = house.shell("incus exec open-webui -- cat /var/tmp/hearth-proof </dev/null")
+    return _acknowledged(house)
+
+
+def _acknowledged(house: House) -> Proof:
+    text = house.shell(f"incus exec open-webui -- cat {_SAID} </dev/null || :")
     pairs = (line.split() for line in text.splitlines())
     return Proof(tuple((int(number), float(at)) for number, at in pairs))
 

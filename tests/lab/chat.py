@@ -28,6 +28,7 @@ PASSWORD = "open_webui_admin_password"
 FILES, ADD, USERS = "/api/v1/files/", "/api/v1/auths/add", "/api/v1/users/"
 KNOWLEDGE = "/api/v1/knowledge"
 _FILE_S = 60
+_LOOKS = 6
 _CALL = re.compile(
     r'consumer=(?P<consumer>\S+) alias="(?P<alias>[^"]*)" member=(?P<member>\S+) '
     r"status=(?P<status>\d+) end=(?P<end>\S+) .*path=(?P<path>\S+)"
@@ -164,11 +165,11 @@ def calls(house: House, consumer: str = "open_webui") -> Iterator[list[Call]]:
     yield found
     read = "journalctl --unit litellm --output short-unix --no-pager --quiet"
     script = f"incus exec litellm -- {read} --since @{began - 1:.0f} </dev/null"
-    for _ in range(3):
+    for _ in range(_LOOKS):
         # A line is written when its answer has ended, which the page may know a moment before.
         time.sleep(0.5)
-        found[:] = _calls(house.shell(script), consumer, began)
-        if found:
+        before, found[:] = [*found], _calls(house.shell(script), consumer, began)
+        if found and found == before:
             return
 
 

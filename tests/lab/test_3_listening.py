@@ -22,6 +22,11 @@ URL, SATELLITES = "http://10.140.30.16:8000", 10300
 SETTINGS = f"{CLONE}/inventory/host_vars/whisper.yml"
 RECORDING = f"{CLONE}/hearth/bench/stt/spoken/3s-1.opus"
 REST_S = 2
+TRIES = 3
+TRANSCRIBE = (
+    f"curl --silent --fail --max-time 60 --form file=@{RECORDING} --form model=whisper-1 "
+    f"{URL}/v1/audio/transcriptions"
+)
 PATIENCE_S = 60
 # A satellite's first words: who are you? Whoever may not ask meets a closed door.
 ASK = """
@@ -150,9 +155,13 @@ def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) 
 def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: House) -> None:
     with house.spending("somebody speaks", 0.4):
         script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{TALK}EOF"
-        kinds = json.loads(house.shell(script, timeout=60))
-        # No language was named: a draft that hears English alone would be silent.
-        assert "partial" in kinds[: kinds.index("speech_ended")], kinds
+        # No language was named: a draft that hears English alone would be silent each time.
+        for _ in range(TRIES):
+            kinds = json.loads(house.shell(script, timeout=60))
+            # Where the processors have other things to do, nothing is written along.
+            if seen := "partial" in kinds[: kinds.index("speech_ended")]:
+                break
+        assert seen, kinds
         assert kinds[-1] == "done"
         assert kinds.count("final") >= 1
 
@@ -203,7 +212,9 @@ def resting(house: House) -> Iterator[None]:
 
 @pytest.mark.usefixtures("resting")
 def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
-    awake = asked(house)
+    # It may rest again before a second command has begun.
+    awake = json.loads(house.shell(f"{TRANSCRIBE} >/dev/null; curl --silent {URL}/status"))
+    assert awake["loaded"]
     deadline = time.monotonic() + PATIENCE_S
     while (said := asked(house))["loaded"]:
         assert time.monotonic() < deadline, said
@@ -213,8 +224,7 @@ def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
     # Whoever looks at its health does not wake it, and is not alarmed.
     assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
     assert not asked(house)["loaded"]
-    text = f"curl --silent --fail --max-time 60 --form file=@{RECORDING} --form model=whisper-1 "
-    assert json.loads(house.shell(f"{text} {URL}/v1/audio/transcriptions"))["text"].strip()
+    assert json.loads(house.shell(TRANSCRIBE))["text"].strip()
     said = asked(house)
     assert said["loads"] > awake["loads"]
 

@@ -50,8 +50,9 @@ async function choices(page) {
 /** Choose a model by its name in the list, write, and see the answer come. */
 export async function streaming(browser, job) {
   let page, name, found;
-  // A made-up model may have no more to say than what comes at once: it is asked anew.
-  for (let asked = 0; asked < TRIES && !(found?.last.length > SEEN_COMING); asked += 1) {
+  // A made-up model may have no more to say than what comes at once: it is asked anew. So it is
+  // where the page looked elsewhere meanwhile; a house that holds words back does so each time.
+  for (let asked = 0; asked < TRIES && !seenComing(found); asked += 1) {
     page = await enter(browser, job);
     name = await choose(page, "fast");
     found = await ask(page, QUESTION);
@@ -60,6 +61,9 @@ export async function streaming(browser, job) {
   job.chat = await page.evaluate(() => location.pathname);
   return { name, question: QUESTION, chat: job.chat, ...found };
 }
+
+const seenComing = (found) =>
+  found?.last.length > SEEN_COMING && found.states.filter(([, length]) => length).length > 2;
 
 /** Choose a model in the list by what the gateway calls it; return what people call it. */
 async function choose(page, id) {
@@ -89,6 +93,8 @@ export async function again(browser, job) {
   const before = await told(page);
   await page.reload();
   await page.waitForSelector("[id^=speak-button-]");
+  // The list of chats comes by itself, and not with the words.
+  await page.waitForSelector(`a[href="${job.chat}"]`);
   const after = await told(page);
   const { length } = await page.$$(`a[href="${job.chat}"]`);
   return { before: before.messages, after: after.messages, listed: length };
