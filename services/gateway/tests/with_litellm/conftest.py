@@ -39,12 +39,20 @@ class Gateway:
         cut = [line.split() for line in lines if line.startswith("consumer=")]
         return [dict(pair.split("=", 1) for pair in pairs) for pairs in cut]
 
-    def line_after(self, seen: int, within_s: float = 3) -> dict[str, str]:
-        """Return the first request line behind the `seen` ones; it comes after the answer."""
+    def line_after(
+        self, seen: int, alias: str, path: str | None = None, within_s: float = 30
+    ) -> dict[str, str]:
+        """Return the first request line for `alias`, and of `path`, behind the `seen` ones.
+
+        A line comes after its answer: that of an earlier request may be behind them as well.
+        """
         end = time.monotonic() + within_s
-        while len(self.lines()) <= seen and time.monotonic() < end:
+        while True:
+            for line in self.lines()[seen:]:
+                if line["alias"] == json.dumps(alias) and path in (None, line["path"]):
+                    return line
+            assert time.monotonic() < end, f"no line for {alias}"
             time.sleep(0.02)
-        return self.lines()[seen]
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ class Ears:
         """Return what came for a model, by the server's own name of it."""
         return [heard for heard in self.heard if heard.fields["model"] == f"{model}-there"]
 
-    def was_left(self, model: str, within_s: float = 5) -> bool:
+    def was_left(self, model: str, within_s: float = 30) -> bool:
         """Say whether the caller of `model` hung up before the end."""
         end = time.monotonic() + within_s
         while model not in self.left and time.monotonic() < end:

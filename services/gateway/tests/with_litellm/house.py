@@ -24,7 +24,11 @@ HEARING = (
 )
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage", "empty", "inside")
 # They fail once more, after somebody else has seen it.
-RESTS = ("mute-rests", "500-rests", "cut-rests")
+RESTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
+# Who says nothing is waited for so long, and its tests with it. Everybody else has far longer than
+# any machine stands still: what takes half of that was waited for.
+WAITED = ("mute", "roleonly", "drip")
+WAITED_S, PATIENT_S, TOTAL_S = 1.0, 30.0, 60.0
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # A file may not be called by a secret that somebody could really use.
 MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
@@ -37,28 +41,29 @@ def house(url: str) -> dict[str, Any]:
     models |= {name: _model(name, url) for name in ("tools", "picture", "forged", "llama3.1")}
     models["picture"]["kind"] = "vision"
     models["vectors"] = {**_model("vectors", url), "kind": "embed"}
-    aliases = {"fast": _alias("good"), "slowly": _alias("slow", total_s=10)}
-    aliases |= {"forever": _alias("endless"), "embed": _alias("vectors")}
+    aliases = {"fast": _alias("good"), "slowly": _alias("slow", member_s=WAITED_S)}
+    aliases |= {"forever": _alias("endless", total_s=3), "unending": _alias("endless")}
+    aliases["embed"] = _alias("vectors")
     aliases["vision"] = _alias("picture")
     for fault in (*FAULTS, *RESTS):
         for mode in MODES:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
             name = f"{fault}-{mode}"
             models[name] = _model(name, NOBODY_LISTENS if fault == "refused" else url)
-            aliases[f"after-{name}"] = _alias(name, "good")
+            aliases[f"after-{name}"] = _alias(name, "good", member_s=_member_s(fault))
     for name in HEARING:
         models[name] = _hearing(name, NOBODY_LISTENS if name == "unheard" else url)
-        aliases[f"by-{name}"] = _alias(name, "ear", member_s=1, total_s=10)
+        aliases[f"by-{name}"] = _alias(name, "ear", member_s=_member_s(name))
     models["twin"] = _hearing("twin", f"{url}/")  # another server, as far as a gateway can tell
     aliases |= {
-        "hear": _alias("ear", total_s=10),
-        "patient": _alias("mute-again", "ear", total_s=3),
+        "hear": _alias("ear"),
+        "patient": _alias("mute-again", "ear", member_s=WAITED_S, total_s=3),
     }
     vectors = {**_model("500-vectors", url), "kind": "embed"}
     models["500-vectors"] = vectors
-    aliases["numbers"] = _alias("500-vectors", "vectors", total_s=10)
-    aliases["broken"] = _alias("500-plain", "mute-plain", total_s=10)
-    aliases["impatient"] = _alias("mute-ear", "twin", member_s=0.5, total_s=10)
+    aliases["numbers"] = _alias("500-vectors", "vectors")
+    aliases["broken"] = _alias("500-plain", "mute-plain", member_s=WAITED_S)
+    aliases["impatient"] = _alias("mute-ear", "twin", member_s=0.5)
     return {
         "models": models,
         "aliases": aliases,
@@ -81,7 +86,11 @@ def _model(name: str, url: str) -> dict[str, Any]:
     return {"name": name, "id": name, "kind": "chat", "summary": f"Is {name}.", **where}
 
 
-def _alias(*members: str, member_s: float = 1, total_s: float = 3) -> dict[str, Any]:
+def _member_s(fault: str) -> float:
+    return WAITED_S if fault.startswith(WAITED) else PATIENT_S
+
+
+def _alias(*members: str, member_s: float = PATIENT_S, total_s: float = TOTAL_S) -> dict[str, Any]:
     deadlines = {"member_s": member_s, "total_s": total_s}
     summary = f"Answers by {members[0]}."
     return {"members": list(members), **deadlines, "offered": True, "summary": summary}

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -35,6 +39,17 @@ def chat(client: httpx.Client, model: str, mode: str = "plain", **more: Any) -> 
             return _streamed(response)
         response.read()
         return _plain(response)
+
+
+def leave(request: httpx.Request, asked: Callable[[], bool], within_s: float = 30) -> None:
+    """Send a request, and hang up as soon as the member was `asked`, without an answer."""
+    host, port = request.url.host, request.url.port
+    with closing(HTTPConnection(host, port, timeout=within_s)) as caller:
+        caller.request(request.method, request.url.path, request.read(), dict(request.headers))
+        end = time.monotonic() + within_s
+        while not asked():
+            assert time.monotonic() < end, "no member was asked"
+            time.sleep(0.02)
 
 
 def _plain(response: httpx.Response) -> Heard:

@@ -34,7 +34,7 @@ def test_no_right_key_is_401(gateway: Gateway, header: str, path: str) -> None:
 def test_a_right_key_is_named_in_the_log(gateway: Gateway, guest: httpx.Client) -> None:
     seen = len(gateway.lines())
     assert chat(guest, "fast").text == "one two three four"
-    line = gateway.line_after(seen)
+    line = gateway.line_after(seen, "fast")
     assert (line["consumer"], line["alias"]) == ("guest", '"fast"')
 
 

@@ -26,7 +26,7 @@ def test_vision_answers_for_an_alias_that_cannot_see(
     heard = chat(owner, "fast", mode, messages=SHOWN)
     assert (heard.member, heard.models, heard.text) == ("picture", {"picture"}, PICTURE[:22])
     assert len(upstream.asked("good")) == before
-    line = gateway.line_after(seen)
+    line = gateway.line_after(seen, "fast")
     assert (line["alias"], line["member"]) == ('"fast"', "picture")
     # The conversation goes on with words, and with it the picture.
     asked = [*SHOWN, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]

@@ -74,7 +74,7 @@ class Upstream:
         """Return the bodies that came for `model`."""
         return [body for name, body in self.calls if name == model]
 
-    def was_left(self, model: str, within_s: float = 3) -> bool:
+    def was_left(self, model: str, within_s: float = 30) -> bool:
         """Say whether the caller of `model` hung up before the end."""
         end = time.monotonic() + within_s
         while model not in self.left and time.monotonic() < end:
