@@ -1,6 +1,6 @@
 """A cache never holds more than its bound, and keeps what was used last."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth_kokoro.speaking.caches import Cache
@@ -10,6 +10,7 @@ def cache(limit: int) -> Cache[str, str]:
     return Cache(limit, lambda key, value: len(key) + len(value))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 500))))
 def test_bytes_are_those_of_what_is_kept(puts: list[tuple[str, int]]) -> None:
     kept, latest = cache(1000), dict[str, int]()

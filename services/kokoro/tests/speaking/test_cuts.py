@@ -1,7 +1,7 @@
 """Where a text is cut: short at first, at the best pause the clock allows, never in a token."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth_kokoro.speaking.cuts import LONGEST, Cut, cuts, first_cut, halve, next_cut, spoken
@@ -100,6 +100,7 @@ TOKENS = st.lists(
 RATES = st.builds(Rate, st.floats(0.001, 0.5), st.floats(0.0001, 0.2), st.floats(0.03, 0.1))
 
 
+@settings(deadline=None)
 @given(TOKENS, RATES, st.floats(0, 100))
 def test_every_cut_is_one_that_the_text_allows(
     tokens: list[Token], rate: Rate, lead_s: float
@@ -115,6 +116,7 @@ def test_every_cut_is_one_that_the_text_allows(
         assert cut.size <= LONGEST or cut in places[:2]
 
 
+@settings(deadline=None)
 @given(TOKENS, RATES)
 def test_the_first_piece_has_two_words_or_a_clause(tokens: list[Token], rate: Rate) -> None:
     places = cuts(tokens)

@@ -113,6 +113,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_no_character_is_lost(steps: list[tuple[str, str]]) -> None:
     feed, written, taken = Feed("en-us"), "", ""
@@ -135,6 +136,7 @@ def test_no_character_is_lost(steps: list[tuple[str, str]]) -> None:
     assert taken == written
 
 
+@settings(deadline=None)
 @given(st.lists(st.text("ab, .", min_size=1, max_size=12), max_size=20))
 def test_an_open_text_is_cut_after_clauses_only(deltas: list[str]) -> None:
     feed = Feed("en-us")

@@ -1,7 +1,7 @@
 """The pace that is learned is the machine's, whatever disturbs it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth_kokoro.speaking.pace import Pace, Run, whole_seconds
@@ -71,6 +71,7 @@ def test_a_language_with_more_phonemes_per_letter_costs_more() -> None:
 RUNS = st.tuples(st.integers(1, 510), st.floats(1e-4, 500), st.sampled_from([0.25, 1.0, 4.0]))
 
 
+@settings(deadline=None)
 @given(st.lists(RUNS, min_size=1, max_size=30))
 def test_no_measurement_makes_a_pace_that_is_none(runs: list[tuple[int, float, float]]) -> None:
     pace = Pace()

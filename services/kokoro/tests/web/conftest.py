@@ -30,7 +30,10 @@ PIECE_S = 0.3
 
 @dataclass
 class ScriptedSpeaker:
-    """Speaks one piece of 0.3 s for each three tokens, as fast or slowly as a test wants."""
+    """Speaks one piece of 0.3 s for each three tokens, as fast or slowly as a test wants.
+
+    While `gate` is closed, it says no more of a text than its first piece.
+    """
 
     piece_s: float = 0.0
     fails_after: int | None = None
@@ -39,6 +42,10 @@ class ScriptedSpeaker:
     stopped_early: int = 0
     spoken: list[str] = field(default_factory=list)
     closed: bool = False
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
 
     async def speak(
         self, feed: Feed, voice: Voice, speed: float, listener: Listener | None = None
@@ -57,6 +64,8 @@ class ScriptedSpeaker:
                 if index == self.fails_after and self.error:
                     raise self.error
                 await asyncio.sleep(self.piece_s)
+                if index:
+                    await self.gate.wait()
                 text = "".join(token.source for token in feed.take(min(3, len(tokens))))
                 self.spoken.append(text)
                 yield Piece(index, text, tone(PIECE_S / speed))

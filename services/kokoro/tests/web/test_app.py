@@ -136,11 +136,20 @@ async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
 
 
 async def test_it_stops_within_seconds_while_somebody_listens(open_house: Opened) -> None:
-    async with open_house(ScriptedSpeaker(piece_s=60), stop_s=1) as house:
-        asking = asyncio.create_task(house.say())
-        await house.until(lambda: house.speaker.active == 1)
-        began = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - began < 3
-    assert house.speaker.closed
-    with pytest.raises((httpx.HTTPError, AssertionError)):
-        (await asking).raise_for_status()
+    now = asyncio.get_running_loop().time
+    # The house's own client would leave before it stops.
+    async with httpx.AsyncClient(trust_env=False, timeout=20) as listener:
+        for _ in range(3):
+            async with open_house(ScriptedSpeaker(piece_s=60), stop_s=1) as house:
+                said = listener.post(f"{house.url}/v1/audio/speech", json={"input": "One two."})
+                asking = asyncio.create_task(said)
+                await house.until(lambda: house.speaker.active == 1)
+                began = now()
+            took_s = now() - began
+            assert house.speaker.closed
+            with pytest.raises(httpx.HTTPError):
+                (await asking).raise_for_status()
+            # Thrice at most: a machine that looks elsewhere for a moment is late by itself.
+            if took_s < 3:
+                break
+    assert took_s < 3

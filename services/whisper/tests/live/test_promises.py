@@ -15,6 +15,7 @@ from hearth_whisper.recognising import SAMPLE_RATE, Recogniser
 from hearth_whisper.recognising.maker import load_folder
 from hearth_whisper.recognising.model import Loaded
 from hearth_whisper.recognising.work import Work
+from hearth_whisper.web import stream as stream_module
 from tests.farside.__main__ import DEFAULT_CACHE
 from tests.farside.whisper import prepare
 
@@ -38,6 +39,12 @@ class RealWork(Work):
     def __init__(self, model: Recogniser, draft: Recogniser) -> None:
         super().__init__(lambda: Loaded(model, draft, "a test"))
         self.gate = asyncio.Event()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is muted here: where nothing comes for seconds, the machine stands still."""
+    monkeypatch.setattr(stream_module, "_GAP_S", 60.0)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
@@ -16,6 +16,7 @@ def counted(seconds: float) -> Samples:
     return np.arange(round(seconds * SAMPLE_RATE), dtype=np.float32)
 
 
+@settings(deadline=None)
 @given(blocks=st.lists(st.integers(0, 30_000), max_size=12), most=st.sampled_from([0.5, 1.0, 2.0]))
 def test_nothing_is_lost_doubled_or_too_long(blocks: list[int], most: float) -> None:
     whole = np.arange(sum(blocks), dtype=np.float32)

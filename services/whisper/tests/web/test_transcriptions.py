@@ -334,12 +334,12 @@ async def test_a_slow_sender_is_not_waited_for(open_house: Opened) -> None:
 
 
 async def test_one_that_is_fast_enough_may_take_longer(open_house: Opened) -> None:
-    async with open_house(body_s=0.2, least_bytes_per_s=5_000) as house:
+    async with open_house(body_s=1.5, least_bytes_per_s=5_000) as house:
 
         async def pieces() -> Any:
             yield form_of(b"")[:-11]
-            for at in range(0, len(SECOND), 4000):
-                yield SECOND[at : at + 4000]
+            for at in range(0, len(SECOND), 2000):
+                yield SECOND[at : at + 2000]
                 await asyncio.sleep(0.1)
             yield b"\r\n--xyz--\r\n"
 
