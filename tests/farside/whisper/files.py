@@ -50,11 +50,12 @@ def prepare(cache: Path, name: str) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Whoever asks meanwhile, another lab or another test, waits and finds it made.
-    with locked(target.with_name(f".{name}.lock"), within_s=_WRITE_S):
+    # Whoever asks meanwhile, another lab or another test, waits and finds it made. One lock for all
+    # sizes: two that forget at once would remove the same files.
+    with locked(target.with_name(".lock"), within_s=_WRITE_S):
         if not target.exists():
             _write(target, SIZES[name])
-    _forget(target.parent)
+        _forget(target.parent)
     return target
 
 

@@ -19,7 +19,7 @@ WRITER = """
 import os, sqlite3, sys, time
 from pathlib import Path
 folder = Path(sys.argv[1])
-database = sqlite3.connect(folder / "webui.db", isolation_level=None)
+database = sqlite3.connect(folder / "webui.db", timeout=120, isolation_level=None)
 number = 0
 due = time.monotonic()
 while True:

@@ -9,7 +9,7 @@ from array import array
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.bench.sound import Chunk, first_sound, seconds, stalls
@@ -55,6 +55,7 @@ def test_a_sound_that_ends_within_its_block_is_heard() -> None:
     assert heard.at_s == 0.4
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=40))
 def test_how_bytes_are_cut_changes_neither_place_nor_length(sizes: list[int]) -> None:
     sound = silence(37) + tone(100)

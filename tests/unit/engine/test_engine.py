@@ -1,5 +1,6 @@
 """The engine returns all output, keeps its deadline, and explains in one line."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,12 @@ def test_a_command_that_ran_out_of_time_is_an_error(incus: Any) -> None:
 
 def test_an_engine_that_hangs_is_an_error(incus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "_GRACE_S", 0.05)
-    incus(Instance(sleep=1))
+    over, instance = threading.Event(), Instance()
+    monkeypatch.setattr(instance, "execute", lambda *_: over.wait(30))
+    incus(instance)
     with pytest.raises(engine.EngineError, match=r"^ollama: no answer from the engine in 0.1 s$"):
         engine.execute("ollama", ["/bin/x"], timeout=0.05)
+    over.set()
 
 
 def test_a_missing_instance_says_what_to_do(incus: Any) -> None:

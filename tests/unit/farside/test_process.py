@@ -18,7 +18,7 @@ from tests.farside.__main__ import DEFAULT_CACHE
 from tests.farside.models import Layer
 
 ROOT = Path(__file__).parents[3]
-END_S = 10
+END_S = 60
 
 
 @pytest.fixture

@@ -71,9 +71,10 @@ def test_a_program_that_never_runs_is_said(record: Path, tmp_path: Path) -> None
 
 
 def test_the_record_stands_before_the_program_runs(record: Path, tmp_path: Path) -> None:
-    look = ["sh", "-c", f"cp {record}.stat {tmp_path}/seen; sleep 600"]
-    identity = process.spawn(record, look, log=tmp_path / "log")
-    deadline = time.monotonic() + 5
+    # Whole as soon as it is there.
+    look = f"cp {record}.stat {tmp_path}/new; mv {tmp_path}/new {tmp_path}/seen; sleep 600"
+    identity = process.spawn(record, ["sh", "-c", look], log=tmp_path / "log")
+    deadline = time.monotonic() + 60
     while not (tmp_path / "seen").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert process.parse_stat((tmp_path / "seen").read_text())[0] == identity.pid

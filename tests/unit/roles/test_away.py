@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import kept_port
+
 FILE = (Path(__file__).parents[3] / "caddy" / "Caddyfile").read_text()
 HOST = "chat.lan"
 PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -80,13 +82,6 @@ def snippet(name: str) -> str:
     return found[0]
 
 
-def free_port() -> int:
-    """Return a port at which nobody listens."""
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        return int(plug.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def program() -> Iterator[int]:
     """The port of a program that runs."""
@@ -100,13 +95,21 @@ def program() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def door(program: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+def ports() -> Iterator[dict[str, int]]:
+    """Where the two front doors listen, and where nobody does."""
+    with kept_port() as runs, kept_port() as away, kept_port() as nobody:
+        yield {"runs": runs, "away": away, "nobody": nobody}
+
+
+@pytest.fixture(scope="module")
+def door(
+    program: int, ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, int]]:
     """Two front doors: behind one a program runs, behind the other none does."""
     folder = tmp_path_factory.mktemp("caddy")
     known = "".join(snippet(name) for name in ("always", "away", "secure"))
-    ports = {"runs": free_port(), "away": free_port()}
     running = []
-    for name, behind in (("runs", program), ("away", free_port())):
+    for name, behind in (("runs", program), ("away", ports["nobody"])):
         file = folder / f"{name}.Caddyfile"
         file.write_text(SITE % (known, ports[name], behind))
         running.append(
@@ -117,8 +120,8 @@ def door(program: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
             )
         )
     try:
-        for port, process in zip(ports.values(), running, strict=True):
-            listens(port, process)
+        for name, process in zip(("runs", "away"), running, strict=True):
+            listens(ports[name], process)
         yield ports
     finally:
         for process in running:

@@ -56,14 +56,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def install(place: Path, version: str = "3.13", write: bool = True) -> str:
+def install(place: Path, version: str = "3.13", write: bool = True, uv: Path = UV) -> str:
     return install_python(
         place / "tool.txt",
         [place / "services/hearth_tool"],
         place / "p",
         "tool",
         version,
-        uv=UV,
+        uv=uv,
         write=write,
     ).did
 
@@ -161,9 +161,17 @@ def test_missing_files_are_one_line(place: Path) -> None:
 
 def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
     """The orphan goes on writing; the next run waits for it and builds its own."""
-    slow = place / "slow-uv"
-    slow.write_text(f'#!/bin/sh\n: > {place}/started\nsleep 1\nexec {UV} "$@"\n')
-    slow.chmod(0o755)
+    slow, order = place / "slow-uv", place / "order"
+    # It cannot be done before the kill, and writes its line if its folder is still there.
+    slow.write_text(
+        f"#!/bin/sh\n: > {place}/started\n"
+        f"while [ ! -e {place}/killed ]; do sleep 0.05; done; sleep 1\n"
+        f'[ -d "$6" ] && {UV} "$@" && echo orphan >> {order}\n'
+    )
+    after = place / "after-uv"
+    after.write_text(f'#!/bin/sh\necho after >> {order}\nexec {UV} "$@"\n')
+    for script in (slow, after):
+        script.chmod(0o755)
     code = (
         "import sys; from pathlib import Path; from hearth.sources import install_python\n"
         "p = Path(sys.argv[1])\n"
@@ -171,14 +179,14 @@ def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
         " uv=p / 'slow-uv')\n"
     )
     with subprocess.Popen([sys.executable, "-c", code, str(place)]) as running:
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while not (place / "started").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(running.pid, signal.SIGKILL)
     assert list((place / "p/tool").glob(".build-*"))
-    started = time.monotonic()
-    assert install(place) == "install"
-    assert time.monotonic() - started > 0.7  # the orphan's sleep: its folder was not taken away
+    (place / "killed").touch()
+    assert install(place, uv=after) == "install"
+    assert order.read_text() == "orphan\nafter\n"
     digest = python_digest(place / "tool.txt", [place / "services/hearth_tool"], "3.13")
     assert is_installed(place / "p", "tool", digest)
     assert not list((place / "p/tool").glob(".build-*"))

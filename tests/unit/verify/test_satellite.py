@@ -13,6 +13,7 @@ import pytest
 from wyoming.event import Event, read_event, write_event
 
 from hearth.verify.satellite import SatelliteError, satellite
+from tests.ports import kept_port
 
 WITHIN_S = 5.0
 
@@ -107,9 +108,8 @@ def test_silence_ends() -> None:
 
 
 def test_a_closed_port_is_one_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
     with (
+        kept_port() as port,
         pytest.raises(SatelliteError, match=f"127.0.0.1 port {port}: "),
         satellite("127.0.0.1", port, 1),
     ):

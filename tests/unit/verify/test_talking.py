@@ -76,4 +76,4 @@ def test_who_is_never_done_is_left() -> None:
             pass
 
     with talked_to(dawdles) as call, pytest.raises(TalkError, match=r"no `done`, only \['ready'\]"):
-        talk(call, HALF, 0.1, after_s=0, paced=False)
+        talk(call, HALF, 1, after_s=0, paced=False)

@@ -28,6 +28,7 @@ from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.schema import PUBLISHED, schema, text
 from hearth.bench.stt.report.view import stt_view
 from hearth.bench.stt.spoken import utterances
+from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import tone
 from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
 
@@ -248,9 +249,9 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
     assert not replace(good, loop=None, words=Words(None, 2, 9, "hardly a word is right")).failed
 
 
-async def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
-    with pytest.raises(BenchError, match="ConnectError"):
-        await bench_stt([Server("s", f"http://127.0.0.1:{unused_tcp_port}", "whisper-1")], PLAN)
+async def test_nobody_there_is_one_line() -> None:
+    with kept_port() as port, pytest.raises(BenchError, match="ConnectError"):
+        await bench_stt([Server("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
 
 
 async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ PIECES = 4
 SOUND = array("h", [9000, -9000] * 3600).tobytes()  # 0.3 s
 FIRST_PIECE = "Anna opened"
 SILENCE = bytes(len(SOUND))
+# More than one read takes, and no pause of a busy machine is as long.
+LONG_S = 3.0
+LONG_SOUND = SOUND * 10
 IDLE_BYTES, SPEAKING_BYTES = 700 * 2**20, 200 * 2**20
 
 
@@ -58,7 +61,7 @@ async def _steady(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes
         known = number == 0 and body["input"] in script.spoken
         script.remembered += known
         await asyncio.sleep(0 if known else script.piece_s)
-        yield SOUND
+        yield LONG_SOUND
     script.spoken.add(body["input"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hearth.bench.tts.report.page import markdown
 from hearth.bench.tts.report.schema import PUBLISHED, schema, text
 from hearth.bench.tts.report.view import tts_view
 from hearth.bench.tts.run import Plan, quick
+from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import (
     FIRST_PIECE,
     IDLE_BYTES,
@@ -47,7 +49,7 @@ PLAN = Plan(
     total_s=60,
 )
 # What the scripted server needs is much less: the machine may be slow while this runs.
-BARE_WHOLE_S = 1.0
+BARE_WHOLE_S = 60.0
 
 
 async def infer(texts: Sequence[str]) -> list[float]:
@@ -94,7 +96,11 @@ async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
     assert (fresh.calls, fresh.failed, fresh.stalls) == (2, 0, 0)
     assert fresh.ttfa_ms is not None
     assert fresh.last_byte_ms is not None
-    assert fresh.last_byte_ms.median >= PIECES * PIECE_S * 1000 > fresh.ttfa_ms.median
+    whole_ms = PIECES * PIECE_S * 1000
+    assert fresh.last_byte_ms.median >= whole_ms
+    assert fresh.first_byte_ms == fresh.ttfa_ms
+    # The quickest: a machine that looks elsewhere for a moment says nothing of the other.
+    assert min(around.ttfa_ms["steady"] or whole_ms for around in report.rounds) < whole_ms
     assert report.bare.first_piece.strip() == FIRST_PIECE
     assert report.bare.reason == ""
     assert len(report.rounds) == 2
@@ -160,7 +166,8 @@ async def test_what_only_fails_is_given_up(scripted: Scripted, habit: str) -> No
 
 
 async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: Scripted) -> None:
-    plan = Plan(**_small(formats=()))
+    # Of three a machine that is busy for a moment blurs one, and the median is another.
+    plan = Plan(**_small(runs=3, parts=("phrase", "paragraph", "crowd")))
     report = await run(scripted, "steady", "buffering", plan=plan)
     assert beside_columns(report) == ("medians", "steady", "buffering")
     rows = {name: cells for name, *cells in beside_rows(report)}
@@ -172,24 +179,21 @@ async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: S
     stalls = next(cells for name, cells in rows.items() if name.startswith("paragraph"))
     assert len(stalls) == 2
     assert {"4 phrases at once: first sound", "/health while it speaks, p99"} <= rows.keys()
-    assert beside_rows(await run(scripted, "steady", plan=plan)) == []
+    assert beside_rows(replace(report, servers=report.servers[:1])) == []
 
 
-async def test_another_server_that_is_not_there_spoils_nothing(
-    brisk: Scripted, unused_tcp_port: int
-) -> None:
-    servers = [
-        Server("steady", brisk.at("steady")),
-        Server("gone", f"http://127.0.0.1:{unused_tcp_port}"),
-    ]
-    report = await bench_tts(servers, Plan(**_small(formats=())), bare=bare)
+async def test_another_server_that_is_not_there_spoils_nothing(brisk: Scripted) -> None:
+    with kept_port() as port:
+        gone = Server("gone", f"http://127.0.0.1:{port}")
+        servers = [Server("steady", brisk.at("steady")), gone]
+        report = await bench_tts(servers, Plan(**_small(formats=())), bare=bare)
     assert "ConnectError" in report.servers[1].stopped
     assert row(report, "whole synthesis").verdict == "reached"
 
 
-async def test_nobody_there_is_said_at_once(unused_tcp_port: int) -> None:
-    with pytest.raises(BenchError, match="ConnectError"):
-        await bench_tts([Server("s", f"http://127.0.0.1:{unused_tcp_port}")], PLAN)
+async def test_nobody_there_is_said_at_once() -> None:
+    with kept_port() as port, pytest.raises(BenchError, match="ConnectError"):
+        await bench_tts([Server("s", f"http://127.0.0.1:{port}")], PLAN)
 
 
 async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +14,8 @@ from hearth.bench.served.server import ask_json
 from hearth.bench.speech import Ask
 from hearth.bench.tts.call import Sample, Server, fetch, listen
 from hearth.bench.tts.pieces import first_piece
-from tests.unit.bench.tts.scripted import FIRST_PIECE, PIECE_S, PIECES, Scripted
+from tests.ports import kept_port
+from tests.unit.bench.tts.scripted import FIRST_PIECE, LONG_S, PIECE_S, PIECES, Scripted
 
 TEXT = "Anna opened the door. A wind blew in."
 
@@ -24,28 +26,37 @@ async def heard(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: st
         return listen(await fetch(client, server, Ask(TEXT, **kind)))  # type: ignore[arg-type]
 
 
+async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]) -> Sample:
+    """Hear it again if a machine that is busy for a moment took late what had come; not often."""
+    for _ in range(3):
+        scripted.spoken.clear()
+        sample = await heard(scripted, habit)
+        if is_seen(sample):
+            break
+    return sample
+
+
 async def test_a_streaming_server_is_heard_before_it_is_done(scripted: Scripted) -> None:
-    sample = await heard(scripted, "steady")
+    sample = await seen(scripted, "steady", lambda sample: sample.gap_s >= 0.9 * PIECE_S)
     assert sample.error == ""
     assert sample.ttfa_s is not None
+    assert sample.ttfa_s == sample.first_byte_s
     assert PIECE_S <= sample.ttfa_s < sample.last_byte_s
     assert sample.last_byte_s >= PIECES * PIECE_S
     assert sample.chunks >= PIECES
     assert sample.gap_s >= 0.9 * PIECE_S
-    assert sample.audio_s == pytest.approx(PIECES * 0.3)
+    assert sample.audio_s == pytest.approx(PIECES * LONG_S)
     assert sample.stalls == 0
     assert len(sample.sha256) == 64
-    assert sample.rtf == pytest.approx(sample.last_byte_s / 1.2)
+    assert sample.rtf == pytest.approx(sample.last_byte_s / (PIECES * LONG_S))
     assert scripted.headers[0]["authorization"] == "Bearer sesame"
-    assert scripted.bodies == [
-        {
-            "model": "kokoro",
-            "input": TEXT,
-            "voice": "af_heart",
-            "response_format": "pcm",
-            "stream": True,
-        }
-    ]
+    assert scripted.bodies[0] == {
+        "model": "kokoro",
+        "input": TEXT,
+        "voice": "af_heart",
+        "response_format": "pcm",
+        "stream": True,
+    }
 
 
 async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -> None:
@@ -55,15 +66,16 @@ async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -
 
 
 async def test_filler_is_no_speech(scripted: Scripted) -> None:
-    sample = await heard(scripted, "filling")
+    early = PIECES * PIECE_S
+    sample = await seen(scripted, "filling", lambda sample: (sample.first_byte_s or early) < early)
     assert sample.first_byte_s is not None
     assert sample.ttfa_s is not None
-    assert sample.first_byte_s < PIECES * PIECE_S <= sample.ttfa_s
+    assert sample.first_byte_s < early <= sample.ttfa_s
     assert sample.lead_s == pytest.approx(0.3)
 
 
 async def test_a_stall_is_seen(scripted: Scripted) -> None:
-    sample = await heard(scripted, "stalling")
+    sample = await seen(scripted, "stalling", lambda sample: sample.dry_s >= 0.1)
     assert sample.stalls == 1
     assert sample.dry_s >= 0.1
 
@@ -94,13 +106,14 @@ async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> N
     assert time.monotonic() - start < 3
 
 
-async def test_nobody_there(unused_tcp_port: int) -> None:
-    server = Server("s", f"http://127.0.0.1:{unused_tcp_port}")
-    async with server.client() as client:
-        sample = listen(await fetch(client, server, Ask(TEXT)))
-        assert sample.error.startswith("ConnectError")
-        with pytest.raises(BenchError, match="/status: ConnectError"):
-            await ask_json(client, "/status")
+async def test_nobody_there() -> None:
+    with kept_port() as port:
+        server = Server("s", f"http://127.0.0.1:{port}")
+        async with server.client() as client:
+            sample = listen(await fetch(client, server, Ask(TEXT)))
+            assert sample.error.startswith("ConnectError")
+            with pytest.raises(BenchError, match="/status: ConnectError"):
+                await ask_json(client, "/status")
 
 
 async def test_the_words_of_the_first_piece(scripted: Scripted) -> None:

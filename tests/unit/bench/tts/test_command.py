@@ -15,6 +15,7 @@ from hearth.bench.tts.setting import UPSTREAM
 from hearth.cli import benches
 from hearth.cli.prove import bench
 from hearth.readme import shipped_house
+from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted
 
 SMALL = Plan(
@@ -97,8 +98,9 @@ def test_nothing_is_compared_with_itself(brisk: Scripted) -> None:
     assert brisk.bodies == []
 
 
-def test_nobody_there_is_one_line(unused_tcp_port: int) -> None:
-    code, said, error = hearth("--url", f"http://127.0.0.1:{unused_tcp_port}")
+def test_nobody_there_is_one_line() -> None:
+    with kept_port() as port:
+        code, said, error = hearth("--url", f"http://127.0.0.1:{port}")
     assert (code, said) == (1, "")
     assert "ConnectError" in error
     assert len(error.strip().splitlines()) == 1
