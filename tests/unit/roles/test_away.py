@@ -6,13 +6,10 @@ import base64
 import hashlib
 import http.client
 import json
-import os
 import re
-import socket
-import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import kept_port
+from tests.unit.roles.caddies import caddy
 
 FILE = (Path(__file__).parents[3] / "caddy" / "Caddyfile").read_text()
 HOST = "chat.lan"
@@ -108,37 +106,12 @@ def door(
     """Two front doors: behind one a program runs, behind the other none does."""
     folder = tmp_path_factory.mktemp("caddy")
     known = "".join(snippet(name) for name in ("always", "away", "secure"))
-    running = []
-    for name, behind in (("runs", program), ("away", ports["nobody"])):
-        file = folder / f"{name}.Caddyfile"
-        file.write_text(SITE % (known, ports[name], behind))
-        running.append(
-            subprocess.Popen(
-                ["caddy", "run", "--adapter", "caddyfile", "--config", str(file)],
-                env={**os.environ, "HOME": str(folder)},
-                stderr=subprocess.DEVNULL,
-            )
-        )
-    try:
-        for name, process in zip(("runs", "away"), running, strict=True):
-            listens(ports[name], process)
+    with ExitStack() as running:
+        for name, behind in (("runs", program), ("away", ports["nobody"])):
+            file = folder / f"{name}.Caddyfile"
+            file.write_text(SITE % (known, ports[name], behind))
+            running.enter_context(caddy(file, ports[name]))
         yield ports
-    finally:
-        for process in running:
-            process.terminate()
-            process.wait(30)
-
-
-def listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Return when somebody listens."""
-    while True:
-        assert process.poll() is None, "caddy has ended"
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            time.sleep(0.02)
-        else:
-            return
 
 
 def ask(port: int, path: str, head: Mapping[str, str], method: str = "GET") -> Answer:

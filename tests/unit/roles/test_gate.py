@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import os
 import socketserver
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ports import kept_port
-from tests.unit.roles.test_away import listens
+from tests.unit.roles.caddies import caddy
 
 FILE = (Path(__file__).parents[3] / "incus" / "ollama-gate.Caddyfile").read_text()
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -75,19 +73,10 @@ def gate(program: Server, tmp_path: Path) -> Iterator[http.client.HTTPConnection
         text = FILE.replace("127.0.0.1:11434", f"127.0.0.1:{behind}")
         text = text.replace("10.140.30.11:11434", f"127.0.0.1:{port}")
         file.write_text(text.replace("10.140.30.11", "127.0.0.1"))
-        running = subprocess.Popen(
-            ["caddy", "run", "--adapter", "caddyfile", "--config", str(file)],
-            env={**os.environ, "HOME": str(tmp_path)},
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            listens(port, running)
+        with caddy(file, port):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             yield connection
             connection.close()
-        finally:
-            running.terminate()
-            running.wait(30)
 
 
 def begin(gate: http.client.HTTPConnection, path: str) -> None:
