@@ -95,8 +95,8 @@ def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house
     assert first["bytes"] > 1000
     came = next(at for at, length in found["states"] if length)
     house.figures["first words to their sound in a call, ms"] = first["last_byte"] - came
-    # Its live line may have come back: the model is slow because all of the machine is.
-    quiet(found, *CHANNELS)
+    # The model is slow because all of the machine is: its live line may have come back.
+    quiet(found, *(CHANNELS if len(found["lines"]) > 1 else ()))
 
 
 def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) -> None:
