@@ -12,7 +12,6 @@ import json
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import pytest
@@ -186,8 +185,8 @@ def test_as_it_comes_it_speaks_in_one_burst_and_answers_nobody_meanwhile(
     house.figures["upstream's miniature, part of the time left at the first byte"] = max(
         run.plain.early
     )
-    assert median(run.plain.early) <= 0.1
-    assert median(run.plain.health) >= 0.5
+    assert max(run.plain.early) <= 0.1
+    assert min(run.plain.health) >= 0.5
 
 
 def test_patched_it_speaks_from_the_first_sentence_and_answers_meanwhile(
@@ -195,8 +194,8 @@ def test_patched_it_speaks_from_the_first_sentence_and_answers_meanwhile(
 ) -> None:
     print(f"\npatched: {run.patched.early}, /health {run.patched.health}")
     house.figures["the same, patched"] = min(run.patched.early)
-    assert median(run.patched.early) >= 0.4
-    assert median(run.patched.health) <= 0.2
+    assert min(run.patched.early) >= 0.4
+    assert max(run.patched.health) <= 0.2
     assert run.again == 0, "a second run changed something"
 
 
@@ -217,7 +216,7 @@ def test_the_role_installed_upstreams_own_files_and_changed_two(run: Run) -> Non
 def test_it_is_taken_back_byte_for_byte_by_one_link(run: Run) -> None:
     assert run.back.files == run.plain.files
     assert run.back.link == run.plain.link != run.patched.link
-    assert median(run.back.early) <= 0.1
+    assert max(run.back.early) <= 0.1
 
 
 def test_the_command_for_people_patches_a_container_and_takes_it_back(run: Run) -> None:

@@ -97,11 +97,6 @@ def stall(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def stall_the_whole(handler: Handler) -> None:
-    """Bring the file to nobody who does not ask for a rest of it."""
-    (behave if "Range" in handler.headers else stall)(handler)
-
-
 def drip(handler: Handler) -> None:
     handler.head(200, Content_Length=str(len(CONTENT)), ETag='"one"')
     for _ in range(DROPS):
@@ -269,11 +264,11 @@ def test_another_digest_names_both_and_keeps_nothing(server: Server, tmp_path: P
 
 
 def test_a_stall_is_cut_and_resumed(server: Server, tmp_path: Path) -> None:
-    # Many, as a machine that stalls is cut as well.
-    server.plan = [stall_the_whole] * 50
-    limits = Limits(total_s=20, stall_s=0.3, attempts=50, backoff_s=0.01, spare_bytes=0)
+    server.plan = [stall]
+    # The second answer has to come within the stall as well.
+    limits = Limits(total_s=20, stall_s=2, attempts=2, backoff_s=0.01, spare_bytes=0)
     assert fetch(server.source(), tmp_path, {}, None, limits).sha256 == DIGEST
-    assert re.fullmatch(r"bytes=[1-9]\d*-", server.asked[-1]["Range"])
+    assert server.asked[1]["Range"] == "bytes=300000-"
 
 
 @pytest.mark.parametrize("slow", [drip, drip_headers])
@@ -286,7 +281,7 @@ def test_a_drip_ends_with_the_total_deadline(
     limits = Limits(total_s=0.6, stall_s=60, attempts=2, backoff_s=0.01, spare_bytes=0)
     with pytest.raises(SourceError, match=r"not ready after 0\.6 s"):
         fetch(server.source(), tmp_path, {}, None, limits)
-    assert time.monotonic() - started < DROPS * DROP_S / 3
+    assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize(

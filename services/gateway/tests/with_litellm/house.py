@@ -26,9 +26,10 @@ FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage",
 # They fail once more, after somebody else has seen it.
 RESTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
 # Who says nothing is waited for so long, and its tests with it. Everybody else has far longer than
-# any machine stands still: what takes half of that was waited for.
+# any machine stands still: nothing there may wait, and the next one answers as soon as is promised.
 WAITED = ("mute", "roleonly", "drip")
 WAITED_S, PATIENT_S, TOTAL_S = 1.0, 30.0, 60.0
+QUICK_S = 2.0
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # A file may not be called by a secret that somebody could really use.
 MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
