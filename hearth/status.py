@@ -9,9 +9,10 @@ from typing import Any
 
 import httpx
 
-from hearth import engine, systemd, trust
 from hearth.catalogue.house import House, Part, Service
-from hearth.models import PENDING, Overview, model_states
+from hearth.clients import trust
+from hearth.clients.models import PENDING, Overview, model_states
+from hearth.machine import engine, systemd
 from hearth.project import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5

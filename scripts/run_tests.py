@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hearth.units import exposure_ceiling
+from hearth.render.units import exposure_ceiling
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".hearth" / "logs"

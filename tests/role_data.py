@@ -15,7 +15,7 @@ from ansible.template import Templar, trust_as_template
 
 import hearth.project
 from hearth.catalogue import derive, load
-from hearth.units import systemd_unit
+from hearth.render.units import systemd_unit
 
 ROOT = Path(__file__).parent.parent
 ROLES = ROOT / "roles"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from hearth import pki
 from hearth.backup import BackupError
 from hearth.backup.age import decrypting
 from hearth.backup.archive import Readable, check, members
@@ -18,6 +17,7 @@ from hearth.backup.judge import renamed
 from hearth.backup.records import DATA, Contents, prefix
 from hearth.backup.target import Target, chosen, refuse_full, refuse_narrow
 from hearth.backup.volumes import Place
+from hearth.machine import pki
 
 Say = Callable[[str], None]
 

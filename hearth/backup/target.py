@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from hearth import pki
 from hearth.backup import BackupError
 from hearth.backup.begun import Begun
 from hearth.backup.records import Contents
 from hearth.backup.volumes import Hands, Place
+from hearth.machine import pki
 
 # Names, folders and the like on top of the content.
 _SPARE_BYTES = 32 * 2**20

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hearth import engine
 from hearth.backup import BackupError
 from hearth.backup.child import Child, Runner, in_instance
 from hearth.backup.records import Volume
 from hearth.catalogue.house import House
+from hearth.machine import engine
 
 _PYTHON = ("/usr/bin/python3", "-I", "-c")
 _STAT_S = 20

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hearth.bench import BenchError
-from hearth.bench.device import Device
-from hearth.bench.ways import JsonCall
-from hearth.models import key_of
+from hearth.clients.device import Device
+from hearth.clients.endpoints import JsonCall
+from hearth.clients.models import key_of
 
 GPU_PROVEN, NO_GPU, NOT_MEASURED = "gpu proven", "no gpu", "not measured"
 SOFTWARE = "software"
@@ -87,7 +87,7 @@ async def prove(
     *,
     rounds: int = ROUNDS,
     repeats: int = REPEATS,
-    total_s: float = 600.0,
+    timeout_s: float = 600.0,
 ) -> Proof:
     """Measure one model both ways; a model that cannot be measured is a verdict, no exception.
 
@@ -95,11 +95,11 @@ async def prove(
     """
     was_loaded = False
     try:
-        async with asyncio.timeout(total_s):
+        async with asyncio.timeout(timeout_s):
             was_loaded = await _loaded(call, model) is not None
             return await _measure(call, model, rounds, repeats)
     except TimeoutError:
-        return Proof(model, NOT_MEASURED, f"not done within {total_s:g} s")
+        return Proof(model, NOT_MEASURED, f"not done within {timeout_s:g} s")
     except BenchError as error:
         return Proof(model, NOT_MEASURED, str(error))
     finally:

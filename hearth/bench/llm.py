@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from hearth.bench.reading import Sample
-from hearth.bench.stats import Difference, Spread, paired_difference, spread
-from hearth.bench.ways import Measure, Way, measure_call
+from hearth.clients.endpoints import Measure, Way, measure_call
+from hearth.clients.stats import Difference, Spread, paired_difference, spread
+from hearth.clients.token_stream import Sample
 
 # The three prompts that published figures are made with.
 PROMPTS = {
@@ -97,17 +97,17 @@ async def bench_llm(
     *,
     pairs: int = 100,
     prompt_runs: int = 3,
-    total_s: float = 1800.0,
+    timeout_s: float = 1800.0,
     progress: Progress = lambda done, of: None,
 ) -> LlmReport:
     """Measure both ways `pairs` times in turn, then the three prompts.
 
-    The first calls load the model and are not counted. After `total_s` it ends with what it has.
+    The first calls load the model and are not counted. After `timeout_s` it ends with what it has.
     """
     calls = _Calls()
     stopped = ""
     try:
-        async with asyncio.timeout(total_s):
+        async with asyncio.timeout(timeout_s):
             for _ in range(WARM_UPS):
                 await _pair(direct, gateway, PAIR_PROMPT, PAIR_TOKENS, 0)
             for number in range(pairs):
@@ -119,7 +119,7 @@ async def bench_llm(
                     pair = await _pair(direct, gateway, prompt, PROMPT_TOKENS[name], number)
                     calls.prompts.setdefault(name, []).append(pair)
     except TimeoutError:
-        stopped = f"ended after {total_s:g} s with {len(calls.pairs)} of {pairs} pairs"
+        stopped = f"ended after {timeout_s:g} s with {len(calls.pairs)} of {pairs} pairs"
     return _report(model, calls, stopped)
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from hearth.bench.accelerator import GPU_PROVEN, NO_GPU, NOT_MEASURED, SOFTWARE, Proof
 from hearth.bench.llm import LlmReport, WayFigures
-from hearth.bench.stats import Difference, Spread
+from hearth.clients.stats import Difference, Spread
 
 _STYLES = {GPU_PROVEN: "green", NO_GPU: "yellow", SOFTWARE: "yellow"}
 

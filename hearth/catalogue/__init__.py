@@ -3,9 +3,9 @@
 from hearth.catalogue.derive import derive
 from hearth.catalogue.house import House
 from hearth.catalogue.load import load
+from hearth.catalogue.naming import CatalogueError, Problem, suggest
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.services import memory_shortage
-from hearth.catalogue.words import CatalogueError, Problem, suggest
 
 __all__ = [
     "Catalogue",

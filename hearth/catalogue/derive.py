@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from hearth.catalogue import house, schema, words
+from hearth.catalogue import house, naming, schema
 from hearth.catalogue.models import (
     cloud_hosts,
     derive_aliases,
@@ -67,9 +67,9 @@ def derive(
         consumers=_consumers(catalogue),
         secrets=_secrets(catalogue, owners),
         sources=_sources(catalogue),
-        floors={
-            name: house.Floor(name, record.kind, record.oldest, record.because)
-            for name, record in catalogue.floors.items()
+        minimum_versions={
+            name: house.MinimumVersion(name, record.kind, record.oldest, record.reason)
+            for name, record in catalogue.minimum_versions.items()
         },
         mirrors=dict(catalogue.mirrors),
         removed={
@@ -93,7 +93,7 @@ def resolve_needs(record: schema.Service, on: Iterable[str]) -> tuple[str, ...]:
     running = set(on)
     chosen = []
     for need in record.needs:
-        chosen += [name for name in words.alternatives(need) if name in running][:1]
+        chosen += [name for name in naming.alternatives(need) if name in running][:1]
     return tuple(chosen)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from hearth.catalogue.naming import Problem, suggest
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import Problem, suggest
 
 _KINDS = {
     "string_type": "a text (put quotes around it)",

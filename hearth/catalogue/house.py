@@ -218,8 +218,8 @@ class Alias:
     members: tuple[str, ...]
     dropped: tuple[Dropped, ...]
     cloud: bool
-    member_s: float
-    total_s: float
+    first_token_timeout_s: float
+    timeout_s: float
     offered: bool
     reason: str | None
 
@@ -237,7 +237,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One download; `sha256` is None until it was recorded at first sight."""
+    """One download; `sha256` is None until it was recorded on first use."""
 
     name: str
     version: str
@@ -247,13 +247,13 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class MinimumVersion:
     """The oldest version of a program that will do, if any; `kind` says who knows its name."""
 
     name: str
     kind: str
     oldest: str | None
-    because: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class House:
     consumers: Mapping[str, Consumer]
     secrets: Mapping[str, str]
     sources: Mapping[str, Source]
-    floors: Mapping[str, Floor]
+    minimum_versions: Mapping[str, MinimumVersion]
     mirrors: Mapping[str, str]
     removed: Mapping[str, Service]
     disabled: tuple[str, ...]

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from hearth.catalogue import pipelines, schema
 from hearth.catalogue.explain import explain
+from hearth.catalogue.naming import CatalogueError, Problem, suggest
 from hearth.catalogue.read import Tree, read
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.rules import check
-from hearth.catalogue.words import CatalogueError, Problem, suggest
 
 # file -> section in the file -> (field of Catalogue, shape of one record)
 SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
@@ -27,7 +27,7 @@ SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
         "models": ("manifests", schema.Manifest),
         "mirrors": ("mirrors", schema.Mirror),
     },
-    "floors": {"floors": ("floors", schema.Floor)},
+    "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersion)},
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hearth.catalogue import house, schema, words
+from hearth.catalogue import house, naming, schema
 from hearth.catalogue.records import Catalogue
 
 # A loaded model needs its weights and room for about 8 k of context.
@@ -60,8 +60,8 @@ def _model(
     handed_in = ours and bool(record.files)
     if reason is None and handed_in and not _member_of(catalogue, name):
         reason = "no alias has it as a member"
-    download = words.size_bytes(record.download) if record.download else None
-    memory = words.size_bytes(record.memory) if record.memory else None
+    download = naming.size_bytes(record.download) if record.download else None
+    memory = naming.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:
         memory = round(download * _MEMORY_PER_DOWNLOAD)
     manifest = catalogue.manifests.get(record.id or name, "first-sight")
@@ -74,7 +74,7 @@ def _model(
         litellm=provider.litellm or record.provider,
         local=local,
         pulled=ours and not handed_in,
-        program=words.program(provider.service or "", name) if handed_in else None,
+        program=naming.program(provider.service or "", name) if handed_in else None,
         service=provider.service,
         url=urls.get(provider.service or ""),
         host=provider.host,
@@ -142,8 +142,8 @@ def _alias(name: str, record: schema.Alias, models: Mapping[str, house.Model]) -
         members=tuple(members),
         dropped=tuple(dropped),
         cloud=record.cloud,
-        member_s=record.member_s,
-        total_s=record.total_s,
+        first_token_timeout_s=record.first_token_timeout_s,
+        timeout_s=record.timeout_s,
         offered=bool(members),
         reason=None if members else "; ".join(f"{item.name}: {item.reason}" for item in dropped),
     )

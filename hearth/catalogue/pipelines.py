@@ -15,9 +15,9 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from hearth.catalogue.naming import SNAKE, Problem, suggest
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import SNAKE, Problem, suggest
-from hearth.secret_rules import PUBLIC
+from hearth.catalogue.secret_rules import PUBLIC
 
 FOLDER = "pipelines"
 LOCK = Path("requirements", "pipelines.txt")

@@ -9,11 +9,19 @@ from typing import Any
 
 import yaml
 
-from hearth.catalogue.words import Place, Problem, suggest
+from hearth.catalogue.naming import Place, Problem, suggest
 
 Key = tuple[str | int, ...]
 
-FILES = ("machines", "services", "consumers", "models", "aliases", "sources.lock", "floors")
+FILES = (
+    "machines",
+    "services",
+    "consumers",
+    "models",
+    "aliases",
+    "sources.lock",
+    "minimum_versions",
+)
 OVERLAY = "local"
 # Made by `hearth`, encrypted, and no part of the description.
 NOT_READ = {"secrets.yml"}

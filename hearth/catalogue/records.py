@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hearth.catalogue import schema
+from hearth.catalogue.naming import Place, Problem
 from hearth.catalogue.read import Key
-from hearth.catalogue.words import Place, Problem
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Catalogue:
     sources: dict[str, schema.Source] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
     mirrors: dict[str, str] = field(default_factory=dict)
-    floors: dict[str, schema.Floor] = field(default_factory=dict)
+    minimum_versions: dict[str, schema.MinimumVersion] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
 
     def at(self, *key: str | int) -> Place:

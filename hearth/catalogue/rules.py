@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hearth.catalogue import rules_models, rules_needs, rules_net, rules_services
+from hearth.catalogue.naming import Problem
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import Problem
 
 Rule = Callable[[Catalogue], Iterator[Problem]]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearth.catalogue import schema
+from hearth.catalogue.naming import SNAKE, Problem, alternatives, program, suggest
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import SNAKE, Problem, alternatives, program, suggest
 
 # Kinds that no other kind can stand in for; all others answer in words.
 _DOES = {"embed": "embed", "transcribe": "transcribe"}
@@ -143,12 +143,12 @@ def aliases(catalogue: Catalogue) -> Iterator[Problem]:
             yield catalogue.problem(("aliases", name), text)
         yield from _members(catalogue, name, record)
         yield from _kinds(catalogue, name, record)
-        if record.member_s > record.total_s:
+        if record.first_token_timeout_s > record.timeout_s:
             text = (
-                f"{name}.member_s {record.member_s:g} is longer than total_s "
-                f"{record.total_s:g}; make total_s at least {record.member_s:g}"
+                f"{name}.first_token_timeout_s {record.first_token_timeout_s:g} is longer than timeout_s "
+                f"{record.timeout_s:g}; make timeout_s at least {record.first_token_timeout_s:g}"
             )
-            yield catalogue.problem(("aliases", name, "member_s"), text)
+            yield catalogue.problem(("aliases", name, "first_token_timeout_s"), text)
 
 
 def _members(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hearth.catalogue.naming import Problem, alternatives, suggest
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import Problem, alternatives, suggest
 
 
 def needs(catalogue: Catalogue) -> Iterator[Problem]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from itertools import islice
 
+from hearth.catalogue.naming import LABEL, Problem
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import LABEL, Problem
 
 # The resolver and the front door; nothing else may take them.
 _HOUSE_PORTS = {53: "the resolver's", 80: "the front door's", 443: "the front door's"}

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from hearth.catalogue.naming import MODEL_NAME, PERCENT, SNAKE, Problem, hyphens, suggest, wire
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue
-from hearth.catalogue.words import MODEL_NAME, PERCENT, SNAKE, Problem, hyphens, suggest, wire
 
 # Linux allows 31 characters for a user, and that of a gate is `INSTANCE-gate`.
 INSTANCE_LENGTH = 26
@@ -194,22 +194,24 @@ def only_one(catalogue: Catalogue) -> Iterator[Problem]:
 
 def versions(catalogue: Catalogue) -> Iterator[Problem]:
     """No download is older than what its role was written for."""
-    for name, floor in catalogue.floors.items():
-        if floor.oldest is None or floor.kind != "source":
+    for name, minimum in catalogue.minimum_versions.items():
+        if minimum.oldest is None or minimum.kind != "source":
             continue
         record = catalogue.sources.get(name)
         if record is None:
             text = f"{name} is no source; {suggest(name, catalogue.known('sources'))}"
-            yield catalogue.problem(("floors", name), text)
+            yield catalogue.problem(("minimum_versions", name), text)
             continue
         try:
-            if Version(record.version) >= Version(floor.oldest):
+            if Version(record.version) >= Version(minimum.oldest):
                 continue
-            text = f"{name}.version {record.version} is older than {floor.oldest}, the oldest that"
-            text += f" will do; write {floor.oldest} or later, with its url"
+            text = (
+                f"{name}.version {record.version} is older than {minimum.oldest}, the oldest that"
+            )
+            text += f" will do; write {minimum.oldest} or later, with its url"
         except InvalidVersion:
-            text = f"{name}.version {record.version} cannot be compared with {floor.oldest}; "
-            text += "write numbers with dots, or its oldest: null in inventory/local/floors.yml"
+            text = f"{name}.version {record.version} cannot be compared with {minimum.oldest}; "
+            text += "write numbers with dots, or its oldest: null in inventory/local/minimum_versions.yml"
         yield catalogue.problem(("sources", name, "version"), text)
 
 

@@ -174,8 +174,8 @@ class Alias(Record):
     members: Annotated[list[str], Field(min_length=1, examples=['["qwen3.5:4b"]'])]
     summary: str = ""
     cloud: bool = False
-    member_s: Seconds = 60
-    total_s: Seconds = 300
+    first_token_timeout_s: Seconds = 60
+    timeout_s: Seconds = 300
 
 
 class Source(Record):
@@ -189,12 +189,12 @@ class Source(Record):
     size: Annotated[int, Field(gt=0)] | None = None
 
 
-class Floor(Record):
+class MinimumVersion(Record):
     """The oldest version of a program that will do, and why; its name is the one it has there."""
 
     kind: Annotated[Literal["source", "python", "debian"], Field(examples=["source"])]
     oldest: Annotated[str, AfterValidator(values.version)] | None = None
-    because: Sentence
+    reason: Sentence
 
 
 Manifest = Annotated[str, AfterValidator(values.manifest)]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from hearth.catalogue import house, schema, words
+from hearth.catalogue import house, naming, schema
 
 LOOPBACK = "127.0.0.1"
 
 
 def _limits(record: schema.Limits) -> house.Limits:
-    percent = words.PERCENT.fullmatch(record.memory or "")
+    percent = naming.PERCENT.fullmatch(record.memory or "")
     exact = record.memory is not None and percent is None
     return house.Limits(
         memory=record.memory,
-        memory_bytes=words.size_bytes(record.memory) if exact and record.memory else None,
+        memory_bytes=naming.size_bytes(record.memory) if exact and record.memory else None,
         memory_percent=int(percent[1]) if percent else None,
         cpus=record.cpus,
         tasks=record.tasks,
@@ -43,7 +43,7 @@ def _sites(
             fqdn=f"{label}.{machine.domain}",
             auth=site.auth,
             paths=tuple(site.paths),
-            uploads_bytes=words.size_bytes(site.uploads) if site.uploads else None,
+            uploads_bytes=naming.size_bytes(site.uploads) if site.uploads else None,
             policy=" ".join(site.policy.split()) if site.policy else None,
             service=owner,
             upstream=None if site.files or not url else upstream(url),
@@ -67,7 +67,7 @@ def derive_service(
     """Work out one service; of an external one only what can be true of somebody else's server."""
     here = record.runtime != "external"
     url = f"http://{record.address}:{record.port}" if here else record.url or ""
-    instance = words.hyphens(name)
+    instance = naming.hyphens(name)
     return house.Service(
         name=name,
         role=record.role or name,
@@ -77,7 +77,7 @@ def derive_service(
         runtime=record.runtime,
         instance=instance,
         unit=f"{instance}.service",
-        host_name=words.wire(instance),
+        host_name=naming.wire(instance),
         image=record.image,
         packages=tuple(record.packages) if here else (),
         sources=tuple(record.sources) if here else (),
@@ -115,7 +115,7 @@ def derive_part(machine: house.Machine, name: str, record: schema.Part) -> house
         role=record.role or name,
         summary=record.summary,
         # Debian brings units of the same names; ours stand beside them.
-        unit=f"hearth-{words.hyphens(name)}.service",
+        unit=f"hearth-{naming.hyphens(name)}.service",
         url=url,
         port=record.port,
         metrics_port=record.metrics_port,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from hearth.backup import bech32
-from hearth.catalogue import words
+from hearth.catalogue import naming
 
 
 def address(text: str) -> str:
@@ -52,7 +52,7 @@ def route(text: str) -> str:
 
 def host(text: str) -> str:
     """Accept a host name: no address, URL or pattern."""
-    if not words.is_host(text):
+    if not naming.is_host(text):
         raise ValueError(f"{text!r} is not a host name; write only the name, e.g. example.org")
     return text
 
@@ -60,7 +60,7 @@ def host(text: str) -> str:
 def domain(text: str) -> str:
     """Accept a domain that every device would ask our resolver for."""
     labels = text.split(".")
-    if not all(words.LABEL.fullmatch(label) for label in labels):
+    if not all(naming.LABEL.fullmatch(label) for label in labels):
         raise ValueError(f"{text!r} is not a domain; write e.g. lan or home.arpa")
     if labels[-1] == "local":
         raise ValueError("'local' belongs to mDNS and phones never ask us; write e.g. lan")
@@ -117,7 +117,9 @@ def policy(text: str) -> str:
     for part in text.split(";"):
         name, *sources = part.split() or [""]
         if name not in _DIRECTIVES:
-            raise ValueError(f"{name!r} is no part of a policy; {words.suggest(name, _DIRECTIVES)}")
+            raise ValueError(
+                f"{name!r} is no part of a policy; {naming.suggest(name, _DIRECTIVES)}"
+            )
         if name in seen:
             raise ValueError(f"{name} stands in the policy twice; a browser reads the first alone")
         seen.add(name)
@@ -136,16 +138,16 @@ def policy(text: str) -> str:
 
 def size(text: str) -> str:
     """Accept a number with a unit."""
-    words.size_bytes(text)
+    naming.size_bytes(text)
     return text
 
 
 def memory_limit(text: str) -> str:
     """Accept a size or a share of the machine's memory."""
-    percent = words.PERCENT.fullmatch(text)
+    percent = naming.PERCENT.fullmatch(text)
     if percent and 0 < int(percent[1]) <= 100:
         return text
-    if percent or not words.SIZE.fullmatch(text):
+    if percent or not naming.SIZE.fullmatch(text):
         raise ValueError(f"{text!r} is not a memory limit; write e.g. 8GiB or 60%")
     return text
 

@@ -5,8 +5,8 @@ import sys
 import typer
 
 from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, prove, remove, up
-from hearth.lab.cli import app as lab
 from hearth.project import current
+from tests.lab_machine.cli import app as lab
 
 app = typer.Typer(
     name="hearth",

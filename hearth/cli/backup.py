@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from hearth import engine, runs
 from hearth.backup import BackupError, age, keep
 from hearth.backup import restore as back
 from hearth.backup.begun import Begun
@@ -23,9 +22,10 @@ from hearth.cli import playbook
 from hearth.cli.backup_key import make_key
 from hearth.cli.say import AsJson, err, show, write_json
 from hearth.files import locked
+from hearth.machine import engine, runs
+from hearth.machine.secrets import Vault
 from hearth.project import Project, current
-from hearth.secrets import Vault
-from hearth.verify.run import version
+from hearth.smoke.run import version
 
 LOCK = Path("/run/hearth-backup.lock")
 STATE = Path("/var/lib/hearth/backup")

@@ -26,8 +26,8 @@ from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
 from hearth.cli.reports import Files, files_of, key_of, write
 from hearth.cli.say import complain, err, find, show, write_json
+from hearth.clients.model_endpoints import both, devices_of, local_model, server_api
 from hearth.project import VERIFIER, Project, current
-from hearth.verify.ways import both, devices_of, local_model, server_api
 
 
 def llm(pairs: int, model: str, as_json: bool) -> None:

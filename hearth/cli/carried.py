@@ -48,7 +48,7 @@ def local_settings(folder: Path, recorded: str) -> bytes:
 
     Args:
         folder: The controller's own settings.
-        recorded: The lock file there: digests of first sight are the house's own and stay.
+        recorded: The lock file there: digests trusted on first use are the house's own and stay.
 
     Returns:
         A tar whose only top entry is `local/`.

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 import httpx
 import typer
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.bench.chat.bench import ChatReport, Progress, User, bench_chat
 from hearth.bench.chat.bench import Service as Seen
 from hearth.bench.chat.page import Page, client_of, lines, people
 from hearth.bench.chat.process import seen
 from hearth.bench.chat.view import chat_view
-from hearth.bench.ways import Way, by_url
 from hearth.catalogue.house import House, Service
 from hearth.cli.say import complain, err, show, write_json
+from hearth.clients.chat import ChatError, Person, sign_in, through
+from hearth.clients.edge import front_door
+from hearth.clients.endpoints import Way, by_url
+from hearth.clients.model_endpoints import gateway_of
+from hearth.machine import engine
 from hearth.project import VERIFIER, Project, current
-from hearth.verify.chatting import ChatError, Person, sign_in, through
-from hearth.verify.edge import front_door
-from hearth.verify.ways import gateway_of
 
 ROLE, PASSWORD = "open_webui", "open_webui_admin_password"
 SETTINGS, EMAIL = "/etc/hearth/open-webui.json", "WEBUI_ADMIN_EMAIL"

@@ -4,11 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hearth import lab
-from hearth.cli import farside
 from hearth.cli.say import err, show
-from hearth.lab import steps
 from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE, Project
+from tests import lab_machine as lab
+from tests.lab_machine import mock_upstreams, steps
 
 CLONE = "/root/hearth"
 _BUNDLE = "/root/hearth.bundle"
@@ -28,7 +27,7 @@ def build(project: Project, name: str, words: tuple[str, ...] = ()) -> int:
     """
     steps.listen(_say)
     machine = _machine(name)
-    farside.serve(project, machine)
+    mock_upstreams.serve(project, machine)
     clone(project, name)
     argv = [f"{CLONE}/scripts/up", *words]
     # On a terminal it shows its progress as it would there; otherwise line by line.

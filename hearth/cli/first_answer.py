@@ -8,8 +8,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from hearth import status
 from hearth.catalogue.house import House, Model
-from hearth.models import FAILED, MISSING, READY, TOO_BIG, ModelState
-from hearth.verify.edge import Edge, EdgeError
+from hearth.clients.edge import Edge, EdgeError
+from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG, ModelState
 
 ALIAS = "fast"
 # A model that is on the disk may still take this long to load for the first time.

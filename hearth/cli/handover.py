@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from hearth import runs
 from hearth.cli.carried import LOCK, local_settings, take_settings
 from hearth.cli.ssh import LOST, AfarError, Target, call
+from hearth.machine import runs
 from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE
 
 CLONE = "/root/hearth"

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from hearth import engine, models_view, systemd
 from hearth import status as now
 from hearth.catalogue import CatalogueError
+from hearth.cli import models_view
 from hearth.cli.say import AsJson, complain, err, find, show, table, write_json
+from hearth.machine import engine, systemd
 from hearth.project import ROOT_CERTIFICATE, current
 
 

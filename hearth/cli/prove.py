@@ -11,10 +11,10 @@ from hearth.bench.tts import PARTS
 from hearth.cli.bench_chat import bench_chat
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.project import RECEIPT_FOLDER, Project, current
-from hearth.verify.drill.record import Drill
-from hearth.verify.page import number, write
-from hearth.verify.receipt import Receipt, Verdict
-from hearth.verify.run import run
+from hearth.smoke.drill.record import Drill
+from hearth.smoke.page import number, write
+from hearth.smoke.receipt import Receipt, Verdict
+from hearth.smoke.run import run
 
 bench = typer.Typer(help="Measure.", no_args_is_help=True)
 bench.command("chat")(bench_chat)

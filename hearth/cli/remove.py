@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth import runs
 from hearth.catalogue import House, derive, suggest
 from hearth.cli import afar, playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
+from hearth.machine import runs
 from hearth.project import Project, current
 from hearth.remove import RemoveError, Trace, everything
 from hearth.remove.record import note_absent

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from hearth import trust
 from hearth.catalogue.house import House
 from hearth.cli import elsewhere, first_answer, place, playbook
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
+from hearth.clients import trust
+from hearth.clients.edge import front_door
 from hearth.project import ROOT_CERTIFICATE, VERIFIER, Project, current
-from hearth.verify.edge import front_door
 
 _COMMAND = Path("/usr/local/bin/hearth")
 _SCRIPT = ("scripts", "hearth")

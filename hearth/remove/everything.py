@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from hearth import runs
-from hearth.house.surroundings import MASK
+from hearth.machine import runs
+from hearth.machine.environment import MASK
 from hearth.project import Project
 from hearth.remove import Trace, before, incus, machine, packages
 from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE, Before

@@ -108,7 +108,7 @@ def _mismatch(job: _Job, digest: str) -> SourceError:
 
 def _download(job: _Job) -> Fetched:
     """Try until it is here, as long as something arrives and the time is not over."""
-    deadline = time.monotonic() + job.limits.total_s
+    deadline = time.monotonic() + job.limits.timeout_s
     failures, resumed = 0, False
     while True:
         before = _size(job.part)
@@ -155,7 +155,7 @@ def _attempt(job: _Job, deadline: float) -> str:
             return asyncio.run(_within(transfer, left_s, job.limits))
     except TimeoutError:
         raise job.error(
-            f"not ready after {job.limits.total_s:g} s: run this again, it goes on from here"
+            f"not ready after {job.limits.timeout_s:g} s: run this again, it goes on from here"
         ) from None
     except Refused as refused:
         if refused.discard:

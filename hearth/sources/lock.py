@@ -1,6 +1,6 @@
 """What was seen once is verified ever after: the digests of `sources.lock.yml`.
 
-A digest recorded at first sight is a record `NAME@VERSION` of `inventory/local/sources.lock.yml`:
+A digest recorded on first use is a record `NAME@VERSION` of `inventory/local/sources.lock.yml`:
 another version, or a digest that the project itself comes to know, never meets an old one.
 """
 
@@ -48,7 +48,7 @@ def known(inventory: Path, source: Source) -> Source:
     return replace(source, sha256=digest if isinstance(digest, str) else None)
 
 
-def record_first_sight(inventory: Path, source: Source, fetched: Fetched) -> None:
+def record_unverified(inventory: Path, source: Source, fetched: Fetched) -> None:
     """Write the digest of what was fetched into this house's own lock file."""
     record = {"version": source.version, "url": source.url, "sha256": fetched.sha256}
     put_entry(lock_file(inventory), "sources", _record_name(source), record)
@@ -81,7 +81,7 @@ def install_release(
         return found, False
     fetched = fetch_once(inventory, source, downloads, mirrors, progress)
     installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
-    return installed, fetched.first_sight
+    return installed, fetched.unverified
 
 
 def install_plain(
@@ -127,8 +127,8 @@ def fetch_once(
     """Fetch and verify one source; a digest that nobody knew is recorded for ever after."""
     fetched = fetch(source, downloads, mirrors, progress)
     # First of all, so that a kill between here and the end changes nothing about what is trusted.
-    if fetched.first_sight:
-        record_first_sight(inventory, source, fetched)
+    if fetched.unverified:
+        record_unverified(inventory, source, fetched)
     return fetched
 
 
@@ -201,7 +201,7 @@ def _lock_one(
     fetched = fetch(source if named else held, downloads, mirrors, progress)
     if held.sha256 == fetched.sha256:
         return Locked(source.name, source.version, fetched.sha256, "verified")
-    record_first_sight(inventory, source, fetched)
+    record_unverified(inventory, source, fetched)
     state = "changed" if held.sha256 else "first-sight"
     return Locked(source.name, source.version, fetched.sha256, state)
 

@@ -31,11 +31,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A verified file; `first_sight` says that nobody knew its digest before."""
+    """A verified file; `unverified` says that nobody knew its digest before."""
 
     path: Path
     sha256: str
-    first_sight: bool
+    unverified: bool
     address: str
 
 
@@ -43,7 +43,7 @@ class Fetched:
 class Limits:
     """How long a download may take; every wait has an end."""
 
-    total_s: float = 6 * 3600
+    timeout_s: float = 6 * 3600
     stall_s: float = 60  # nothing arrives for so long: try again
     attempts: int = 5  # in a row that bring not one byte
     backoff_s: float = 1  # doubled each time

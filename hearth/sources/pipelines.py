@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hearth.catalogue.words import suggest
+from hearth.catalogue.naming import suggest
 from hearth.sources.archive import sha256_of
 from hearth.sources.errors import SourceError
 from hearth.sources.programs import Installed, install

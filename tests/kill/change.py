@@ -4,12 +4,12 @@ It gives the firewall a rule, the resolver and the front door a name, an instanc
 and the gateway another deadline.
 """
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import CLONE, ROOT
 
 _SETTINGS = ROOT / "tests/lab/inventory"
 _MORE = {
-    "aliases.yml": "  fast: {total_s: 77}\n",
+    "aliases.yml": "  fast: {timeout_s: 77}\n",
     "services.yml": (
         "    limits: {memory: 1900MiB, tasks: 512}\n"
         "  whisper:\n"

@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from hearth import lab
-from hearth.cli import elsewhere, farside
+from hearth.cli import elsewhere
 from hearth.cli.handover import prepared
 from hearth.project import Project
+from tests import lab_machine as lab
 from tests.kill import change, state
 from tests.kill.kills import Kill, Killed, count, run_killed, site
 from tests.lab.house import CLONE, ROOT, wait_green
+from tests.lab_machine import mock_upstreams
 
-# What its models need to come, from a far side that is slow on purpose.
+# What its models need to come, from a mock upstreams that is slow on purpose.
 _GREEN_S = 300
 _CONTROLLER_S = 600
 _BARE = "bare"
@@ -98,7 +99,7 @@ class Bare:
             lab.destroy(self.machine, keep_cache=True)
         machine = lab.create(self.machine)
         project = Project(ROOT)
-        farside.serve(project, machine)
+        mock_upstreams.serve(project, machine)
         elsewhere.clone(project, self.machine)
         words = ["/bin/bash", "-c", f"cd {CLONE}; {prepared(['true'])}"]
         lab.run(self.machine, words, timeout=_CONTROLLER_S, check=True)

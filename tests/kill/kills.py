@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import CLONE, ROOT, recap
 
 KINDS = ("controller", "tree", "power")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
+from tests import lab_machine as lab
 
 _LOOK = Path(__file__).with_name("look.py")
 _LOOK_S = 300

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.kill.houses import Bare, House, Outcome, Standing
 from tests.kill.kills import KINDS, WAITS_MS, Kill, Killed, parse
 from tests.lab.house import ROOT

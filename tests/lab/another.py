@@ -12,11 +12,11 @@ from pathlib import Path
 
 import yaml
 
-from hearth import lab
-from hearth.cli import farside
 from hearth.project import Project
+from tests import lab_machine as lab
 from tests.lab.house import ROOT, recap
 from tests.lab.listing import take
+from tests.lab_machine import mock_upstreams
 
 NAME = "test-other"
 RUN_S = 1500
@@ -100,11 +100,11 @@ class Other:
 
 
 def make(folder: Path) -> Other:
-    """Make the bare machine, its far side, and a controller that it lets in."""
+    """Make the bare machine, its mock upstreams, and a controller that it lets in."""
     remove()
     machine = lab.create(NAME)
     bare = take(NAME)
-    farside.serve(Project(ROOT), machine)
+    mock_upstreams.serve(Project(ROOT), machine)
     _let_in(folder / "ssh")
     project = folder / "project"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(project)], check=True, timeout=120)

@@ -1,6 +1,6 @@
 """The chat of the lab's house: its people, what they show it, and which models were called for it.
 
-How one signs in, writes and hears is hearth/verify/chatting.py.
+How one signs in, writes and hears is hearth/clients/chat.py.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hearth import lab
-from hearth.verify.chatting import ChatError, Door, Heard, Person, sign_in, through
-from hearth.verify.edge import Edge
+from hearth.clients.chat import ChatError, Door, Heard, Person, sign_in, through
+from hearth.clients.edge import Edge
+from tests import lab_machine as lab
 from tests.lab.house import NAME, House
 
 SITE = "chat.lan"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
-from hearth.bench.stt.spoken import BYTES, RATE
+from hearth.clients.recordings import BYTES, RATE
+from tests import lab_machine as lab
 from tests.lab import chat, visitor
 from tests.lab.house import House
 from tests.lab.test_3_listening_page import SOUND, SPOKEN, silence

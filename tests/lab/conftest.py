@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.verify.chatting import Person
+from hearth.clients.chat import Person
 from tests.lab import another, chat, visitor
 from tests.lab.house import House, remove
 

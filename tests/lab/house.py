@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
+from tests import lab_machine as lab
 
 ROOT = Path(__file__).parents[2]
 NAME, GUEST = "test-house", "test-guest"
 CLONE = "/root/hearth"
 # A part of what `hearth verify` runs, chosen by pytest's own words.
 SMOKE = (
-    f"cd {CLONE}; exec .venv/bin/python -m pytest -c tests/smoke/pytest.ini tests/smoke "
-    "--rootdir . -p hearth.verify.plugin"
+    f"cd {CLONE}; exec .venv/bin/python -m pytest -c hearth/smoke/pytest.ini hearth/smoke "
+    "--rootdir . -p hearth.smoke.plugin"
 )
 ANSIBLE_S = 600
 GREEN_S = 180

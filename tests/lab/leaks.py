@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import CLONE, NAME, House
 
 PROGRAM = Path(__file__).with_name("leaks_inside.py").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hearth import lab
+from tests import lab_machine as lab
 
 # One line per thing. Files of /etc with their content; of the others that they are there.
 _LOOK = {

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth import lab
-from hearth.cli import farside
 from hearth.project import Project
-from tests.farside import registry
-from tests.farside.__main__ import DEFAULT_CACHE
+from tests import lab_machine as lab
 from tests.lab.house import NAME, ROOT, House, ask
+from tests.lab_machine import mock_upstreams
+from tests.mock_upstreams import registry
+from tests.mock_upstreams.__main__ import DEFAULT_CACHE
 
 pytestmark = pytest.mark.lab
 
@@ -84,7 +84,7 @@ def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
 def test_up_ends_with_a_receipt_while_models_are_coming(house: House) -> None:
     with house.spending("up, to the receipt", 6.0):
         machine = lab.load(NAME)
-        farside.serve(Project(ROOT), machine)
+        mock_upstreams.serve(Project(ROOT), machine)
         _slow_down(machine)
         done = up()
     if done.returncode != 0:
@@ -101,11 +101,13 @@ def test_up_ends_with_a_receipt_while_models_are_coming(house: House) -> None:
 
 
 def _slow_down(machine: lab.Machine) -> None:
-    """Let the far side hand out the biggest file of its registry at a crawl."""
+    """Let the mock upstreams hand out the biggest file of its registry at a crawl."""
     blobs = registry.storage_path(DEFAULT_CACHE).glob("docker/registry/v2/blobs/sha256/*/*/data")
     biggest = max(blobs, key=lambda path: path.stat().st_size)
     fault = {"kind": "slow", "contains": biggest.parent.name, "bytes_per_s": SLOW_BYTES_PER_S}
-    httpx.post(f"{farside.control(machine)}/faults", json=fault, timeout=5).raise_for_status()
+    httpx.post(
+        f"{mock_upstreams.control(machine)}/faults", json=fault, timeout=5
+    ).raise_for_status()
 
 
 def test_the_download_goes_on_behind_it_and_arrives(house: House) -> None:
@@ -117,9 +119,9 @@ def test_the_download_goes_on_behind_it_and_arrives(house: House) -> None:
         assert SLOW_MODEL in shown
         assert "%" in shown
         machine = lab.load(NAME)
-        # A far side that ends and comes again at full speed: the download has to be resumed.
-        farside.stop(machine)
-        farside.serve(Project(ROOT), machine)
+        # A mock upstreams that ends and comes again at full speed: the download has to be resumed.
+        mock_upstreams.stop(machine)
+        mock_upstreams.serve(Project(ROOT), machine)
         deadline = time.monotonic() + ALL_HERE_S
         while any(model["state"] != "ready" for model in _models(house).values()):
             assert time.monotonic() < deadline, _models(house)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import NAME, TREES, House, changed
 
 pytestmark = pytest.mark.lab
@@ -28,7 +28,7 @@ def test_a_second_run_changes_nothing(house: House) -> None:
 @pytest.fixture
 def edited(house: House) -> Iterator[None]:
     """One value of the overlay is another, for as long as a test takes."""
-    before, after = "aliases:\n", "aliases:\n  fast: {total_s: 77}\n"
+    before, after = "aliases:\n", "aliases:\n  fast: {timeout_s: 77}\n"
     house.edit("aliases.yml", before, after)
     yield
     house.edit("aliases.yml", after, before)

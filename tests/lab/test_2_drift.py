@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import FLUSH, NAME, House, changed
 
 pytestmark = pytest.mark.lab

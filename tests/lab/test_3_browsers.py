@@ -8,7 +8,7 @@ import threading
 import av
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab import visitor
 from tests.lab.heard import LOUD, due, plays, quiet, share, streams
 from tests.lab.house import NAME, House, ask

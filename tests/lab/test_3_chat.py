@@ -1,6 +1,6 @@
 """The family's chat: who is offered what, and which models are called for what somebody shows it.
 
-What a deploy proves everywhere is in tests/smoke/test_chat.py, what outlives restarts in
+What a deploy proves everywhere is in hearth/smoke/test_chat.py, what outlives restarts in
 test_3_chat_stays.py. The models' weights are made up, so nothing is asked of their words.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.bench.stt.call import wav
-from hearth.bench.stt.spoken import utterances
-from hearth.verify.chat_line import Line
-from hearth.verify.chatting import Person, hear, live, say
+from hearth.clients.chat import Person, hear, live, say
+from hearth.clients.recordings import utterances
+from hearth.clients.socketio import Line
 from tests.lab import chat
 from tests.lab.house import House
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.verify.chatting import ChatError, Person, hear, live, say
+from hearth.clients.chat import ChatError, Person, hear, live, say
 from tests.lab import chat
 from tests.lab.house import ANSIBLE_S, CLONE, House
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth import lab
-from hearth.verify.drill.place import GATEWAY, IDLE_S, ROOM
+from hearth.smoke.drill.place import GATEWAY, IDLE_S, ROOM
+from tests import lab_machine as lab
 from tests.lab.house import NAME, SMOKE, House, ask
 
 pytestmark = pytest.mark.lab
@@ -41,7 +41,7 @@ class Caller:
 
     def _ask(self) -> None:
         key = self._house.key()
-        root = "/etc/hearth/pki/root.crt"
+        root = "/etc/hearth/machine/pki/root.crt"
         while not self._enough.wait(1):
             self.statuses.append(ask(NAME, root, "fast", key).status)
 

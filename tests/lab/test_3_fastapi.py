@@ -1,7 +1,7 @@
 """Upstream's Kokoro-FastAPI in the house: as it comes, with the patch, and taken back.
 
-It is upstream's shape in miniature (tests/farside/kokoro_fastapi); the role fetches, installs and
-changes it as it would the real one, and the probe of `hearth bench tts` measures it.
+It is upstream's shape in miniature (tests/mock_upstreams/kokoro_fastapi); the role fetches
+installs and changes it as it would the real one, and the probe of `hearth bench tts` measures it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from hearth import lab
-from tests.farside.kokoro_fastapi.archive import packed
+from tests import lab_machine as lab
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, House, changed
 from tests.lab.test_2_again import HOUSE
+from tests.mock_upstreams.kokoro_fastapi.archive import packed
 
 pytestmark = pytest.mark.lab
 
@@ -33,7 +33,9 @@ RECORD = f"""  {SERVICE}:
     packages: [ca-certificates, python3]
     sources: [{SERVICE}]
 """
-LOCK = f"kokoro_fastapi_requirements: {CLONE}/tests/farside/kokoro_fastapi/requirements.txt\n"
+LOCK = (
+    f"kokoro_fastapi_requirements: {CLONE}/tests/mock_upstreams/kokoro_fastapi/requirements.txt\n"
+)
 OURS = {".hearth-manifest.json", ".hearth-patch"}
 # A person who runs upstream's own container has its files here.
 APP = "/app"

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import FLUSH, NAME, SMOKE, House
 
 pytestmark = pytest.mark.lab

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import NAME, House, ask
 from tests.lab.visitor import ROOT_THERE
 

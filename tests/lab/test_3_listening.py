@@ -1,6 +1,6 @@
 """Listening in the house: what it was given, who reaches its satellites' port, rest, and death.
 
-What it hears is proved by the deploy (tests/smoke/test_listening.py).
+What it hears is proved by the deploy (hearth/smoke/test_listening.py).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
 
 pytestmark = pytest.mark.lab
 
 URL, SATELLITES = "http://10.140.30.16:8000", 10300
 SETTINGS = f"{CLONE}/inventory/host_vars/whisper.yml"
-RECORDING = f"{CLONE}/hearth/bench/stt/spoken/3s-1.opus"
+RECORDING = f"{CLONE}/hearth/clients/recordings/3s-1.opus"
 REST_S = 2
 TRIES = 3
 TRANSCRIBE = (
@@ -47,7 +47,7 @@ import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from hearth.bench.stt.call import wav
-from hearth.bench.stt.spoken import BYTES, RATE, utterances
+from hearth.clients.recordings import BYTES, RATE, utterances
 from hearth.project import ROOT_CERTIFICATE, VERIFIER, current
 
 HEAD = {"Authorization": "Bearer " + current().vault.get(VERIFIER)}
@@ -105,7 +105,7 @@ asyncio.run(main())
 TALK = """
 import asyncio, json
 from websockets.asyncio.client import connect
-from hearth.bench.stt.spoken import BYTES, RATE, utterances
+from hearth.clients.recordings import BYTES, RATE, utterances
 
 SPEECH = utterances(10)[0].pcm + bytes(RATE * BYTES)
 STEP = RATE * BYTES // 10
@@ -146,7 +146,7 @@ def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) 
     }
     said = asked(house)
     assert said["model"] == "tiny", said
-    assert said["chosen_because"]
+    assert said["choice_reason"]
     # What was measured is not measured again after the next start.
     remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
     assert "tiny" in remembered

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from hearth import lab
-from hearth.bench.stt.spoken import BYTES, RATE, utterances
+from hearth.clients.recordings import BYTES, RATE, utterances
+from tests import lab_machine as lab
 from tests.lab import visitor
 from tests.lab.heard import quiet
 from tests.lab.house import House

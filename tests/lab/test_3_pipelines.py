@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from hearth import lab
-from hearth.verify.chatting import Heard, Person, hear, live, say
+from hearth.clients.chat import Heard, Person, hear, live, say
+from tests import lab_machine as lab
 from tests.lab import chat
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
 

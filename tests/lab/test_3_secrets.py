@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab import leaks
 from tests.lab.house import CLONE, NAME, House
 from tests.lab.leaks import Leaks

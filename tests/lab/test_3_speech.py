@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import CLONE, NAME, SMOKE, House
 from tests.lab.test_2_again import HOUSE
 
@@ -19,8 +19,8 @@ STARTS_EARLY = f"{SMOKE} -m home -k speech_starts_early -rA --tb=line"
 MANY = """
 import json
 from hearth.project import VERIFIER, current
-from hearth.verify.edge import front_door
-from hearth.verify.speech import Line
+from hearth.clients.edge import front_door
+from hearth.clients.tts import Line
 
 project = current()
 edge = front_door(project.house())
@@ -73,7 +73,7 @@ def test_weights_lie_on_the_disk_once(house: House) -> None:
 def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
     house.wait_green()
     said = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
-    assert said["chosen_because"]
+    assert said["choice_reason"]
     assert said["voices"] == 54
     remembered = house.shell("incus exec kokoro -- cat /var/lib/kokoro/choice.json </dev/null")
     assert said["model"] in remembered

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hearth import lab
-from hearth.pki import Authority
+from hearth.machine.pki import Authority
+from tests import lab_machine as lab
 from tests.forged import LEAF_KEY_PEM, leaf_for
 from tests.lab import visitor
 from tests.lab.house import CLONE, NAME, House
@@ -61,7 +61,7 @@ class Door:
 def authority(house: House) -> Authority:
     """Return what a thief of the whole vault has."""
     script = (
-        "import json; from hearth.project import current; from hearth.pki import SECRETS; "
+        "import json; from hearth.project import current; from hearth.machine.pki import SECRETS; "
         "held = current().vault.values(); print(json.dumps([held[name] for name in SECRETS]))"
     )
     return Authority(*json.loads(python(house, script)))
@@ -214,7 +214,7 @@ def test_everybody_can_use_the_page(believed: Visit, unbelieved: Visit) -> None:
 def test_the_guest_gets_the_very_root(house: House, guest: str) -> None:
     argv = ["curl", "--silent", "--fail", f"{plain()}hearth-root.crt"]
     got = lab.run(guest, argv, check=True).stdout
-    assert got == house.inside("cat", "/etc/hearth/pki/root.crt", check=True).stdout
+    assert got == house.inside("cat", "/etc/hearth/machine/pki/root.crt", check=True).stdout
     assert got == lab.run(guest, ["cat", ROOT_THERE], check=True).stdout
 
 

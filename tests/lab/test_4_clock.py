@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 from cryptography import x509
 
-from hearth.verify.chatting import Person
-from hearth.verify.edge import Edge
+from hearth.clients.chat import Person
+from hearth.clients.edge import Edge
 from tests.lab import chat
 from tests.lab.clocks import LIBRARY, clock_of, installed
 from tests.lab.house import House
@@ -33,7 +33,7 @@ SHOWN = {
     "litellm": ("llm.lan", "/v1/models"),
     "open-webui": ("chat.lan", "/api/config"),
 }
-CERTIFICATE = "/etc/hearth/pki/root.crt"
+CERTIFICATE = "/etc/hearth/machine/pki/root.crt"
 ASK = {
     "curl": f"curl --silent --show-error --output /dev/null --cacert {CERTIFICATE} "
     "https://trust.lan/",

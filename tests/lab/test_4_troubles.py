@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.verify.chatting import ChatError, Person
+from hearth.clients.chat import ChatError, Person
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
 from tests.lab.house import House

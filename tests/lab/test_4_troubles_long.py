@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth import lab
-from hearth.verify.chatting import ChatError, Person
+from hearth.clients.chat import ChatError, Person
+from tests import lab_machine as lab
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
 from tests.lab.house import NAME, House, changed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import NAME, House, remove
 
 pytestmark = pytest.mark.lab
@@ -53,7 +53,7 @@ def traces(outer: str) -> dict[str, list[str]]:
         "mounts": [line for line in mounts if NAME in line],
         "loop devices": [line for line in loops.stdout.splitlines() if NAME in line],
         "interfaces": [line for line in links.stdout.splitlines() if NAME in line],
-        # The machine's own, its resolver, and the far side at its end of the wire.
+        # The machine's own, its resolver, and the mock upstreams at its end of the wire.
         "processes": [text for text in commands if f"/{NAME}/" in text or f" {outer} " in text],
         "folders": [str(path) for path in Path("/var/lib/hearth-lab").glob(f"{NAME}*")],
     }

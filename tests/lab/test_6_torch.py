@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from hearth.project import Project
-from tests.farside import kokoro
+from tests.mock_upstreams import kokoro
 from tests.ports import kept_port
 
 pytestmark = pytest.mark.lab
@@ -84,8 +84,8 @@ def make_root(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
-    """Made-up weights, from the far side's cache."""
-    return kokoro.prepare(CACHE / "farside")
+    """Made-up weights, from the mock upstreams's cache."""
+    return kokoro.prepare(CACHE / "mock_upstreams")
 
 
 def inside(root: Path, weights: Path, *argv: str) -> list[str]:

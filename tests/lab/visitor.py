@@ -13,7 +13,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from hearth import lab
+from tests import lab_machine as lab
 from tests.lab.house import GUEST, NAME, ROOT, House
 
 PACKAGES = (

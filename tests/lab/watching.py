@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from hearth import lab
-from hearth.verify.edge import Edge, EdgeError
-from hearth.verify.probe import resolve
+from hearth.clients.edge import Edge, EdgeError
+from hearth.machine.probe import resolve
+from tests import lab_machine as lab
 from tests.lab.house import NAME, House
 
 PATIENCE_S = 60

@@ -14,9 +14,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from hearth.pki import PkiError, ensure_authority
+from hearth.machine.pki import PkiError, ensure_authority
+from hearth.machine.secrets import SecretsError
 from hearth.project import current
-from hearth.secrets import SecretsError
 
 
 class ActionModule(ActionBase):

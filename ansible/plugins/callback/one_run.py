@@ -30,7 +30,7 @@ from ansible.playbook import Playbook
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 
-from hearth import runs
+from hearth.machine import runs
 
 # What changes the machine; all other playbooks write into the project at most.
 PLAYBOOK = "site.yml"

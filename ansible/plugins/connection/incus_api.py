@@ -44,8 +44,8 @@ from ansible.plugins.connection import ConnectionBase
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException, NotFound
 
-from hearth import runs
-from hearth.instance_exec import ExecError, execute
+from hearth.machine import runs
+from hearth.machine.instance_exec import ExecError, execute
 
 
 def _mark() -> dict[str, str]:

@@ -10,16 +10,16 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from hearth.backup.timer import units
-from hearth.chat_config import ChatConfigError
-from hearth.chat_config import chat_settings as open_webui_settings
-from hearth.gateway_config import gateway_files, litellm_config
-from hearth.house.facts import Facts
-from hearth.house.files import consumer_secrets, login_config, puller_models, trust_config
-from hearth.house.images import recipe_of
-from hearth.house.instance_config import IMAGE_KEY, describe
+from hearth.machine.facts import Facts
+from hearth.machine.images import recipe_of
+from hearth.machine.instance_config import IMAGE_KEY, describe
 from hearth.remove.service import forgotten
-from hearth.units import UnitError
-from hearth.units import systemd_unit as write_unit
+from hearth.render.chat_ui import ChatConfigError
+from hearth.render.chat_ui import chat_settings as open_webui_settings
+from hearth.render.files import consumer_secrets, login_config, puller_models, trust_config
+from hearth.render.gateway import gateway_files, litellm_config
+from hearth.render.units import UnitError
+from hearth.render.units import systemd_unit as write_unit
 
 
 def systemd_unit(data: Mapping[str, Any], name: str) -> str:

@@ -24,8 +24,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
 from hearth.catalogue import CatalogueError
+from hearth.machine.secrets import SecretsError
 from hearth.project import Project
-from hearth.secrets import SecretsError
 
 
 class InventoryModule(BaseInventoryPlugin):

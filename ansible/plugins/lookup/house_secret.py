@@ -18,8 +18,8 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
+from hearth.machine.secrets import SecretsError
 from hearth.project import current
-from hearth.secrets import SecretsError
 
 
 class LookupModule(LookupBase):

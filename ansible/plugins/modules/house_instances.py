@@ -23,10 +23,10 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth.house import images, instances
-from hearth.house.facts import Facts
-from hearth.house.instance_config import describe
-from hearth.instance_exec import SOCKET
+from hearth.machine import images, instances
+from hearth.machine.facts import Facts
+from hearth.machine.instance_config import describe
+from hearth.machine.instance_exec import SOCKET
 from hearth.remove import incus
 
 FOLDER = Path("/var/lib/hearth/images")

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 from ansible.module_utils.basic import AnsibleModule
 
-from hearth.house.images import PYTHONS
+from hearth.machine.images import PYTHONS
 from hearth.project import DOWNLOADS, PROGRAMS, current
 from hearth.remove.owners import want
 from hearth.sources import Installed, Source, SourceError, install_python

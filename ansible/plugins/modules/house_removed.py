@@ -20,8 +20,8 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth.house.instances import InstanceError
-from hearth.instance_exec import SOCKET
+from hearth.machine.instance_exec import SOCKET
+from hearth.machine.instances import InstanceError
 from hearth.remove.service import traces
 
 

@@ -17,10 +17,10 @@ options:
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue import House, derive, memory_shortage
-from hearth.house.facts import Facts, FactsError, listeners, read_facts
-from hearth.house.obstacles import obstacles, own_folders, remarks
-from hearth.house.preflight import choose_accelerator, notes, problems
-from hearth.house.surroundings import Questions, look
+from hearth.machine.conflicts import obstacles, own_folders, remarks
+from hearth.machine.environment import Questions, look
+from hearth.machine.facts import Facts, FactsError, listeners, read_facts
+from hearth.machine.preflight import choose_accelerator, notes, problems
 from hearth.project import current
 
 

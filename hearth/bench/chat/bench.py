@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hearth.bench.llm import PAIR_PROMPT, PAIR_TOKENS, WARM_UPS, WayFigures, fresh, way_figures
-from hearth.bench.reading import Sample
 from hearth.bench.served.ratios import Ratio, ratio
-from hearth.bench.stats import Difference, Spread, paired_difference, spread
-from hearth.bench.ways import Measure
+from hearth.clients.endpoints import Measure
+from hearth.clients.stats import Difference, Spread, paired_difference, spread
+from hearth.clients.token_stream import Sample
 
 # People who talk at one time begin within so long of each other; nobody hits the same millisecond.
 APART_S = 1.0
@@ -92,18 +92,18 @@ async def bench_chat(
     *,
     rounds: int = 20,
     apart_s: float = APART_S,
-    total_s: float = 1800.0,
+    timeout_s: float = 1800.0,
     service: Service = Service(),
     progress: Progress = lambda done, of: None,
 ) -> ChatReport:
     """Let all ask within `apart_s`, directly and in the chat in turns; neither is always first.
 
-    The first rounds load the model and are not counted. After `total_s` it ends with what it has.
+    The first rounds load the model and are not counted. After `timeout_s` it ends with what it has.
     """
     seen, stopped = _Rounds(), ""
     draw = random.Random(20261122)  # noqa: S311 - the same moments each time; it guards no secret
     try:
-        async with asyncio.timeout(total_s):
+        async with asyncio.timeout(timeout_s):
             for number in range(-WARM_UPS, rounds):
                 begin = [draw.uniform(0, apart_s) for _ in users]
                 direct, chat = await _round(users, begin, first_chat=number % 2 == 1)
@@ -111,7 +111,7 @@ async def bench_chat(
                     seen.add(direct, chat)
                     progress(number + 1, rounds)
     except TimeoutError:
-        stopped = f"ended after {total_s:g} s with {seen.ended} of {rounds} rounds"
+        stopped = f"ended after {timeout_s:g} s with {seen.ended} of {rounds} rounds"
     return _report((model, len(users), apart_s), seen, service, stopped)
 
 

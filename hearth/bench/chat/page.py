@@ -14,10 +14,10 @@ from typing import Any
 import httpx
 
 from hearth.bench import BenchError
-from hearth.bench.reading import Sample
 from hearth.bench.served.server import Server
-from hearth.verify.chat_line import Event, Line, LineError
-from hearth.verify.chatting import COMPLETIONS, ChatError, Door, Person, live, sign_in
+from hearth.clients.chat import COMPLETIONS, ChatError, Door, Person, live, sign_in
+from hearth.clients.socketio import Event, Line, LineError
+from hearth.clients.token_stream import Sample
 
 ADD, USERS = "/api/v1/auths/add", "/api/v1/users/"
 

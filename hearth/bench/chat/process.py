@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.bench.chat.bench import Service as Seen
 from hearth.catalogue.house import Service
-from hearth.verify.chatting import ChatError, Door
+from hearth.clients.chat import ChatError, Door
+from hearth.machine import engine
 
 _ASK_S, _LOOK_S = 30.0, 0.1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hearth.verify import facts
+from hearth.machine import description as facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hearth.bench.stats import spread
+from hearth.clients.stats import spread
 
 Verdict = Literal["reached", "not reached", "not measured"]
 # Below this a 99th percentile says nothing.

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.catalogue.house import Service
+from hearth.machine import engine
 
 WITHIN_S = 240.0
 BY_HOUSE = "Each is a call of faster_whisper with its own defaults, and the server's threads."

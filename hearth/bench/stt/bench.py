@@ -13,13 +13,13 @@ from hearth.bench.served.machine import this_machine
 from hearth.bench.served.ratios import Ratio
 from hearth.bench.served.server import Server
 from hearth.bench.served.session import begin
-from hearth.bench.stats import spread
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.plan import Plan
 from hearth.bench.stt.ratios import Measured, ratios
 from hearth.bench.stt.report.figures import FORM, BareFigures, Report
 from hearth.bench.stt.run import Progress, Session
 from hearth.bench.stt.target import Target
+from hearth.clients.stats import spread
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
 """Makes the plain calls that belong to a server, from what its /status says."""

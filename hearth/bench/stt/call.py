@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import httpx
 
 from hearth.bench.served.server import Server
-from hearth.bench.stt.spoken import BYTES, RATE
+from hearth.clients.recordings import BYTES, RATE
 
 PATH = "/v1/audio/transcriptions"
 Clock = Callable[[], float]

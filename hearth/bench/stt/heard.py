@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from hearth.bench import BenchError
 from hearth.bench.served.server import Server
-from hearth.bench.stt.line import Event, Line, Manner, line
-from hearth.bench.stt.spoken import Utterance
+from hearth.clients.recordings import Utterance
+from hearth.clients.stt_stream import Event, Line, Manner, line
 
 
 @dataclass(frozen=True, slots=True)

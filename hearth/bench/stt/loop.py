@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from hearth.bench import BenchError
 from hearth.bench.served.watched import FAILURES
 from hearth.bench.stt.call import transcribe
-from hearth.bench.stt.line import Line, Manner, NoSocketError, line
 from hearth.bench.stt.report.figures import Loop
-from hearth.bench.stt.spoken import BYTES, RATE, Utterance, joined, utterances
 from hearth.bench.stt.target import Target
+from hearth.clients.recordings import BYTES, RATE, Utterance, joined, utterances
+from hearth.clients.stt_stream import Line, Manner, NoSocketError, line
 
 # Of one request or one socket; together a minute and a half, so an hour has some forty weighings.
 _FILE_S = 60

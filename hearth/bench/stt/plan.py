@@ -27,7 +27,7 @@ class Plan:
     lead_s: float = 0.4
     """How long a room is quiet before somebody speaks, at least."""
     end_of_speech_ms: int = 500
-    total_s: float = 3600.0
+    timeout_s: float = 3600.0
     """All parts together; `memory` has as long beside it as its sound is."""
     spoken: Path | None = None
     """A folder of recordings, each with its words beside it in a file that ends in .txt."""
@@ -36,7 +36,7 @@ class Plan:
     @property
     def within_s(self) -> float:
         """After so many seconds the run ends with what it has."""
-        return self.total_s + (self.loop_s if "memory" in self.parts else 0)
+        return self.timeout_s + (self.loop_s if "memory" in self.parts else 0)
 
     def rounds(self, kind_s: int) -> int:
         """Return how often an utterance of about so many seconds is said."""
@@ -50,4 +50,4 @@ class Plan:
 
 def quick() -> Plan:
     """Return the plan of about two minutes: everything once or a few times."""
-    return Plan(quick=True, runs=3, kinds=(1, 10), long_s=0, vad_runs=1, total_s=600.0)
+    return Plan(quick=True, runs=3, kinds=(1, 10), long_s=0, vad_runs=1, timeout_s=600.0)

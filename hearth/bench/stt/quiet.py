@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 
 from hearth.bench import BenchError
-from hearth.bench.stats import spread
-from hearth.bench.stt.line import Line, Manner, NoSocketError, line
-from hearth.bench.stt.pace import room
 from hearth.bench.stt.report.figures import Vad
 from hearth.bench.stt.target import Target
+from hearth.clients.pace import room
+from hearth.clients.stats import spread
+from hearth.clients.stt_stream import Line, Manner, NoSocketError, line
 
 _WITHIN_S, _ASK_S = 120.0, 5.0
 # As Prometheus' libraries name it, with or without the program's own name before it.

@@ -12,15 +12,15 @@ from hearth.bench import BenchError
 from hearth.bench.served.server import settled
 from hearth.bench.stt import PARTS
 from hearth.bench.stt.bare import Bare
-from hearth.bench.stt.line import Manner
 from hearth.bench.stt.loop import loop
 from hearth.bench.stt.plan import Plan
 from hearth.bench.stt.quiet import quiet
 from hearth.bench.stt.ratios import CROWD, FILE, LIVE, Calls
 from hearth.bench.stt.report.figures import Case
-from hearth.bench.stt.spoken import Utterance, joined, utterances
 from hearth.bench.stt.target import Target
 from hearth.bench.stt.written import wrongly
+from hearth.clients.recordings import Utterance, joined, utterances
+from hearth.clients.stt_stream import Manner
 
 Progress = Callable[[str], None]
 """Told what comes now."""

@@ -10,9 +10,9 @@ from hearth.bench.served.ratios import health_of
 from hearth.bench.served.watched import FAILURES, Watched
 from hearth.bench.stt.call import Written, transcribe
 from hearth.bench.stt.heard import Heard, talk, talk_at_once
-from hearth.bench.stt.line import Manner, NoSocketError
 from hearth.bench.stt.report.figures import Case, Loop, ServerReport, Taken, Vad, Words
-from hearth.bench.stt.spoken import Utterance
+from hearth.clients.recordings import Utterance
+from hearth.clients.stt_stream import Manner, NoSocketError
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Target(Watched):
             device=_text(said, "device"),
             compute_type=_text(said, "compute_type"),
             threads=threads if isinstance(threads, int) else None,
-            chosen_because=_text(said, "chosen_because"),
+            choice_reason=_text(said, "choice_reason"),
             memory_bytes=self.memory_bytes,
             socket=self.socket,
             figures=self.taken.figures(),

@@ -7,9 +7,9 @@ from pathlib import Path
 from hearth.bench import BenchError
 from hearth.bench.stt.call import transcribe
 from hearth.bench.stt.report.figures import Words
-from hearth.bench.stt.spoken import Utterance, sound_of, utterances
 from hearth.bench.stt.target import Target
 from hearth.bench.stt.words import HARDLY, error_rate, words_of
+from hearth.clients.recordings import Utterance, sound_of, utterances
 
 _KINDS = (3, 10, 30)
 _ENOUGH = 2

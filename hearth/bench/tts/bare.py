@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.catalogue.house import Service
+from hearth.machine import engine
 
 WITHIN_S = 90.0
 BY_HOUSE = (

@@ -12,13 +12,13 @@ from typing import Any
 from hearth.bench.served.machine import this_machine
 from hearth.bench.served.ratios import Ratio
 from hearth.bench.served.session import begin
-from hearth.bench.stats import spread
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.call import Server
 from hearth.bench.tts.ratios import Measured, Round, ratios
 from hearth.bench.tts.report.figures import FORM, BareFigures, Report, RoundFigures
 from hearth.bench.tts.run import Plan, Progress, Session
 from hearth.bench.tts.target import Target
+from hearth.clients.stats import spread
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
 """Makes the bare inference that belongs to a server, from what its /status says."""

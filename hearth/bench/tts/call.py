@@ -14,9 +14,9 @@ import httpx
 
 from hearth.bench import BenchError
 from hearth.bench.served import server
-from hearth.bench.sound import Chunk, first_sound, seconds, stalls
-from hearth.bench.speech import MODEL, PATH, Ask
 from hearth.bench.tts.heard.decode import decode
+from hearth.clients.sound import Chunk, first_sound, seconds, stalls
+from hearth.clients.speech_request import MODEL, PATH, Ask
 
 Clock = Callable[[], float]
 # No server speaks slower than this: 24 kHz of 16 bits, and four characters a second.

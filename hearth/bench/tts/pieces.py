@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from hearth.bench.speech import PATH, Ask
 from hearth.bench.tts.call import Server
+from hearth.clients.speech_request import PATH, Ask
 
 
 async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> str | None:

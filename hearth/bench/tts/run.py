@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
-from hearth.bench.speech import VOICE, Ask
 from hearth.bench.tts import PARTS
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.heard.decode import FORMATS
@@ -17,6 +16,7 @@ from hearth.bench.tts.ratios import FOUR, Round
 from hearth.bench.tts.report.figures import Case
 from hearth.bench.tts.target import Target
 from hearth.bench.tts.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
+from hearth.clients.speech_request import VOICE, Ask
 
 Progress = Callable[[int, int, str], None]
 """Told (steps done, steps in all, what comes now)."""
@@ -37,7 +37,7 @@ class Plan:
     formats: tuple[str, ...] = FORMATS
     voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
     way_pairs: int = 20
-    total_s: float = 3600.0
+    timeout_s: float = 3600.0
     parts: tuple[str, ...] = PARTS
 
     @property
@@ -76,7 +76,7 @@ def quick() -> Plan:
         formats=("pcm", "mp3"),
         voices=(VOICE,),
         way_pairs=10,
-        total_s=600.0,
+        timeout_s=600.0,
     )
 
 
@@ -100,13 +100,15 @@ class Session:
     async def run(self) -> None:
         """Measure everything; after the plan's total time, or Ctrl-C, it ends with what it has."""
         try:
-            async with asyncio.timeout(self.plan.total_s):
+            async with asyncio.timeout(self.plan.timeout_s):
                 await self._warm_up()
                 for part, work in zip(PARTS, self._works(), strict=True):
                     if part in self.plan.parts:
                         await work()
         except TimeoutError:
-            self.stopped = f"ended after {self.plan.total_s:g} s with what was measured until then"
+            self.stopped = (
+                f"ended after {self.plan.timeout_s:g} s with what was measured until then"
+            )
         except asyncio.CancelledError:
             self.stopped = "interrupted: this is what was measured until then"
             task = asyncio.current_task()

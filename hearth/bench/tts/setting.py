@@ -11,7 +11,7 @@ from hearth.bench.tts import bare
 from hearth.bench.tts.bench import MakeBare
 from hearth.bench.tts.call import Server
 from hearth.catalogue.house import House, Service
-from hearth.verify.edge import EdgeError, front_door
+from hearth.clients.edge import EdgeError, front_door
 
 ROLE = "kokoro"
 UPSTREAM = "kokoro_fastapi"

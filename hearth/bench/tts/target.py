@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from hearth.bench.served.ratios import health_of
 from hearth.bench.served.server import settled
 from hearth.bench.served.watched import FAILURES, Watched
-from hearth.bench.speech import Ask
 from hearth.bench.tts.call import Sample, Server, fetch, listen
 from hearth.bench.tts.report.figures import Case, ServerReport, Taken
+from hearth.clients.speech_request import Ask
 
 
 @dataclass(slots=True)

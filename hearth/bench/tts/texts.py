@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hearth.bench.speech import VOICE
+from hearth.clients.speech_request import VOICE
 
 LONG_CHARACTERS = 8_700
 SHORT_CHARACTERS = 900

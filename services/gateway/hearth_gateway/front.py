@@ -117,11 +117,11 @@ class Front:
     async def _within(self, turn: Turn) -> None:
         name, story = turn.name, turn.story
         try:
-            async with asyncio.timeout(name.total_s):
+            async with asyncio.timeout(name.timeout_s):
                 await self._walk(turn)
         except TimeoutError:
             asked = [tried.rpartition(":")[0] for tried in story.tried] + [story.member]
-            message = f"{name.name} did not end within {name.total_s:g} s"
+            message = f"{name.name} did not end within {name.timeout_s:g} s"
             if asked != [name.name]:
                 message += f"; asked: {', '.join(asked)}"
             raise request.Stop(504, message, "total_timeout") from None
@@ -181,7 +181,7 @@ class Front:
         async with Call(self._app, turn.scope, body, frozenset({member})) as call:
             tokens = streamed or gathered
             # Without tokens to wait for, only a next member is a reason to hurry.
-            limit_s = turn.name.member_s if tokens or not last else None
+            limit_s = turn.name.first_token_timeout_s if tokens or not last else None
             whole = await _first(call, member, tokens, limit_s)
             self._begins(member, turn)
             if gathered:

@@ -136,7 +136,9 @@ class Relay:
             Refused: it cannot be reached, refuses, or says nothing for too long.
         """
         server = name.servers[member]
-        limit_s = name.member_s if upload.streams or _hurries(name, server, last) else None
+        limit_s = (
+            name.first_token_timeout_s if upload.streams or _hurries(name, server, last) else None
+        )
         response: httpx.Response | None = None
         try:
             async with asyncio.timeout(limit_s):
@@ -145,7 +147,7 @@ class Relay:
                 await reply.begin()
         except TimeoutError:
             await _close(response)
-            text = f"{member} gave no answer within {name.member_s:g} s"
+            text = f"{member} gave no answer within {name.first_token_timeout_s:g} s"
             raise Refused(504, wire.error(504, text, "member_timeout")) from None
         except BaseException:
             await _close(response)

@@ -53,8 +53,8 @@ class Name:
 
     name: str
     members: tuple[str, ...]
-    member_s: float
-    total_s: float
+    first_token_timeout_s: float
+    timeout_s: float
     shown: Shown
     servers: Mapping[str, Server] = field(default_factory=dict)
 
@@ -142,17 +142,26 @@ def _opened(record: Any, names: Mapping[str, Name]) -> frozenset[str]:
 
 def _name(name: str, record: Any, file: Path) -> Name:
     try:
-        members, member_s, total_s = (record[key] for key in ("members", "member_s", "total_s"))
+        members, first_token_timeout_s, timeout_s = (
+            record[key] for key in ("members", "first_token_timeout_s", "timeout_s")
+        )
         servers = {
             member: Server(said["url"], said["id"], said["key"])
             for member, said in record.get("servers", {}).items()
         }
         if servers and servers.keys() != set(members):
             raise ValueError
-        return Name(name, tuple(members), float(member_s), float(total_s), _shown(record), servers)
+        return Name(
+            name,
+            tuple(members),
+            float(first_token_timeout_s),
+            float(timeout_s),
+            _shown(record),
+            servers,
+        )
     except (AttributeError, KeyError, TypeError, ValueError):
         text = (
-            "needs members, member_s, total_s, title, summary, talks, sees and leaves, "
+            "needs members, first_token_timeout_s, timeout_s, title, summary, talks, sees and leaves, "
             "and servers for all members or none"
         )
         raise GatewayError(f"{file}: {name} {text}") from None

@@ -38,7 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Imported late: --help and a wrong path need no half second of libraries.
         from hearth_kokoro.web.serve import serve
 
-        serve(options, key, Limits(text_characters=options.text_limit, total_s=options.time_limit))
+        serve(
+            options, key, Limits(text_characters=options.text_limit, timeout_s=options.time_limit)
+        )
     except ServiceError as error:
         print(f"hearth-kokoro: {error}", file=sys.stderr)
         return 2
@@ -70,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a web page's origin that may use this server, such as https://chat.lan")  # fmt: skip
     add("--text-limit", type=int, metavar="N", default=_DEFAULT.text_characters,
         help="most characters of one text (default %(default)s)")  # fmt: skip
-    add("--time-limit", type=float, metavar="S", default=_DEFAULT.total_s,
+    add("--time-limit", type=float, metavar="S", default=_DEFAULT.timeout_s,
         help="most seconds of one request (default %(default)g)")  # fmt: skip
     return parser
 

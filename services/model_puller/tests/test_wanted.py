@@ -45,7 +45,7 @@ def test_one_model_has_one_key(spelling: str, key: str) -> None:
     assert key_of(spelling) == key
 
 
-def test_first_sight_is_no_digest() -> None:
+def test_unverified_is_no_digest() -> None:
     assert plain_digest("first-sight") is None
     assert plain_digest("sha256:AA") == "aa"
 

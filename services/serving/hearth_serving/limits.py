@@ -14,7 +14,7 @@ class Limits:
     """How long a client may take to send the whole body."""
     write_s: float = 60
     """How long a write may stand still before the reader is taken for gone."""
-    total_s: float = 3600
+    timeout_s: float = 3600
     """How long one request may take altogether; a player reads no faster than it plays."""
     connections: int = 256
     """How many sockets are served at once; more hear 503, and beyond twice as many nothing."""

@@ -71,10 +71,10 @@ class Made(Response):
 
     async def _in_time(self, send: Send) -> None:
         try:
-            async with asyncio.timeout(self._limits.total_s):
+            async with asyncio.timeout(self._limits.timeout_s):
                 await self.make(send)
         except TimeoutError:
-            message = f"{self._late} within {self._limits.total_s:g} s"
+            message = f"{self._late} within {self._limits.timeout_s:g} s"
             raise ServiceError(message, status=504, code="total_timeout") from None
 
     async def _break_off(self, error: ServiceError, send: Send) -> None:

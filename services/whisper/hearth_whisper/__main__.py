@@ -53,7 +53,7 @@ def _limits(options: argparse.Namespace) -> Limits:
         # At least two of the largest fit in; else a single one would be refused for ever.
         scratch_bytes=max(_DEFAULT.scratch_bytes, 2 * options.upload_limit * _MIB),
         audio_s=options.audio_limit,
-        total_s=options.time_limit,
+        timeout_s=options.time_limit,
         live=options.live,
     )
 
@@ -115,7 +115,7 @@ def _limit_options(parser: argparse.ArgumentParser) -> None:
         help="largest upload (default %(default)s)")  # fmt: skip
     add("--audio-limit", type=_positive, metavar="S", default=_DEFAULT.audio_s,
         help="longest sound of one file (default %(default)g)")  # fmt: skip
-    add("--time-limit", type=_positive, metavar="S", default=_DEFAULT.total_s,
+    add("--time-limit", type=_positive, metavar="S", default=_DEFAULT.timeout_s,
         help="most seconds of one request (default %(default)g)")  # fmt: skip
 
 

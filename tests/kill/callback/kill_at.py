@@ -18,7 +18,7 @@ from ansible.playbook.play import Play
 from ansible.playbook.task import Task
 from ansible.plugins.callback import CallbackBase
 
-from hearth import runs
+from hearth.machine import runs
 
 DOCUMENTATION = """
 name: kill_at

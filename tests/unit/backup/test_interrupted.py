@@ -19,7 +19,7 @@ from hearth.backup.child import Child
 from hearth.backup.restore import as_json, read, restore
 from hearth.backup.take import take
 from hearth.backup.volumes import Hands
-from hearth.pki import fingerprint, make_house_authority
+from hearth.machine.pki import fingerprint, make_house_authority
 from tests.unit.backup import local
 from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
 from tests.unit.backup.rows import all_of, fill, words

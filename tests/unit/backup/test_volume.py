@@ -7,7 +7,7 @@ from pathlib import Path
 import pylxd.exceptions
 import pytest
 
-from hearth import engine
+from hearth.machine import engine
 
 
 def test_a_machine_without_an_engine_has_no_volumes(

@@ -161,7 +161,7 @@ async def test_a_failure_on_the_way_is_a_verdict_and_restores_too() -> None:
 
 async def test_it_ends_at_its_deadline_and_restores() -> None:
     ollama = Ollama(hangs_on_cpu=True)
-    proof = await prove(ollama.call, "m", total_s=0.1)
+    proof = await prove(ollama.call, "m", timeout_s=0.1)
     assert proof.reason == "not done within 0.1 s"
     assert ollama.loaded == ""
 

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, bench_llm, fresh
-from hearth.bench.reading import Sample
-from hearth.bench.stats import paired_difference, spread
 from hearth.bench.view import added_text, llm_table
+from hearth.clients.stats import paired_difference, spread
+from hearth.clients.token_stream import Sample
 
 
 @dataclass
@@ -97,7 +97,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
             await asyncio.Event().wait()
         return await gateway(prompt, max_tokens)
 
-    report = await bench_llm("m", direct, stuck, pairs=100, total_s=0.1)
+    report = await bench_llm("m", direct, stuck, pairs=100, timeout_s=0.1)
     assert report.stopped == "ended after 0.1 s with 3 of 100 pairs"
     assert report.added_first_ms is not None
     assert (report.added_first_ms.pairs, report.fine) == (3, False)

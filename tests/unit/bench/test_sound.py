@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearth.bench.sound import Chunk, first_sound, seconds, stalls
+from hearth.clients.sound import Chunk, first_sound, seconds, stalls
 
 ROOT = Path(__file__).parents[3]
 MS = 24  # samples
@@ -99,5 +99,5 @@ def test_the_rate_counts() -> None:
 
 def test_the_smoke_tests_need_no_decoder_for_it() -> None:
     barred = "import sys; sys.modules.update(numpy=None, av=None, matplotlib=None); "
-    code = barred + "import tests.smoke.test_speech"
+    code = barred + "import hearth.smoke.test_speech"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)

@@ -15,7 +15,7 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.llm import measure_alias
-from hearth.bench.ways import Way, by_url, json_by_url
+from hearth.clients.endpoints import Way, by_url, json_by_url
 
 OPENAI = Way("gateway", "https://llm.lan", "openai", "fast", key="sesame")
 OLLAMA = Way("direct", "http://10.0.0.1:11434/", "ollama", "m")

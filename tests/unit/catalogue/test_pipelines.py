@@ -9,7 +9,7 @@ import pytest
 
 from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.pipelines import files
-from hearth.secret_rules import PUBLIC
+from hearth.catalogue.secret_rules import PUBLIC
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests/fixtures/catalogue/base"

@@ -127,7 +127,7 @@ def test_settings_that_were_made_there_are_refused_by_name_and_stay(
     there.write("services.yml", "services: {open_webui: {present: false}}\n")
     there.write("consumers.yml", "consumers: {me: {}}\n")
     there.write("pipelines/mine.py", "# mine\n")
-    # The digests of first sight were made there, and come along.
+    # The digests trusted on first use were made there, and come along.
     there.write("sources.lock.yml", "models: {a: b}\n")
     before = there.found()
     assert there.take(local_settings(here, "models: {a: b}\n")) != 0

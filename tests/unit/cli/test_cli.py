@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from hearth import engine, project, systemd
+from hearth import project
 from hearth.cli import keep, main
 from hearth.cli.app import app
+from hearth.machine import engine, systemd
 from hearth.project import Project
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ from hearth import status
 from hearth.catalogue import House, derive, load
 from hearth.cli import first_answer, place
 from hearth.cli.first_answer import FirstAnswerError, wait
-from hearth.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
-from hearth.verify.edge import Answer, Edge, EdgeError, sse
+from hearth.clients.edge import Answer, Edge, EdgeError, sse
+from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 SMALLEST = "qwen2.5-coder:1.5b"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hearth import runs
 from hearth.cli import handover
 from hearth.cli.handover import follow, send
 from hearth.cli.ssh import AfarError, Target
+from hearth.machine import runs
 
 THERE = Target("root", "house.example", 22)
 # Says what the machine would, and writes down each line that it is asked to run and what it got.

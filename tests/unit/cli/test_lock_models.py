@@ -1,4 +1,4 @@
-"""`hearth lock` records a model's manifest at first sight and never asks for it again."""
+"""`hearth lock` records a model's manifest on first use and never asks for it again."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hearth import runs
 from hearth.cli.playbook import PlaybookError, run
 from hearth.files import locked
+from hearth.machine import runs
 from hearth.project import Project
 
 GOOD = """

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from hearth import project, runs
+from hearth import project
 from hearth.cli import afar, playbook
 from hearth.cli.app import app
 from hearth.cli.ssh import Target
 from hearth.files import locked
+from hearth.machine import runs
 from hearth.project import Project
 from hearth.remove import RemoveError, Trace, everything
 from tests.role_data import ROOT

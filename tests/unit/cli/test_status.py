@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hearth import engine, status, systemd, trust
+from hearth import status
 from hearth.catalogue import House, derive, load
-from hearth.models import Overview
+from hearth.clients import trust
+from hearth.clients.models import Overview
+from hearth.machine import engine, systemd
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 UP = systemd.UnitState("active", "running", "success", int(time.time()) - 7200)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hearth import engine, instance_exec
+from hearth.machine import engine, instance_exec
 from tests.unit.engine.instance import Instance
 
 

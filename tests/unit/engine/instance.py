@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hearth import instance_exec
+from hearth.machine import instance_exec
 
 
 class Instance:

@@ -7,7 +7,7 @@ from typing import Any
 import pylxd.exceptions
 import pytest
 
-from hearth import engine
+from hearth.machine import engine
 from tests.unit.engine.instance import Instance
 
 

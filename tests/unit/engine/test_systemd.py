@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hearth import engine, instance_exec, systemd
+from hearth.machine import engine, instance_exec, systemd
 from tests.unit.engine.instance import Instance
 
 

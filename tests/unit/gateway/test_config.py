@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.catalogue import derive, load
-from hearth.gateway_config import gateway_files, litellm_config
+from hearth.render.gateway import gateway_files, litellm_config
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 CLOUD = frozenset({"openrouter_api_key"})
@@ -93,7 +93,7 @@ def test_names_are_aliases_and_models_with_their_deadlines() -> None:
     assert names["reasoning"]["members"] == ["qwen3.5"]
     # A model waits as long as the most patient alias it serves: coder, not fast.
     assert names["qwen2.5-coder:1.5b"]["members"] == ["qwen2.5-coder:1.5b"]
-    assert names["qwen2.5-coder:1.5b"]["total_s"] == names["coder"]["total_s"] == 600
+    assert names["qwen2.5-coder:1.5b"]["timeout_s"] == names["coder"]["timeout_s"] == 600
 
 
 def test_names_carry_words_for_people_and_what_they_can_do() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hearth_gateway.settings import GatewayError, House, export_secrets, load_house
 
 SHOWN = {"title": "Fast", "summary": "", "talks": True, "sees": [], "leaves": False}
-NAMES = {"fast": {"members": ["m"], "member_s": 1, "total_s": 2, **SHOWN}, "m": {}}
+NAMES = {"fast": {"members": ["m"], "first_token_timeout_s": 1, "timeout_s": 2, **SHOWN}, "m": {}}
 NAMES["m"] = NAMES["fast"]
 
 
@@ -55,9 +55,12 @@ def test_the_own_key_is_nobody_elses(tmp_path: Path) -> None:
         ({"consumer_keys": {"ann": ""}}, "no key for consumer ann"),
         ({"consumer_keys": "key-secret"}, "is not JSON"),
         ({"aliases.json": "[]"}, "is not a mapping"),
-        ({"aliases.json": {"fast": {"members": ["m"]}}}, "fast needs members, member_s"),
+        (
+            {"aliases.json": {"fast": {"members": ["m"]}}},
+            "fast needs members, first_token_timeout_s",
+        ),
         ({"aliases.json": {"fast": NAMES["fast"] | {"sees": None}}}, "summary, talks, sees"),
-        ({"aliases.json": {"fast": 3}}, "fast needs members, member_s"),
+        ({"aliases.json": {"fast": 3}}, "fast needs members, first_token_timeout_s"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_the_file(

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
-from hearth.models import AliasState, Overview, key_of, model_states
-from hearth.models_view import table, time_text
+from hearth.cli.models_view import table, time_text
+from hearth.clients.models import AliasState, Overview, key_of, model_states
 from hearth.sources import manifest
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from hearth.pki import (
+from hearth.machine.pki import (
     SECRETS,
     Authority,
     PkiError,

@@ -16,7 +16,7 @@ import pytest
 import hearth_kokoro_patch
 from hearth.sources import SourceError
 from hearth.sources.changed import changed_digest
-from tests.farside import kokoro_fastapi
+from tests.mock_upstreams import kokoro_fastapi
 from tests.unit.plugins.by_path import plugin
 
 program: Any = plugin("modules", "house_program")

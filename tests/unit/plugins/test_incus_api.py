@@ -11,8 +11,8 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleFileNotFound
 from ansible.playbook.play_context import PlayContext
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.instance_exec import ExecError, Output
-from tests.unit.house.fake_incus import api_error
+from hearth.machine.instance_exec import ExecError, Output
+from tests.unit.machine.fake_incus import api_error
 from tests.unit.plugins.by_path import plugin
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError, AnsibleFilterError
 
-from hearth.secrets import SecretsError
+from hearth.machine.secrets import SecretsError
 from tests.unit.plugins.by_path import plugin
 
 

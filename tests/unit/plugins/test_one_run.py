@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth import runs
 from hearth.cli import handover
 from hearth.files import locked
-from hearth.house import images
+from hearth.machine import images, runs
 
 ROOT = Path(__file__).parents[3]
 PLAY = """

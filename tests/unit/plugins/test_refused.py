@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.secrets import Vault
+from hearth.machine.secrets import Vault
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests/fixtures/catalogue/base"

@@ -11,9 +11,9 @@ import pytest
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.house.instance_config import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, POOL
 from hearth.remove import RemoveError, incus
-from tests.unit.house.fake_incus import api_error
+from tests.unit.machine.fake_incus import api_error
 
 USED, OLD = "hearth-debian-13-0123456789ab", "hearth-debian-12-0123456789ab"
 CHAT = {"name": "chat", "instance": "chat", "volumes": [{"name": "chat-data", "from": None}]}

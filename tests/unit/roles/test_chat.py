@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from hearth.catalogue import derive, load
-from hearth.chat_config import NAMES, ChatConfigError, chat_settings
-from hearth.chat_defaults import DEFAULTS, FIXED
+from hearth.render.chat_ui import NAMES, ChatConfigError, chat_settings
+from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {

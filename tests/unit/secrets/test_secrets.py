@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from hearth.catalogue.secret_rules import PUBLIC, weak
 from hearth.files import LockHeldError, locked
-from hearth.secret_rules import PUBLIC, weak
-from hearth.secrets import Kind, SecretsError, Vault, make_random
+from hearth.machine.secrets import Kind, SecretsError, Vault, make_random
 
 BIN = Path(sys.executable).parent
 Damage = Callable[[bytes], bytes]
@@ -198,7 +198,7 @@ def test_refuses_values_that_cannot_be(vault: Vault, name: str, value: str) -> N
 
 def test_two_runs_do_not_lose_each_others_secrets(vault: Vault) -> None:
     code = (
-        "import sys; from pathlib import Path; from hearth.secrets import Vault\n"
+        "import sys; from pathlib import Path; from hearth.machine.secrets import Vault\n"
         "v = Vault(Path(sys.argv[1]), Path(sys.argv[2]))\n"
         "for i in range(5): v.ensure({f's{sys.argv[3]}_{i}': 'random'})\n"
     )
@@ -336,8 +336,8 @@ def test_what_everybody_knows_is_no_secret(
     assert value not in str(caught.value)
     # Somebody may have written it with Ansible's own editor: then nothing is converged with it.
     with monkeypatch.context() as patch:
-        patch.setattr("hearth.secret_rules.PUBLIC", frozenset())
-        patch.setattr("hearth.secret_rules.SHORTEST_KEY", 1)
+        patch.setattr("hearth.catalogue.secret_rules.PUBLIC", frozenset())
+        patch.setattr("hearth.catalogue.secret_rules.SHORTEST_KEY", 1)
         vault.set("pipelines_key", value)
     with pytest.raises(SecretsError, match="hearth secret set pipelines_key"):
         vault.ensure({"pipelines_key": "random"})

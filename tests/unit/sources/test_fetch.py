@@ -22,7 +22,7 @@ from hearth.sources.download import fetch
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
 DROPS, DROP_S = 300, 0.1
-QUICK = Limits(total_s=20, stall_s=2, attempts=3, backoff_s=0.01, spare_bytes=0)
+QUICK = Limits(timeout_s=20, stall_s=2, attempts=3, backoff_s=0.01, spare_bytes=0)
 
 
 @dataclass
@@ -157,7 +157,7 @@ def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) ->
     seen: list[tuple[str, int, int | None]] = []
     got = fetch(server.source(), tmp_path, {}, lambda *told: seen.append(told), QUICK)
     assert got.path.read_bytes() == CONTENT
-    assert (got.sha256, got.first_sight) == (DIGEST, False)
+    assert (got.sha256, got.unverified) == (DIGEST, False)
     assert seen[-1] == ("tool", len(CONTENT), len(CONTENT))
     assert names(tmp_path) == ["tool-1.2-tool.tar"]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path == got.path
@@ -166,9 +166,9 @@ def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) ->
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
 
 
-def test_the_first_sight_is_said(server: Server, tmp_path: Path) -> None:
+def test_the_unverified_is_said(server: Server, tmp_path: Path) -> None:
     got = fetch(server.source(None), tmp_path, {}, None, QUICK)
-    assert (got.sha256, got.first_sight) == (DIGEST, True)
+    assert (got.sha256, got.unverified) == (DIGEST, True)
 
 
 @pytest.mark.parametrize("sha256", [DIGEST, None])
@@ -266,7 +266,7 @@ def test_another_digest_names_both_and_keeps_nothing(server: Server, tmp_path: P
 def test_a_stall_is_cut_and_resumed(server: Server, tmp_path: Path) -> None:
     server.plan = [stall]
     # The second answer has to come within the stall as well.
-    limits = Limits(total_s=20, stall_s=2, attempts=2, backoff_s=0.01, spare_bytes=0)
+    limits = Limits(timeout_s=20, stall_s=2, attempts=2, backoff_s=0.01, spare_bytes=0)
     assert fetch(server.source(), tmp_path, {}, None, limits).sha256 == DIGEST
     assert server.asked[1]["Range"] == "bytes=300000-"
 
@@ -278,7 +278,7 @@ def test_a_drip_ends_with_the_total_deadline(
     server.plan = [slow]
     started = time.monotonic()
     # No drop is missed, also where the machine stalls.
-    limits = Limits(total_s=0.6, stall_s=60, attempts=2, backoff_s=0.01, spare_bytes=0)
+    limits = Limits(timeout_s=0.6, stall_s=60, attempts=2, backoff_s=0.01, spare_bytes=0)
     with pytest.raises(SourceError, match=r"not ready after 0\.6 s"):
         fetch(server.source(), tmp_path, {}, None, limits)
     assert time.monotonic() - started < 3
@@ -344,7 +344,7 @@ def test_a_mirror_may_be_a_folder_and_a_source_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-def test_a_first_sight_by_plain_http_is_refused(
+def test_a_unverified_by_plain_http_is_refused(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hearth.sources.transfer._is_protected", lambda url: False)
@@ -403,7 +403,7 @@ def test_a_web_page_is_never_taken_for_the_file(
 
 
 def test_half_a_file_outlives_a_web_page(server: Server, tmp_path: Path) -> None:
-    once = Limits(total_s=20, stall_s=2, attempts=1, backoff_s=0.01, spare_bytes=0)
+    once = Limits(timeout_s=20, stall_s=2, attempts=1, backoff_s=0.01, spare_bytes=0)
     server.plan = [cut, signed_in_page]
     for _ in range(2):
         with pytest.raises(SourceError):

@@ -1,4 +1,4 @@
-"""A digest is recorded at first sight and never forgotten, nor used for another version."""
+"""A digest is recorded on first use and never forgotten, nor used for another version."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def install(place: Path, source: Source, write: bool = True) -> tuple[str, bool]
 TOOL = Source("tool", "1", "https://example.org/tool-1.tar")
 
 
-def test_first_sight_is_recorded_and_verified_ever_after(place: Path) -> None:
+def test_unverified_is_recorded_and_verified_ever_after(place: Path) -> None:
     assert install(place, TOOL, write=False) == ("install", False)
     assert not (place / "programs").exists()
     assert install(place, TOOL) == ("install", True)
@@ -59,7 +59,7 @@ def test_first_sight_is_recorded_and_verified_ever_after(place: Path) -> None:
     assert install(place, TOOL) == ("repair", False)
 
 
-def test_another_version_is_another_first_sight(place: Path) -> None:
+def test_another_version_is_another_unverified(place: Path) -> None:
     install(place, TOOL)
     program(place / "mirror" / "tool-2.tar", "two")
     newer = Source("tool", "2", "https://example.org/tool-2.tar")
@@ -121,7 +121,7 @@ def test_the_catalogue_accepts_what_is_recorded(tmp_path: Path) -> None:
     for found in house.sources.values():
         source = Source(found.name, found.version, found.url, found.sha256, found.size)
         fetched = Fetched(tmp_path, "1" * 64, True, found.url)
-        locking.record_first_sight(tmp_path, source, fetched)
+        locking.record_unverified(tmp_path, source, fetched)
         assert locking.known(tmp_path, source).sha256 in ("1" * 64, found.sha256)
     locking.record_manifest(tmp_path, "qwen3.5:4b", f"sha256:{'2' * 64}")
     derive(load(tmp_path), frozenset())

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import segno
 
-from hearth import pki, trust
 from hearth.catalogue import House, derive, load
-from hearth.house.facts import FactsError
+from hearth.clients import trust
+from hearth.machine import pki
+from hearth.machine.facts import FactsError
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 

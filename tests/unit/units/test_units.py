@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hearth.backup import timer
-from hearth.units import (
+from hearth.render.units import (
     EXPOSURE_CEILING,
     HARDENING,
     Run,
@@ -37,7 +37,7 @@ SAMPLE: dict[str, Any] = {
     "reload": ["/bin/kill", "-HUP", "1"],
     "runtime_folder": "kokoro",
     "limits": {"memory": "1G", "tasks": 64},
-    "exceptions": {"ProcSubset": {"value": "all", "because": "it counts processors"}},
+    "exceptions": {"ProcSubset": {"value": "all", "reason": "it counts processors"}},
 }
 SAMPLE_UNIT = r"""# Written by Hearth from the start data of its role; edits are found and undone.
 
@@ -136,17 +136,17 @@ def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
         ({"command": ["true"]}, "x: command must begin with the full path of a program"),
         (
             {"exceptions": {"ProtectHome": {"value": "no"}}},
-            "x: exception ProtectHome must be a rule with value and because",
+            "x: exception ProtectHome must be a rule with value and reason",
         ),
         (
-            {"exceptions": {"ProtectHouse": {"value": "no", "because": "it must"}}},
-            "x: exception ProtectHouse must be a rule with value and because",
+            {"exceptions": {"ProtectHouse": {"value": "no", "reason": "it must"}}},
+            "x: exception ProtectHouse must be a rule with value and reason",
         ),
         (
-            {"ceiling": {"value": 10, "because": "why not"}},
-            "x: ceiling must be a value from 0 to 10 and because",
+            {"ceiling": {"value": 10, "reason": "why not"}},
+            "x: ceiling must be a value from 0 to 10 and reason",
         ),
-        ({"ceiling": {"value": 2}}, "x: ceiling must be a value from 0 to 10 and because"),
+        ({"ceiling": {"value": 2}}, "x: ceiling must be a value from 0 to 10 and reason"),
         ({"limits": {"cpu": 2}}, "limits: cpu is none of memory, tasks"),
         (
             {"environment": {"A": "1\nExecStartPre=/bin/evil"}},
@@ -161,7 +161,7 @@ def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
             r"x: Description: 'swallows \\' must be one line of text",
         ),
         (
-            {"exceptions": {"ProtectHome": {"value": "no", "because": "a\nUser=root"}}},
+            {"exceptions": {"ProtectHome": {"value": "no", "reason": "a\nUser=root"}}},
             r"x: ProtectHome: 'a\nUser=root' must be one line of text",
         ),
     ],
@@ -308,7 +308,7 @@ def test_a_unit_that_opens_up_is_over_its_ceiling(tmp_path: Path) -> None:
 
 
 def test_a_unit_says_how_open_it_may_be_and_why() -> None:
-    ceiling = {"value": 1.7, "because": "it opens port 53"}
+    ceiling = {"value": 1.7, "reason": "it opens port 53"}
     text = systemd_unit("dns", minimal(ceiling=ceiling))
     assert "\n# X-ExposureCeiling: it opens port 53\nX-ExposureCeiling=1.7\n" in text
     assert exposure_ceiling(text) == 1.7

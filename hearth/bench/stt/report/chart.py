@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hearth.bench.stats import Spread
 from hearth.bench.stt.report.figures import Figures, Report
 from hearth.bench.stt.report.view import case_text, machine_text
+from hearth.clients.stats import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

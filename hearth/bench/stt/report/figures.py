@@ -8,9 +8,9 @@ from typing import Any
 
 from hearth.bench.served.machine import Machine
 from hearth.bench.served.ratios import Health, Ratio
-from hearth.bench.stats import Spread, spread
 from hearth.bench.stt.call import Written
 from hearth.bench.stt.heard import Heard
+from hearth.clients.stats import Spread, spread
 
 FORM = "hearth-bench-stt/1"
 
@@ -119,7 +119,7 @@ class ServerReport:
     device: str
     compute_type: str
     threads: int | None
-    chosen_because: str
+    choice_reason: str
     memory_bytes: int | None
     socket: bool
     figures: tuple[Figures, ...]

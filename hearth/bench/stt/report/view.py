@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from hearth.bench.served.ratios import Ratio
-from hearth.bench.stats import Spread
 from hearth.bench.stt.report.figures import Case, Figures, Report, ServerReport
+from hearth.clients.stats import Spread
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")
@@ -117,7 +117,7 @@ def said_of(server: ServerReport) -> list[str]:
 
 
 def _more(server: ServerReport) -> list[str]:
-    lines = [f"chosen: {server.chosen_because}"] if server.chosen_because else []
+    lines = [f"chosen: {server.choice_reason}"] if server.choice_reason else []
     if not server.socket:
         lines.append("It has no live socket: only files were asked of it.")
     if health := server.health:

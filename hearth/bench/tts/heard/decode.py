@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hearth.bench import BenchError
-from hearth.bench.sound import RATE, Chunk
 from hearth.bench.tts.heard import ogg, wav
+from hearth.clients.sound import RATE, Chunk
 
 if TYPE_CHECKING:
     from av import Packet

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hearth.bench import BenchError
-from hearth.bench.sound import Chunk
+from hearth.clients.sound import Chunk
 
 _PCM, _EXTENSIBLE = 1, 0xFFFE
 _HEADER_BYTES = 65_536

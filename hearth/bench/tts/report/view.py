@@ -7,9 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hearth.bench.served.ratios import Ratio
-from hearth.bench.stats import Spread
 from hearth.bench.tts.report.beside import beside_columns, beside_rows
 from hearth.bench.tts.report.figures import Case, Figures, Report, ServerReport
+from hearth.clients.stats import Spread
 
 COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 RATIO_COLUMNS = ("what", "reach", "measured", "n", "")

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import yaml
 
-from hearth.gateway_config import gateway_files, litellm_config
+from hearth.render.gateway import gateway_files, litellm_config
 from tests.environments import PROJECT, locked_packages
 from tests.ports import kept_port
 

@@ -28,7 +28,7 @@ RESTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
 # Who says nothing is waited for so long, and its tests with it. Everybody else has far longer than
 # any machine stands still: nothing there may wait, and the next one answers as soon as is promised.
 WAITED = ("mute", "roleonly", "drip")
-WAITED_S, PATIENT_S, TOTAL_S = 1.0, 30.0, 60.0
+WAITED_S, PATIENT_S, TIMEOUT_S = 1.0, 30.0, 60.0
 QUICK_S = 2.0
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # A file may not be called by a secret that somebody could really use.
@@ -42,8 +42,8 @@ def house(url: str) -> dict[str, Any]:
     models |= {name: _model(name, url) for name in ("tools", "picture", "forged", "llama3.1")}
     models["picture"]["kind"] = "vision"
     models["vectors"] = {**_model("vectors", url), "kind": "embed"}
-    aliases = {"fast": _alias("good"), "slowly": _alias("slow", member_s=WAITED_S)}
-    aliases |= {"forever": _alias("endless", total_s=3), "unending": _alias("endless")}
+    aliases = {"fast": _alias("good"), "slowly": _alias("slow", first_token_timeout_s=WAITED_S)}
+    aliases |= {"forever": _alias("endless", timeout_s=3), "unending": _alias("endless")}
     aliases["embed"] = _alias("vectors")
     aliases["vision"] = _alias("picture")
     for fault in (*FAULTS, *RESTS):
@@ -51,20 +51,20 @@ def house(url: str) -> dict[str, Any]:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
             name = f"{fault}-{mode}"
             models[name] = _model(name, NOBODY_LISTENS if fault == "refused" else url)
-            aliases[f"after-{name}"] = _alias(name, "good", member_s=_member_s(fault))
+            aliases[f"after-{name}"] = _alias(name, "good", first_token_timeout_s=_member_s(fault))
     for name in HEARING:
         models[name] = _hearing(name, NOBODY_LISTENS if name == "unheard" else url)
-        aliases[f"by-{name}"] = _alias(name, "ear", member_s=_member_s(name))
+        aliases[f"by-{name}"] = _alias(name, "ear", first_token_timeout_s=_member_s(name))
     models["twin"] = _hearing("twin", f"{url}/")  # another server, as far as a gateway can tell
     aliases |= {
         "hear": _alias("ear"),
-        "patient": _alias("mute-again", "ear", member_s=WAITED_S, total_s=3),
+        "patient": _alias("mute-again", "ear", first_token_timeout_s=WAITED_S, timeout_s=3),
     }
     vectors = {**_model("500-vectors", url), "kind": "embed"}
     models["500-vectors"] = vectors
     aliases["numbers"] = _alias("500-vectors", "vectors")
-    aliases["broken"] = _alias("500-plain", "mute-plain", member_s=WAITED_S)
-    aliases["impatient"] = _alias("mute-ear", "twin", member_s=0.5)
+    aliases["broken"] = _alias("500-plain", "mute-plain", first_token_timeout_s=WAITED_S)
+    aliases["impatient"] = _alias("mute-ear", "twin", first_token_timeout_s=0.5)
     return {
         "models": models,
         "aliases": aliases,
@@ -91,7 +91,9 @@ def _member_s(fault: str) -> float:
     return WAITED_S if fault.startswith(WAITED) else PATIENT_S
 
 
-def _alias(*members: str, member_s: float = PATIENT_S, total_s: float = TOTAL_S) -> dict[str, Any]:
-    deadlines = {"member_s": member_s, "total_s": total_s}
+def _alias(
+    *members: str, first_token_timeout_s: float = PATIENT_S, timeout_s: float = TIMEOUT_S
+) -> dict[str, Any]:
+    deadlines = {"first_token_timeout_s": first_token_timeout_s, "timeout_s": timeout_s}
     summary = f"Answers by {members[0]}."
     return {"members": list(members), **deadlines, "offered": True, "summary": summary}

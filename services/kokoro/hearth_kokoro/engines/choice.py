@@ -30,7 +30,7 @@ class Choice:
 
     engine: Engine
     threads: int
-    because: str
+    reason: str
     measured: tuple[Measured, ...]
 
 

@@ -20,7 +20,7 @@ class Loaded:
     speaker: Speaker
     voices: Voices
     engine: Engine
-    because: str
+    reason: str
     """Why this engine, this model and this many threads."""
     languages: Mapping[str, str]
     """Language -> what reads it, or why it cannot be read."""

@@ -33,7 +33,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
             engine.model,
             engine.provider,
             engine.threads,
-            loaded.because,
+            loaded.reason,
         )
         desk.metrics.watch_speaker(loaded.speaker)
         return loaded
@@ -49,7 +49,7 @@ async def load_speaker(options: argparse.Namespace) -> Loaded:
     voices, choice, phonemizer = await in_daemon(lambda: _load(options))
     speaker = Speaker(choice.engine, voices, phonemizer)
     await speaker.start()
-    return Loaded(speaker, voices, choice.engine, choice.because, phonemizer.languages())
+    return Loaded(speaker, voices, choice.engine, choice.reason, phonemizer.languages())
 
 
 def _load(options: argparse.Namespace) -> tuple[Voices, Choice, Phonemizer]:

@@ -82,7 +82,7 @@ def describe(desk: Desk) -> dict[str, Any]:
         "model": engine.model,
         "model_sha256": engine.model_sha256,
         "threads": engine.threads,
-        "chosen_because": loaded.because,
+        "choice_reason": loaded.reason,
         "voices": len(loaded.voices.names),
         "languages": dict(loaded.languages),
         **loaded.speaker.describe(),

@@ -73,7 +73,7 @@ def test_the_fastest_threads_and_then_the_fastest_model_are_taken(
     tried = [("exact.onnx", 2), ("exact.onnx", 4), ("exact.onnx", 8), ("small.onnx", 4)]
     assert load.loaded == [*tried, ("small.onnx", 4)]
     assert [(one.model, one.threads) for one in chosen.measured] == tried
-    assert "small.onnx with 4" in chosen.because
+    assert "small.onnx with 4" in chosen.reason
 
 
 def test_the_second_start_measures_nothing(models: list[Path], tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_second_start_measures_nothing(models: list[Path], tmp_path: Path) -
     load = loader()
     again = choose(models, tmp_path / "s", voice=VOICE, load=load, machine=FOUR_CORES)
     assert load.loaded == [("small.onnx", 4)]
-    assert (again.measured, again.because) == (first.measured, first.because)
+    assert (again.measured, again.reason) == (first.measured, first.reason)
 
 
 @pytest.mark.parametrize("change", ["model", "processor", "order", "file"])
@@ -177,7 +177,7 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(models: list[Path]
     load = Loader({("exact.onnx", 1): 0.0})
     chosen = choose(models[:1], None, voice=VOICE, load=load, machine=Machine("one", 1, 1))
     assert load.loaded == [("exact.onnx", 1)]
-    assert chosen.because == "the only choice on this machine"
+    assert chosen.reason == "the only choice on this machine"
 
 
 def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> None:

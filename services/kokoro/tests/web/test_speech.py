@@ -172,7 +172,7 @@ async def test_a_reader_that_stands_still_is_let_go(
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_request_ends_at_its_deadline(open_house: Opened, stream: bool) -> None:
-    async with open_house(total_s=1) as house:
+    async with open_house(timeout_s=1) as house:
         # The first piece comes at once, and the others never.
         house.speaker.gate.clear()
         if stream:

@@ -15,9 +15,9 @@ import httpx
 import pytest
 from openai import OpenAI
 
-from tests.farside.__main__ import DEFAULT_CACHE
-from tests.farside.kokoro import prepare
-from tests.farside.kokoro.files import FP32, VOICES
+from tests.mock_upstreams.__main__ import DEFAULT_CACHE
+from tests.mock_upstreams.kokoro import prepare
+from tests.mock_upstreams.kokoro.files import FP32, VOICES
 from tests.ports import kept_port
 
 PACKAGE = Path(__file__).parents[2]

@@ -54,7 +54,7 @@ class Choice:
     folder: Path
     device: str
     threads: int
-    because: str
+    reason: str
     rtf: float | None
 
 

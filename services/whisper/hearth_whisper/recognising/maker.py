@@ -46,7 +46,7 @@ class Maker:
         shared = chosen.device == "cuda" and self._asked.draft is None and self._asked.partials
         model = self._load(chosen.folder, chosen.device, chosen.threads, 2 if shared else 1)
         draft = model if shared else self._draft(chosen)
-        return Loaded(model, draft, chosen.because, chosen.rtf)
+        return Loaded(model, draft, chosen.reason, chosen.rtf)
 
     def _choose(self) -> Choice:
         device = device_of(self._asked.device)

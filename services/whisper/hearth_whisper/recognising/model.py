@@ -24,7 +24,7 @@ class Loaded:
     recogniser: Recogniser
     draft: Recogniser | None
     """What makes partials beside it; None makes none."""
-    because: str
+    reason: str
     rtf: float | None = None
     """Seconds of work for a second of sound, as measured before it was chosen."""
 
@@ -115,7 +115,7 @@ class Model:
         self.loaded, self.failure, self.about = loaded, None, about(loaded)
         self.abilities = abilities(loaded.recogniser)
         self.loads += 1
-        log.info("%s is loaded: %s", loaded.recogniser.name, loaded.because)
+        log.info("%s is loaded: %s", loaded.recogniser.name, loaded.reason)
         return loaded
 
     def _fail(self, failure: str) -> None:
@@ -153,7 +153,7 @@ def about(loaded: Loaded) -> dict[str, Any]:
         "compute_type": model.compute_type,
         "threads": model.threads,
         "multilingual": model.multilingual,
-        "chosen_because": loaded.because,
+        "choice_reason": loaded.reason,
         "measured_rtf": loaded.rtf,
         "model_bytes": model.memory_bytes,
         "draft": draft.name if draft else None,

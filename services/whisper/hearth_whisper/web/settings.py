@@ -17,7 +17,7 @@ class Limits(limits.Limits):
     """After `body_s`, how fast an upload must have come on the whole."""
     audio_s: float = 4 * 3600
     """The longest sound of one file."""
-    total_s: float = 4 * 3600
+    timeout_s: float = 4 * 3600
     """How long one file may take altogether, its wait for others included."""
     scratch_bytes: int = 2048 * _MIB
     """What all uploads together may hold at once."""

@@ -23,5 +23,5 @@ class SatelliteLimits:
     """How long it may say nothing, and how long one event may take to arrive."""
     write_s: float = 30
     """How long it may leave an answer unread."""
-    total_s: float = 600
+    timeout_s: float = 600
     """How long after its stop the text may take, waiting for others included."""

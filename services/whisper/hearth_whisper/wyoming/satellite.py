@@ -114,10 +114,10 @@ class Satellite:
     async def _answer(self, command: Command) -> None:
         """Send the text of what was recorded, and be ready for the next one."""
         try:
-            async with asyncio.timeout(self.limits.total_s):
+            async with asyncio.timeout(self.limits.timeout_s):
                 await command.finish()
         except TimeoutError:
-            message = f"no text within {self.limits.total_s:g} s"
+            message = f"no text within {self.limits.timeout_s:g} s"
             raise ServiceError(message, status=504, code="too_slow") from None
         self._asked = USUAL
         await self._end("done")

@@ -16,8 +16,8 @@ from hearth_whisper.recognising.maker import load_folder
 from hearth_whisper.recognising.model import Loaded
 from hearth_whisper.recognising.work import Work
 from hearth_whisper.web import stream as stream_module
-from tests.farside.__main__ import DEFAULT_CACHE
-from tests.farside.whisper import prepare
+from tests.mock_upstreams.__main__ import DEFAULT_CACHE
+from tests.mock_upstreams.whisper import prepare
 
 from ..scripted import ScriptedRecogniser
 from ..web.conftest import Opened

@@ -55,7 +55,7 @@ def test_the_first_that_is_fast_enough_is_taken(tmp_path: Path) -> None:
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"))()
     assert loaded.recogniser.name == "small"
     assert loaded.rtf == 0.4
-    assert "at most 0.5 s for 1 s of sound here (large 0.900, small 0.400)" in loaded.because
+    assert "at most 0.5 s for 1 s of sound here (large 0.900, small 0.400)" in loaded.reason
     assert "tiny" not in {name for name, *_ in bench.loaded}
 
 
@@ -64,7 +64,7 @@ def test_where_none_is_fast_enough_it_is_the_fastest(tmp_path: Path) -> None:
     models = tuple(folder(tmp_path, name) for name in bench.costs)
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"))()
     assert loaded.recogniser.name == "tiny"
-    assert "none needs at most 0.5 s" in loaded.because
+    assert "none needs at most 0.5 s" in loaded.reason
 
 
 def test_what_does_not_fit_is_left_out_and_said(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_left_out_and_said(tmp_path: Path) -> None:
     models = folder(tmp_path, "large", 400), folder(tmp_path, "tiny")
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"), free=500 << 20)()
     assert loaded.recogniser.name == "tiny"
-    assert "large needs 720 MiB of the 500 that are free" in loaded.because
+    assert "large needs 720 MiB of the 500 that are free" in loaded.reason
 
 
 def test_the_draft_needs_memory_too(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_a_torn_or_missing_one_is_passed_over(tmp_path: Path) -> None:
     models = tmp_path / "nowhere", folder(tmp_path, "torn"), folder(tmp_path, "whole")
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"))()
     assert loaded.recogniser.name == "whole"
-    assert "no model at" in loaded.because
-    assert "torn cannot be loaded" in loaded.because
+    assert "no model at" in loaded.reason
+    assert "torn cannot be loaded" in loaded.reason
 
 
 def test_if_all_are_torn_the_reason_is_said(tmp_path: Path) -> None:

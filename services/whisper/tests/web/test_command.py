@@ -123,7 +123,7 @@ def test_limits_are_what_was_asked(
     assert options.wyoming_port is None
     given = ["--upload-limit", "4000", "--audio-limit", "60", "--time-limit", "30", "--live", "2"]
     _, limits = served(monkeypatch, "--model", folder, *given)
-    assert (limits.audio_s, limits.total_s, limits.live) == (60, 30, 2)
+    assert (limits.audio_s, limits.timeout_s, limits.live) == (60, 30, 2)
     assert limits.body_bytes == 4000 * 1024 * 1024
     # One upload of the largest kind must not be refused because of all of them together.
     assert limits.scratch_bytes >= 2 * limits.body_bytes

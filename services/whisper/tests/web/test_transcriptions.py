@@ -408,7 +408,7 @@ async def test_what_breaks_later(open_house: Opened) -> None:
 
 
 async def test_a_request_ends_at_its_deadline(open_house: Opened) -> None:
-    async with open_house(total_s=0.3) as house:
+    async with open_house(timeout_s=0.3) as house:
         house.work.gate.clear()
         assert told(await house.write(), 504)["code"] == "total_timeout"
         assert house.work.open_texts == 0

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.farside.__main__ import DEFAULT_CACHE
-from tests.farside.whisper import prepare
+from tests.mock_upstreams.__main__ import DEFAULT_CACHE
+from tests.mock_upstreams.whisper import prepare
 
 
 def made_up(size: str, factory: pytest.TempPathFactory) -> Path:

@@ -17,7 +17,7 @@ from hearth_whisper.wyoming import start
 
 from .conftest import Called, House, Opened, ScriptedWork, silence, tone
 
-SPOKEN = Path(__file__).parents[4] / "hearth/bench/stt/spoken/3s-1.opus"
+SPOKEN = Path(__file__).parents[4] / "hearth/clients/recordings/3s-1.opus"
 
 
 async def test_describe_names_the_model_and_its_languages(house: House, call: Called) -> None:

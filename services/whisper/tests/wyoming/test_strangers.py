@@ -157,7 +157,7 @@ async def test_a_recording_that_never_stops_is_hung_up_on(open_house: Opened) ->
 async def test_work_that_takes_too_long_is_stopped(open_house: Opened, call: Called) -> None:
     work = ScriptedWork()
     work.gate.clear()
-    async with open_house(work, total_s=1) as house, call(house) as caller:
+    async with open_house(work, timeout_s=1) as house, call(house) as caller:
         await caller.say(tone(0.5))
         assert (await caller.refused()).code == "too_slow"
         assert (work.cancelled, house.ended) == (1, ["late"])

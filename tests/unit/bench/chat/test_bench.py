@@ -13,7 +13,7 @@ from rich.console import Console
 from hearth.bench.chat.bench import ChatReport, Service, User, bench_chat
 from hearth.bench.chat.view import chat_view
 from hearth.bench.llm import WARM_UPS
-from hearth.bench.reading import Sample
+from hearth.clients.token_stream import Sample
 
 UNSEEN = Service()
 
@@ -136,7 +136,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
         return await chat(prompt, max_tokens)
 
     one = [User(users[0].direct, stuck)]
-    report = await bench_chat("fast", one, rounds=20, apart_s=0, total_s=0.1)
+    report = await bench_chat("fast", one, rounds=20, apart_s=0, timeout_s=0.1)
     assert report.stopped == "ended after 0.1 s with 3 of 20 rounds"
     assert not report.fine
 

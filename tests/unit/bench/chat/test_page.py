@@ -13,8 +13,8 @@ import pytest
 from hearth.bench import BenchError
 from hearth.bench.chat import page as module
 from hearth.bench.chat.page import Page, client_of, people
-from hearth.verify.chat_line import Event, Line
-from hearth.verify.chatting import ChatError, Door, Person
+from hearth.clients.chat import ChatError, Door, Person
+from hearth.clients.socketio import Event, Line
 
 ANN = Person(Door("http://127.0.0.1:9", "chat.lan"), "ann", "user", "token-of-ann")
 Says = Callable[[str], list[tuple[str, Any]]]

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.bench.chat import process
 from hearth.catalogue.house import Service
+from hearth.clients.chat import ChatError, Door
+from hearth.machine import engine
 from hearth.readme import shipped_house
-from hearth.verify.chatting import ChatError, Door
 
 STATUS = "Name:\tpython3\nVmPeak:\t 900000 kB\nVmRSS:\t 409600 kB\n"
 

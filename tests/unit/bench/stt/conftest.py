@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from hearth.bench.served import server
-from hearth.bench.stt import spoken
+from hearth.clients import recordings as spoken
 from tests.unit.bench.stt.scripted import Scripted, Stage, app
 
 TONE_S = 0.1

@@ -132,7 +132,7 @@ def app(stage: Stage) -> Starlette:
         if request.path_params["habit"] == "deaf":
             return JSONResponse({"detail": "Not Found"}, status_code=404)
         said = {"model": "small", "device": "cpu", "compute_type": "int8", "threads": 2}
-        more = {"chosen_because": "it is the only one", "draft": "tiny.en", "active": 0}
+        more = {"choice_reason": "it is the only one", "draft": "tiny.en", "active": 0}
         return JSONResponse(said | more | {"memory_bytes": stage.script.memory_bytes})
 
     async def metrics(request: Request) -> Response:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.bench.stt import plain as program
 from hearth.bench.stt.bare import by_command, in_house, plain, read
+from hearth.machine import engine
 
 ANSWERS = """
 import json, sys

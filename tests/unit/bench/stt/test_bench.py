@@ -27,7 +27,7 @@ from hearth.bench.stt.report.figures import FORM, Case, Figures, Report, Words
 from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.schema import PUBLISHED, schema, text
 from hearth.bench.stt.report.view import stt_view
-from hearth.bench.stt.spoken import utterances
+from hearth.clients.recordings import utterances
 from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import tone
 from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
@@ -43,7 +43,7 @@ PLAN = Plan(
     vad_s=2,
     vad_runs=2,
     loop_s=2,
-    total_s=60,
+    timeout_s=60,
 )
 PLAIN_S = 1.0
 
@@ -203,7 +203,7 @@ async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
 
 
 async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted)], replace(PLAN, total_s=0.6, runs=100))
+    report = await bench_stt([server(scripted)], replace(PLAN, timeout_s=0.6, runs=100))
     assert "ended after 0.6 s" in report.stopped
     assert not report.fine
 
@@ -229,8 +229,8 @@ async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scrip
 
 
 def test_an_hour_of_speech_has_its_own_hour() -> None:
-    assert quick().within_s == quick().total_s
-    assert replace(quick(), parts=PARTS).within_s == quick().total_s + 3600
+    assert quick().within_s == quick().timeout_s
+    assert replace(quick(), parts=PARTS).within_s == quick().timeout_s + 3600
 
 
 async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -> None:

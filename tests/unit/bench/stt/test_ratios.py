@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hearth.bench.served.ratios import Ratio
-from hearth.bench.stats import Spread
 from hearth.bench.stt.call import Written
 from hearth.bench.stt.heard import Heard
 from hearth.bench.stt.loop import Loud, report
 from hearth.bench.stt.ratios import FILE, LIVE, Calls, Measured, ratios
 from hearth.bench.stt.report.figures import Taken, Vad
+from hearth.clients.stats import Spread
 
 MIB = 2**20
 

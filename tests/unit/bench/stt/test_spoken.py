@@ -11,10 +11,10 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.stt.call import wav
-from hearth.bench.stt.pace import paced, room
-from hearth.bench.stt.spoken import BYTES, RATE, joined, sound_of, trimmed, utterances
 from hearth.bench.stt.words import error_rate, words_of
 from hearth.bench.stt.written import own
+from hearth.clients.pace import paced, room
+from hearth.clients.recordings import BYTES, RATE, joined, sound_of, trimmed, utterances
 from tests.unit.bench.stt.conftest import tone
 
 LOUD = 327

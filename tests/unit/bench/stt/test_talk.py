@@ -9,8 +9,8 @@ import pytest
 from hearth.bench import BenchError
 from hearth.bench.served.server import Server
 from hearth.bench.stt.heard import heard, talk, talk_at_once
-from hearth.bench.stt.line import Event, Line, Manner, NoSocketError, line
-from hearth.bench.stt.spoken import BYTES, RATE, Utterance
+from hearth.clients.recordings import BYTES, RATE, Utterance
+from hearth.clients.stt_stream import Event, Line, Manner, NoSocketError, line
 from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import TONE_S, tone
 from tests.unit.bench.stt.scripted import TEXT, Scripted

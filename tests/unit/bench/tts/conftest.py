@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from hearth.bench.served import server
-from tests.farside import certificates, names
+from tests.mock_upstreams import certificates, names
 from tests.unit.bench.tts.scripted import Scripted, Stage, app
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hearth import engine
 from hearth.bench import BenchError
 from hearth.bench.tts.bare import Running, by_command, in_house, read
+from hearth.machine import engine
 
 ANSWER = """
 import json, sys

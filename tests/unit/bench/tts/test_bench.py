@@ -46,7 +46,7 @@ PLAN = Plan(
     voices=("af_heart", "ef_dora"),
     long_runs=2,
     way_pairs=2,
-    total_s=60,
+    timeout_s=60,
 )
 # What the scripted server needs is much less: the machine may be slow while this runs.
 BARE_WHOLE_S = 60.0
@@ -197,7 +197,7 @@ async def test_nobody_there_is_said_at_once() -> None:
 
 
 async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:
-    report = await run(scripted, "dripping", plan=Plan(**_small(total_s=0.3)))
+    report = await run(scripted, "dripping", plan=Plan(**_small(timeout_s=0.3)))
     assert report.stopped.startswith("ended after 0.3 s")
     assert report.seconds < 10
     assert not report.fine

@@ -11,9 +11,9 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.served.server import ask_json
-from hearth.bench.speech import Ask
 from hearth.bench.tts.call import Sample, Server, fetch, listen
 from hearth.bench.tts.pieces import first_piece
+from hearth.clients.speech_request import Ask
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import FIRST_PIECE, LONG_S, PIECE_S, PIECES, Scripted
 

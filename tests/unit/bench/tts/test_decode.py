@@ -13,8 +13,8 @@ import av
 import pytest
 
 from hearth.bench import BenchError
-from hearth.bench.sound import Chunk, first_sound, seconds, stalls
 from hearth.bench.tts.heard.decode import FORMATS, decode
+from hearth.clients.sound import Chunk, first_sound, seconds, stalls
 
 CODECS = {
     "mp3": ("mp3", "libmp3lame", 24_000),

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.bench import BenchError
 from hearth.bench.tts import setting
-from hearth.verify.edge import EdgeError
+from hearth.clients.edge import EdgeError
 
 TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -59,7 +59,7 @@ def test_a_front_door_that_is_shut_is_one_line(
     door: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shut() -> None:
-        raise EdgeError("/etc/hearth/pki/root.crt: run `hearth up`")
+        raise EdgeError("/etc/hearth/machine/pki/root.crt: run `hearth up`")
 
     monkeypatch.setattr(door, "trust", shut)
     house: Any = None

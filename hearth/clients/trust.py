@@ -1,0 +1,64 @@
+"""How a device comes to trust this house: where its page is, its root, and how long that lasts."""
+
+from datetime import datetime, timedelta
+from io import StringIO
+from pathlib import Path
+
+import segno
+
+from hearth.catalogue.house import House
+from hearth.clients.edge import front_door
+from hearth.machine import pki
+from hearth.machine.facts import FactsError
+from hearth.project import ROOT_CERTIFICATE
+
+# A run makes a new root from its last thirty days on, and an intermediate long before that.
+_SOON = timedelta(days=30)
+_RENEWED = {
+    "root": "`hearth up` makes a new one, which every device has to be given",
+    "intermediate": "`hearth up` renews it, and no device has to do anything",
+}
+
+
+def ways(house: House) -> list[str]:
+    """Return where the page of trust answers, the address that needs no names first."""
+    named = [f"http://{site.fqdn}/" for site in house.sites if site.plain]
+    if not named:
+        return []
+    try:
+        return [f"http://{front_door(house).address}/", *named]
+    except FactsError:
+        # A machine without its wire: the name will do again when it is back.
+        return named
+
+
+def fingerprint() -> str:
+    """Return the root's SHA-256 as devices show it; empty where there is none yet."""
+    try:
+        return pki.fingerprint(ROOT_CERTIFICATE.read_text(encoding="ascii"))
+    except (OSError, ValueError, pki.PkiError):
+        return ""
+
+
+def lasting(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool, str]:
+    """Return whether root and intermediate last, and until when, or what to do."""
+    ends = {}
+    for name, renewed in _RENEWED.items():
+        path = folder / f"{name}.crt"
+        try:
+            ends[name] = pki.not_after(path.read_text(encoding="ascii"))
+        except (OSError, ValueError, pki.PkiError):
+            return False, f"{path} cannot be read: `hearth up` writes it"
+        left = ends[name] - now
+        if left < _SOON:
+            when = f"ends in {left.days} days" if left > timedelta(0) else "has ended"
+            return False, f"the {name} {when}: {renewed}"
+    return True, f"good until {min(ends.values()):%Y-%m-%d}"
+
+
+def code(address: str) -> str:
+    """Return a QR code for a terminal, in half blocks, to be photographed with a phone."""
+    drawn = StringIO()
+    # Micro codes are smaller, and phones do not read them.
+    segno.make(address, micro=False).terminal(drawn, compact=True, border=2)
+    return drawn.getvalue()

@@ -1,0 +1,90 @@
+"""What the machine is that figures were measured on, read from the machine itself."""
+
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from hearth.machine.facts import cpu_name, memory_bytes
+from hearth.project import PROGRAMS
+
+# Debian's packages that the house stands on, by what people call them.
+_PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
+_GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
+_VENDORS = {"0x1002": "AMD", "0x10de": "NVIDIA", "0x8086": "Intel", "0x1af4": "virtio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One machine as figures see it; `gpus` are the graphics devices it has, used or not."""
+
+    name: str
+    system: str
+    kernel: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    gpus: list[str]
+
+
+def machine() -> Machine:
+    """Return what this machine is."""
+    release = platform.freedesktop_os_release()
+    version = _text(Path("/etc/debian_version"))
+    return Machine(
+        name=platform.node(),
+        system=f"{release.get('NAME', 'Linux')} {version or release.get('VERSION_ID', '')}".strip(),
+        kernel=platform.release(),
+        cpu=cpu_name(Path("/")),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=memory_bytes(Path("/")),
+        gpus=gpus(Path("/sys/bus/pci/devices")),
+    )
+
+
+def gpus(devices: Path) -> list[str]:
+    """Return the graphics devices on the PCI bus, as `VENDOR DEVICE (driver)`."""
+    found = []
+    for device in sorted(devices.glob("*")):
+        if not _text(device / "class").startswith(_GPU_CLASSES):
+            continue
+        vendor, model = _text(device / "vendor"), _text(device / "device")
+        driver = device / "driver"
+        name = driver.resolve().name if driver.exists() else "no driver"
+        found.append(f"{_VENDORS.get(vendor, vendor)} {model.removeprefix('0x')} ({name})")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Debian's packages and of what Hearth fetched itself.
+
+    A program that Hearth fetched is named by the digest of what its `current` link points to:
+    that says exactly what ran.
+    """
+    found = {}
+    for package, name in _PACKAGES.items():
+        version = _package(package)
+        if version:
+            found[name] = version
+    for link in sorted(PROGRAMS.glob("*/current")):
+        found[f"{link.parent.name} (files)"] = link.resolve().name[:16]
+    return found
+
+
+def _package(name: str) -> str:
+    argv = ["/usr/bin/dpkg-query", "--show", "--showformat=${Version}", name]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            argv, capture_output=True, text=True, check=False, timeout=10
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,241 @@
+"""The house's own root and intermediate, good for its domain and for nothing else.
+
+Both certificates carry critical name constraints: permitted is the domain, excluded are all
+addresses. So a device that trusts the root trusts it for the house's names only (RFC 5280,
+4.2.1.10). The machine gets the intermediate and its key; the root's key stays in the vault.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal, Protocol
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+ROOT_LIFE = timedelta(days=3652)
+# Renewed on the first run within its last year: a house that nobody touches lasts three.
+INTERMEDIATE_LIFE = timedelta(days=1096)
+# A device whose clock is a little late must still believe a certificate made just now.
+_SKEW = timedelta(hours=1)
+
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+
+
+class PkiError(Exception):
+    """One line for a person: what is wrong with the house's certificates, and what to do."""
+
+
+class Store(Protocol):
+    """Where the authority is kept: a `hearth.machine.secrets.Vault`."""
+
+    def values(self) -> dict[str, str]:
+        """All secrets by name."""
+        ...
+
+    def update(self, new: Mapping[str, str]) -> None:
+        """Write several secrets, all or none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """The house's root and intermediate as PEM text; the keys never show in a repr."""
+
+    root_cert_pem: str
+    root_key_pem: str = field(repr=False)
+    intermediate_cert_pem: str
+    intermediate_key_pem: str = field(repr=False)
+
+    def as_secrets(self) -> dict[str, str]:
+        """The four secrets under which the vault keeps this authority."""
+        return {f"house_{part}": getattr(self, f"{part}_pem") for part in _PARTS}
+
+
+_PARTS = ("root_cert", "root_key", "intermediate_cert", "intermediate_key")
+SECRETS = tuple(f"house_{part}" for part in _PARTS)
+
+
+def make_house_authority(domain: str, now: datetime) -> Authority:
+    """A new root (10 years) with a new intermediate (3 years) for `domain`; `now` has a zone."""
+    if not _DOMAIN.fullmatch(domain):
+        raise PkiError(f"domain {domain!r}: write a DNS name in small letters, as lan or home.arpa")
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The year tells two roots of one house apart in a phone's list.
+    name = _name(f"Hearth root for {domain} ({now:%Y-%m-%d})")
+    builder = _authority_builder(domain, name, name, key.public_key(), path_length=1)
+    root = _valid(builder, now, now + ROOT_LIFE).sign(key, hashes.SHA256())
+    cert, intermediate_key = _make_intermediate(domain, root, key, now)
+    return Authority(_cert_pem(root), _key_pem(key), _cert_pem(cert), _key_pem(intermediate_key))
+
+
+def renew_intermediate(authority: Authority, now: datetime) -> Authority:
+    """The same root with a new intermediate and a new key; no device has to do anything."""
+    root = _load_cert(authority.root_cert_pem)
+    key = serialization.load_pem_private_key(authority.root_key_pem.encode(), None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != root.public_key():
+        raise PkiError("house_root_key is not the key of house_root_cert: put back the old vault")
+    cert, intermediate_key = _make_intermediate(domain_of(authority.root_cert_pem), root, key, now)
+    return Authority(
+        authority.root_cert_pem, authority.root_key_pem, _cert_pem(cert), _key_pem(intermediate_key)
+    )
+
+
+def needs_renewal(cert_pem: str, now: datetime) -> bool:
+    """Whether less than a third of this certificate's life is left."""
+    cert = _load_cert(cert_pem)
+    life = cert.not_valid_after_utc - cert.not_valid_before_utc
+    return cert.not_valid_after_utc - now < life / 3
+
+
+def ensure_authority(
+    store: Store, domain: str, now: datetime
+) -> tuple[Authority, Literal["kept", "renewed", "made"]]:
+    """The house's authority out of the vault: made when there is none, renewed when it is due.
+
+    `made` also after the domain changed or the root ran out, since the old root is then good for
+    nothing; whoever calls says so, because every device must be given the new root.
+
+    Raises:
+        PkiError: some of the four secrets are missing; a half-lost root is never replaced silently.
+    """
+    values = store.values()
+    missing = [name for name in SECRETS if name not in values]
+    if missing and len(missing) < len(SECRETS):
+        raise PkiError(
+            f"the vault holds the house's certificates without {', '.join(missing)}: put the vault "
+            "back from a backup, or remove all four and give every device the new root"
+        )
+    done: Literal["renewed", "made"]
+    if missing or not _is_good_root(values["house_root_cert"], domain, now):
+        authority, done = make_house_authority(domain, now), "made"
+    else:
+        authority = Authority(*(values[name] for name in SECRETS))
+        if _is_good_intermediate(authority, now):
+            return authority, "kept"
+        authority, done = renew_intermediate(authority, now), "renewed"
+    store.update(authority.as_secrets())
+    return authority, done
+
+
+def domain_of(cert_pem: str) -> str:
+    """The domain that this root or intermediate is limited to."""
+    constraints = _load_cert(cert_pem).extensions.get_extension_for_class(x509.NameConstraints)
+    return ",".join(str(name.value) for name in constraints.value.permitted_subtrees or [])
+
+
+def fingerprint(cert_pem: str) -> str:
+    """The SHA-256 fingerprint as devices show it: `AB:CD:…`."""
+    return _load_cert(cert_pem).fingerprint(hashes.SHA256()).hex(":").upper()
+
+
+def not_after(cert_pem: str) -> datetime:
+    """When this certificate ends, in UTC."""
+    return _load_cert(cert_pem).not_valid_after_utc
+
+
+def _is_good_root(cert_pem: str, domain: str, now: datetime) -> bool:
+    # The first run in its last month makes a new one, while the old one still works.
+    return domain_of(cert_pem) == domain and not_after(cert_pem) - now > timedelta(days=30)
+
+
+def _is_good_intermediate(authority: Authority, now: datetime) -> bool:
+    """Whether the intermediate is this root's and far from its end."""
+    try:
+        cert = _load_cert(authority.intermediate_cert_pem)
+        cert.verify_directly_issued_by(_load_cert(authority.root_cert_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    # The last one ends with its root; renewing it again and again would not help.
+    ends_with_root = cert.not_valid_after_utc == not_after(authority.root_cert_pem)
+    return ends_with_root or not needs_renewal(authority.intermediate_cert_pem, now)
+
+
+def _make_intermediate(
+    domain: str, root: x509.Certificate, root_key: ec.EllipticCurvePrivateKey, now: datetime
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(f"Hearth intermediate for {domain} ({now:%Y-%m-%d})")
+    builder = _authority_builder(domain, name, root.subject, key.public_key(), path_length=0)
+    own = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own), critical=False
+    )
+    # Name constraints say nothing about signed mail or programs; this does: servers only.
+    builder = builder.add_extension(
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+    )
+    end = min(now + INTERMEDIATE_LIFE, root.not_valid_after_utc)
+    return _valid(builder, now, end).sign(root_key, hashes.SHA256()), key
+
+
+def _authority_builder(
+    domain: str,
+    name: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePublicKey,
+    path_length: int,
+) -> x509.CertificateBuilder:
+    """What root and intermediate have in common, the constraints above all."""
+    everywhere = [ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")]
+    constraints = x509.NameConstraints(
+        permitted_subtrees=[x509.DNSName(domain)],
+        excluded_subtrees=[x509.IPAddress(network) for network in everywhere],
+    )
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=path_length), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
+        .add_extension(constraints, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+def _valid(
+    builder: x509.CertificateBuilder, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return builder.not_valid_before(now - _SKEW).not_valid_after(end)
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _load_cert(pem: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem.encode())
+    except ValueError:
+        raise PkiError("not a certificate in PEM form: put back the vault from a backup") from None
+
+
+def _cert_pem(cert: x509.Certificate) -> str:
+    return cert.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
+    plain = serialization.NoEncryption()
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, plain).decode()

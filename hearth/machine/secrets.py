@@ -1,0 +1,223 @@
+"""The house's secrets: made at random on first use, kept in one ansible-vault file.
+
+The vault is a mapping of name to value under the key `hearth_secrets`, so that Ansible loads it
+as a vars file and `ansible-vault view` shows it. The password file lies outside the repository:
+this protects the repository and its backups, not a stolen disk.
+"""
+
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from hearth.catalogue import secret_rules
+from hearth.files import LockHeldError, locked, write_atomic
+from hearth.machine import secret_text
+from hearth.machine.secret_text import SecretsError
+
+__all__ = ["Kind", "SecretsError", "Vault", "make_random"]
+
+Kind = Literal["random", "given"]
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+# Nothing that a person confuses when reading it aloud: no i, l, o, 0, 1. 16 of them are 79 bits.
+_TYPEABLE = "23456789abcdefghjkmnpqrstuvwxyz"
+
+
+def make_random(name: str) -> str:
+    """A new secret for `name`: 32 random bytes, or one that people can type for a `_password`."""
+    if name.endswith("_password"):
+        groups = ("".join(secrets.choice(_TYPEABLE) for _ in range(4)) for _ in range(4))
+        return "-".join(groups)
+    return secrets.token_urlsafe(32)
+
+
+def _refuse(problems: Iterable[str | None]) -> None:
+    found = [problem for problem in problems if problem]
+    if found:
+        raise SecretsError("\n".join(found))
+
+
+def _missing(
+    values: Mapping[str, str], names: Mapping[str, Kind], needed: Mapping[str, str]
+) -> list[str]:
+    """The random secrets that are not there yet, once nothing is wrong with the others."""
+    wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
+    _refuse([*wrong, *secret_rules.lacking(values, needed)])
+    return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
+
+
+class Vault:
+    """One ansible-vault file and the password file that opens it."""
+
+    def __init__(self, path: Path, password_file: Path) -> None:
+        """Name the two files; nothing is read or made yet."""
+        self.path = path
+        self.password_file = password_file
+
+    def ensure(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
+        """Make every missing random secret; return the names of those made, sorted.
+
+        A `given` one stays absent until `set` is called; an existing one is never changed.
+
+        Args:
+            names: The secrets of the house.
+            needed: Given ones without which somebody cannot run, and who that is.
+
+        Raises:
+            SecretsError: One line for each that is missing or that anybody could guess; none is
+                made then.
+        """
+        with self._change() as values:
+            made = _missing(values, names, needed)
+            for name in made:
+                values[_checked_name(name)] = make_random(name)
+        return made
+
+    def preview(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
+        """Say what `ensure` would make, and refuse what it refuses."""
+        return _missing(self.values(), names, needed)
+
+    def values(self) -> dict[str, str]:
+        """All secrets by name; empty when the house has none yet."""
+        try:
+            encrypted = self.path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except PermissionError:
+            raise _not_yours(self.path) from None
+        return secret_text.parse(self._decrypt(encrypted), self.path)
+
+    def names(self) -> frozenset[str]:
+        """The names of all secrets that have a value."""
+        return frozenset(self.values())
+
+    def get(self, name: str) -> str:
+        """The value of `name`; SecretsError says how to give it one."""
+        try:
+            return self.values()[name]
+        except KeyError:
+            raise SecretsError(
+                f"{self.path}: secret {name} has no value: set it with `hearth secret set {name}`"
+            ) from None
+
+    def set(self, name: str, value: str) -> None:
+        """Give `name` a value; the white space that pasting leaves around it is dropped."""
+        value = value.strip()
+        if value:
+            _refuse([secret_rules.weak(name, value)])
+        self.update({name: value})
+
+    def update(self, new: Mapping[str, str]) -> None:
+        """Write several secrets at once, all or none, each as it is."""
+        for name, value in new.items():
+            _checked_name(name)
+            if not value or "\0" in value:
+                raise SecretsError(f"secret {name}: an empty value or a NUL: give it a value")
+        _refuse(secret_rules.public(name, value) for name, value in new.items())
+        with self._change() as values:
+            values.update(new)
+
+    def remove(self, name: str) -> None:
+        """Forget `name`, if it is there."""
+        with self._change() as values:
+            values.pop(name, None)
+
+    @contextmanager
+    def _change(self) -> Iterator[dict[str, str]]:
+        """Hand out the secrets under the lock; write them back when they changed."""
+        self.password_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            # Beside the password, not beside the vault: git never sees it there.
+            with locked(self.password_file.with_name(f"{self.password_file.name}.lock")):
+                values = self.values()
+                before = dict(values)
+                yield values
+                if values != before:
+                    write_atomic(self.path, self._encrypt(secret_text.dump(values)), 0o600)
+        except LockHeldError as error:
+            raise SecretsError(str(error)) from None
+
+    def _encrypt(self, plain: str) -> bytes:
+        from ansible.parsing.vault import VaultLib, VaultSecret  # 0.3 s: only who needs it pays
+
+        if not self.password_file.exists():
+            self._make_password()
+        secret = VaultSecret(self._password())
+        encrypted: bytes = VaultLib().encrypt(plain, secret=secret)
+        return encrypted
+
+    def _decrypt(self, encrypted: bytes) -> str:
+        from ansible.errors import AnsibleError
+        from ansible.parsing.vault import VaultLib, VaultSecret, is_encrypted
+
+        if not is_encrypted(encrypted):
+            raise SecretsError(
+                f"{self.path}: this is not an ansible-vault file: put it back from a backup, "
+                "or move it away and every secret is made anew"
+            )
+        secret = VaultSecret(self._password())
+        try:
+            plain: bytes = VaultLib([("default", secret)]).decrypt(encrypted)
+        # A cut file fails in the decoder before Ansible looks at it.
+        except (AnsibleError, ValueError, IndexError):
+            raise SecretsError(
+                f"{self.path}: the password in {self.password_file} does not open it (another "
+                "password, or a damaged file): put back the two files that belong together"
+            ) from None
+        return plain.decode()
+
+    def _make_password(self) -> None:
+        if _repository(self.password_file) and (
+            _repository(self.password_file) == _repository(self.path)
+        ):
+            raise SecretsError(
+                f"{self.password_file}: the vault's password would lie in the repository of the "
+                "vault it opens: name a file outside, as ~/.config/hearth/vault-password"
+            )
+        write_atomic(self.password_file, f"{secrets.token_urlsafe(32)}\n".encode(), 0o600)
+
+    def _password(self) -> bytes:
+        try:
+            handle = os.open(self.password_file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise SecretsError(
+                f"{self.password_file}: the password of {self.path} is gone: put this file back "
+                "from a backup, or move the vault away and every secret is made anew"
+            ) from None
+        except PermissionError:
+            raise _not_yours(self.password_file) from None
+        with os.fdopen(handle, "rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode & 0o777
+            content = stream.read().strip()
+        # An executable one would be run by Ansible, not read.
+        if mode & 0o177:
+            raise SecretsError(
+                f"{self.password_file}: others may use the vault's password (mode {mode:04o}): "
+                f"run `chmod 600 {self.password_file}`"
+            )
+        if not content:
+            raise SecretsError(
+                f"{self.password_file}: the vault's password file is empty: put it back from a "
+                f"backup, or remove it together with {self.path}"
+            )
+        return content
+
+
+def _not_yours(path: Path) -> SecretsError:
+    return SecretsError(f"{path}: only its owner may read this: say `sudo` before the command")
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SecretsError(f"secret {name!r}: a name is small letters, digits, _ and -")
+    return name
+
+
+def _repository(path: Path) -> Path | None:
+    return next((p for p in path.resolve().parents if (p / ".git").exists()), None)

@@ -1,0 +1,1 @@
+"""Everything that programs read, made out of the house."""

@@ -1,0 +1,254 @@
+"""What is said becomes text: by file, by socket, by satellite, through the gateway; silence none.
+
+Made-up weights write words that nobody said, so what must hold for any model fails the house, and
+how many words were understood is a figure. The recordings are the benchmarks' (hearth/bench/stt).
+"""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from hearth.bench.stt.call import wav
+from hearth.bench.stt.words import HARDLY, error_rate
+from hearth.catalogue.house import Alias, House, Service
+from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.pace import room
+from hearth.clients.recordings import BYTES, RATE, utterances
+from hearth.clients.stt import Talk, TalkError, dialled, talk
+from hearth.clients.tts import ask_inside
+from hearth.smoke import hearing
+from hearth.smoke import inside as look
+from hearth.smoke.figures import Notes
+from hearth.smoke.listening import PATH, form, violations
+from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke.satellite import Satellite, satellite
+
+pytestmark = pytest.mark.home
+
+WITHIN_S = 120.0
+ASK_S = 5.0
+FREE_S = 10.0
+NOBODY = 65534
+# A picture's first bytes, under a name that promises sound.
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)
+QUIET_S = 4
+LEAD_S = 0.5
+
+
+@pytest.fixture
+def port(listener: Service) -> int:
+    """The port that satellites call; it is published, though to nobody as shipped."""
+    if not listener.publish_tcp:
+        raise NotMeasured(f"{listener.name} has no port for satellites")
+    return next(iter(listener.publish_tcp))
+
+
+@pytest.fixture
+def station(listener: Service, port: int) -> Iterator[Satellite]:
+    """A satellite on the machine itself, whose root reaches every instance."""
+    with satellite(listener.address or "", port, WITHIN_S) as opened:
+        yield opened
+
+
+def write_down(
+    edge: Edge, fqdn: str, key: str | None, sound: bytes, name: str = "speech.wav", **fields: str
+) -> Answer:
+    """Send a file to a site."""
+    asked = {"model": "whisper-1"} | fields
+    body, kind = form(name, sound, **asked)
+    return edge.ask(fqdn, PATH, key=key, send=body, headers=kind, within_s=WITHIN_S)
+
+
+def status_of(service: Service) -> dict[str, object]:
+    said, _ = ask_inside(service.url, "/status", ASK_S)
+    return dict(said)
+
+
+def test_a_spoken_file_becomes_text(listener: Service, edge: Edge, key: str, notes: Notes) -> None:
+    texts: list[tuple[str, str]] = []
+    for spoken in utterances(10):
+        answer = write_down(
+            edge, listener.publish[0].fqdn, key, wav(spoken.pcm), response_format="verbose_json"
+        )
+        assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
+        said = answer.json()
+        assert said["text"].strip(), "the text is empty"
+        assert said["duration"] == pytest.approx(spoken.seconds, abs=0.1)
+        times = [time for part in said["segments"] for time in (part["start"], part["end"])]
+        assert times == sorted(times), f"the segments are not in order: {times}"
+        assert 0 <= times[0] <= times[-1] <= said["duration"] + 0.01
+        texts.append((spoken.text, said["text"]))
+    note_words(listener.name, texts, notes)
+
+
+def note_words(about: str, texts: list[tuple[str, str]], notes: Notes) -> None:
+    """Write down how many words were wrong; a model that understands none is remarked upon."""
+    rate = error_rate(texts)
+    assert rate is not None
+    notes.figure(f"words that {about} got wrong", "%", [100 * rate])
+    if rate > HARDLY:
+        notes.remark(
+            f"{about} understood hardly a word of clear speech: its weights are made up, or no "
+            "model for English"
+        )
+
+
+def test_it_keeps_up_with_speech_and_answers_meanwhile(
+    listener: Service, edge: Edge, key: str, house: House, notes: Notes
+) -> None:
+    (spoken,) = utterances(30)
+    fqdn, sound = listener.publish[0].fqdn, wav(spoken.pcm)
+    # Whatever is paid once, by a model that rested, is no part of a figure.
+    write_down(edge, fqdn, key, wav(utterances(1)[0].pcm))
+    rtf, waited = [], []
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as pool:
+            began = time.perf_counter()
+            writing = pool.submit(write_down, edge, fqdn, key, sound)
+            while not writing.done():
+                health = listener.health
+                said, took_s = ask_inside(listener.url, health.path, health.within_s)
+                assert said["status"] == "ok", said
+                waited.append(1000 * took_s)
+                time.sleep(0.05)
+            assert writing.result().status == 200, writing.result().text[:200]
+            rtf.append((time.perf_counter() - began) / spoken.seconds)
+    model = str(status_of(listener)["model"])
+    about = f"real-time factor of {listener.name}"
+    notes.figure(about, "", rtf, f"{model}: seconds of work for one of speech")
+    notes.figure(f"health of {listener.name} while it listens", "ms", waited)
+    known = [m.name for m in house.models.values() if m.service == listener.name]
+    verdict = hearing.judge(min(rtf), model, known)
+    if not verdict.keeps_up:
+        notes.remark(f"{listener.name}: {verdict.line}")
+
+
+def test_a_talker_is_heard_while_speaking(
+    listener: Service, edge: Edge, key: str, notes: Notes
+) -> None:
+    waits: list[float] = []
+    for spoken in utterances(3):
+        with dialled(edge, listener.publish[0].fqdn, key, ASK_S) as call:
+            came = talk(call, room(LEAD_S) + spoken.pcm, WITHIN_S)
+        kept(came)
+        finals = came.of("final")
+        assert finals, "nothing was heard"
+        assert any(str(event.said["text"]).strip() for event in finals), "all finals are empty"
+        waits.append(1000 * (finals[-1].at_s - came.began - LEAD_S - spoken.seconds))
+    notes.figure(
+        f"end of speech to text of {listener.name}",
+        "ms",
+        waits,
+        "half a second of it is the wait for more; 3 s of speech",
+    )
+
+
+def kept(came: Talk) -> None:
+    """Hold a talk to what its protocol promises."""
+    found = violations(came.said, came.heard_s)
+    assert not found, "; ".join(found)
+
+
+def test_silence_is_no_text(listener: Service, edge: Edge, key: str) -> None:
+    fqdn = listener.publish[0].fqdn
+    for quiet in (bytes(QUIET_S * RATE * BYTES), room(QUIET_S)):
+        said = write_down(edge, fqdn, key, wav(quiet)).json()
+        assert said["text"] == "", f"of silence it wrote {len(said['text'])} characters"
+        with dialled(edge, fqdn, key, ASK_S) as call:
+            came = talk(call, quiet, WITHIN_S, after_s=0, paced=False)
+        assert [event.kind for event in came.events] == ["ready", "done"]
+
+
+def test_what_is_no_sound_is_refused_in_openais_shape(
+    listener: Service, edge: Edge, key: str
+) -> None:
+    for sound in (PICTURE, b""):
+        answer = write_down(edge, listener.publish[0].fqdn, key, sound)
+        assert answer.status == 400, f"HTTP {answer.status}: {answer.text[:200]}"
+        assert answer.json()["error"]["message"]
+
+
+def test_nobody_is_heard_without_a_key(listener: Service, edge: Edge) -> None:
+    fqdn = listener.publish[0].fqdn
+    for wrong in (None, "sk-wrong"):
+        answer = write_down(edge, fqdn, wrong, wav(b""))
+        assert answer.status == 401, f"HTTP {answer.status}"
+        with pytest.raises(TalkError, match="HTTP 401"), dialled(edge, fqdn, wrong, ASK_S):
+            pass
+
+
+def test_who_leaves_frees_the_work(listener: Service, edge: Edge, key: str, notes: Notes) -> None:
+    fqdn = listener.publish[0].fqdn
+    body, kind = form("long.wav", wav(utterances(30)[0].pcm * 8), model="whisper-1", stream="true")
+    # In a house that is used, others may be listened to as well.
+    files, live = served(listener)
+    with edge.stream(fqdn, PATH, WITHIN_S, key, body, kind) as (answer, chunks):
+        assert answer.status_code == 200, b"".join(chunks)[:200]
+        assert next(sse(chunks), None), "it ended before its first words"
+        busy, _ = served(listener)
+    left = time.perf_counter()
+    assert busy > files, "it was written down already"
+    with dialled(edge, fqdn, key, ASK_S) as call:
+        call.recv(timeout=ASK_S)
+        assert served(listener)[1] > live, "a talker is not counted"
+    settled(listener, files + live)
+    notes.figure(f"work of {listener.name} freed", "ms", [1000 * (time.perf_counter() - left)])
+
+
+def served(service: Service) -> tuple[int, int]:
+    """Return how many files are read or wait for it, and how many talk."""
+    said: dict[str, Any] = status_of(service)
+    return said["files"]["active"] + said["files"]["waiting"], said["live"]
+
+
+def settled(service: Service, before: int) -> None:
+    """Return when nobody more is listened to than before."""
+    deadline = time.monotonic() + FREE_S
+    while (busy := sum(served(service))) > before:
+        late = f"{busy} are served {FREE_S:g} s after all have left, {before} were before"
+        assert time.monotonic() < deadline, late
+        time.sleep(0.05)
+
+
+def test_a_satellite_learns_what_there_is(station: Satellite, listener: Service) -> None:
+    (program,) = station.describe()["asr"]
+    (model,) = program["models"]
+    assert model["name"] == status_of(listener)["model"]
+    assert model["installed"]
+    assert "en" in model["languages"]
+
+
+def test_a_satellite_is_written_down(station: Satellite, listener: Service, notes: Notes) -> None:
+    spoken = utterances(3)[0]
+    # As satellites do: until they notice that nobody speaks any more.
+    began = time.perf_counter()
+    heard = station.transcribe(room(LEAD_S) + spoken.pcm + room(0.7))
+    notes.figure(
+        f"text of {listener.name} for a satellite",
+        "ms",
+        [1000 * (time.perf_counter() - began)],
+        "3 s of speech, sent at once",
+    )
+    assert [event.type for event in heard][-2:] == ["transcript", "transcript-stop"]
+    assert heard[-2].data["text"].strip(), "the text is empty"
+    assert station.transcribe(room(QUIET_S))[-2].data["text"] == ""
+
+
+def test_nobody_else_on_the_machine_reaches_the_satellites_port(
+    listener: Service, port: int
+) -> None:
+    (tried,) = look.connections(None, [(listener.address or "", port)], user=NOBODY)
+    assert tried.outcome == "rejected", str(tried)
+
+
+def test_the_gateway_has_speech_written_down(
+    transcriber: Alias, gateway: str, edge: Edge, key: str
+) -> None:
+    spoken = utterances(3)[0]
+    answer = write_down(edge, gateway, key, wav(spoken.pcm), model=transcriber.name)
+    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
+    assert answer.json()["text"].strip(), "the text is empty"
+    assert answer.headers.get("x-hearth-model") in transcriber.members

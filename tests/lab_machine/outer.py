@@ -1,0 +1,90 @@
+"""What the lab changes on the outer machine: said when it is done, recorded, and undone in full."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tests.lab_machine import base, boot, disk, package_cache, packages, wires
+from tests.lab_machine.model import CACHE, OUTER, STATE, load_all, write_json
+from tests.lab_machine.packages import Installed
+from tests.lab_machine.steps import remark
+
+# Routing for the labs' way out; and one machine's worth of systemd instances use up the default
+# of 128 inotify instances, which cannot be raised from inside ("Too many open files").
+SYSCTLS = {"net/ipv4/ip_forward": 1, "fs/inotify/max_user_instances": 8192}
+_RECORD = OUTER / "changes.json"
+
+
+@dataclass(slots=True)
+class Changes:
+    """What was changed and, for sysctls, what stood there before."""
+
+    packages: list[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
+    sysctls: dict[str, int] = field(default_factory=dict)
+
+
+def changes() -> Changes:
+    """What labs have changed on this machine so far."""
+    return Changes(**json.loads(_RECORD.read_text())) if _RECORD.exists() else Changes()
+
+
+def ensure() -> str:
+    """Make the outer machine ready for labs and return the package cache's local address."""
+    made = changes()
+    wanted = packages.missing()
+    if wanted:
+        fresh = packages.install(wanted)
+        made.packages = sorted({*made.packages, *fresh.packages})
+        made.users = sorted({*made.users, *fresh.users})
+        write_json(_RECORD, asdict(made))
+        remark(f"outer machine: installed {', '.join(fresh.packages)}")
+    for name, value in SYSCTLS.items():
+        _raise(name, value, made)
+    refresh()
+    package_cache.ensure()
+    return f"http://127.0.0.1:{wires.CACHE_PORT}"
+
+
+def refresh() -> None:
+    """Load the one nftables table for the machines that there are."""
+    wires.load_rules(load_all())
+
+
+def undo(*, keep_packages: bool, keep_cache: bool) -> None:
+    """Put the outer machine back as it was before its first lab."""
+    made = changes()
+    package_cache.stop()
+    if shutil.which("nft"):
+        wires.drop_rules()
+    for name, value in made.sysctls.items():
+        _sysctl(name).write_text(f"{value}\n")
+        remark(f"outer machine: {name.replace('/', '.')} back to {value}")
+    if keep_packages and made.packages:
+        remark(f"kept on request: {', '.join(made.packages)}")
+    elif made.packages:
+        packages.purge(Installed(tuple(made.packages), tuple(made.users)))
+    if keep_cache:
+        remark(f"kept on request: {CACHE}")
+    else:
+        base.forget_all()
+    boot.forget_folders()
+    disk.erase(STATE)
+
+
+def _raise(name: str, wanted: int, made: Changes) -> None:
+    value = int(_sysctl(name).read_text())
+    if value >= wanted:
+        return
+    # Recorded first: a kill in between must not lose the old value.
+    made.sysctls.setdefault(name, value)
+    write_json(_RECORD, asdict(made))
+    _sysctl(name).write_text(f"{wanted}\n")
+    remark(f"outer machine: {name.replace('/', '.')} {value} -> {wanted}")
+
+
+def _sysctl(name: str) -> Path:
+    return Path("/proc/sys") / name

@@ -1,0 +1,62 @@
+"""A machine and a service as the catalogue and the kernel would describe them."""
+
+from typing import Any
+
+from hearth.machine.facts import Facts, RenderNode
+from hearth.machine.images import Recipe
+from hearth.machine.instance_config import Instance, describe
+
+GIB = 1024**3
+
+
+def facts(**more: Any) -> Facts:
+    """A bare Debian machine without graphics."""
+    plain: dict[str, Any] = {
+        "debian": "13",
+        "kernel": "6.12",
+        "cpu": "A processor",
+        "cpus": 8,
+        "memory_bytes": 16 * GIB,
+        "built": False,
+        "disk_free_bytes": 100 * GIB,
+        "lan_interface": "lan0",
+        "lan_address": "192.0.2.10",
+        "upstream_dns": ("192.0.2.1",),
+        "render_nodes": (),
+        "nvidia_card": False,
+        "nvidia_tool": False,
+        "python": "3.13",
+    }
+    return Facts(**{**plain, **more})
+
+
+CARD = RenderNode("/dev/dri/renderD128", "amdgpu", 992)
+
+
+def service(**more: Any) -> dict[str, Any]:
+    """One record as `derive` gives it, as far as the machine cares."""
+    limits = dict.fromkeys(("memory", "memory_bytes", "memory_percent", "cpus", "tasks"))
+    plain: dict[str, Any] = {
+        "instance": "open-webui",
+        "host_name": "to-open-webui",
+        "runtime": "incus",
+        "image": "debian/13",
+        "packages": ["python3"],
+        "paths": [],
+        "address": "10.140.30.14",
+        "start_order": 3,
+        "gpu": "none",
+        "limits": limits,
+        "volumes": [],
+    }
+    return {**plain, **more, "limits": {**limits, **more.get("limits", {})}}
+
+
+RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
+VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "files", "from": None}
+
+
+def wanted(accelerator: str = "none", **more: Any) -> Instance:
+    """The instance of a service with a volume, on a machine with a card."""
+    machine = facts(render_nodes=(CARD,))
+    return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)

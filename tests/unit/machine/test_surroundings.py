@@ -1,0 +1,162 @@
+"""What lies around a machine, from folders that look like one and resolvers that answer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hearth.machine import environment as surroundings
+from hearth.machine.environment import Claim, Questions
+from tests.role_data import ROOT
+
+ASKED = Questions(("llm.lan", "home.lan"), "lan", "192.0.2.10", ("192.0.2.1", "9.9.9.9"))
+Said = dict[tuple[str, str], str]
+
+
+def resolvers(monkeypatch: pytest.MonkeyPatch, known: Said, anything: str = "") -> None:
+    """Resolvers that know these names; `anything` is one that answers to every name."""
+
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        rows = []
+        for server, name, kind in asked["resolve"]:
+            assert kind == "A"
+            found = known.get((server, name)) or ("203.0.113.9" if server == anything else "")
+            rows.append((0, [found]) if found else (3, []))
+        return {"resolve": rows}
+
+    monkeypatch.setattr(surroundings, "answer", answer)
+    monkeypatch.setattr(socket, "gethostname", lambda: "debian.lan")
+
+
+def test_another_resolver_that_knows_a_name_of_the_domain_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resolvers(monkeypatch, {("192.0.2.1", "debian.lan"): "192.0.2.10"})
+    assert list(surroundings.claims(ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
+    resolvers(monkeypatch, {("9.9.9.9", "llm.lan"): "192.0.2.77"})
+    assert list(surroundings.claims(ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
+
+
+def test_a_router_that_passes_on_the_houses_own_answer_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resolvers(monkeypatch, {("192.0.2.1", "llm.lan"): "192.0.2.10"})
+    assert list(surroundings.claims(ASKED)) == []
+
+
+def test_a_provider_that_answers_to_anything_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolvers(monkeypatch, {}, anything="9.9.9.9")
+    assert list(surroundings.claims(ASKED)) == []
+
+
+def test_without_resolvers_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+        assert asked == {"resolve": []}
+        return {"resolve": []}
+
+    monkeypatch.setattr(surroundings, "answer", answer)
+    assert list(surroundings.claims(Questions(("llm.lan",), "lan", "192.0.2.10", ()))) == []
+
+
+def test_ranges_of_others_are_read_and_the_houses_own_wires_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    routes = [
+        {"dst": "default", "dev": "lan0"},
+        {"dst": "192.0.2.0/24", "dev": "lan0"},
+        {"dst": "10.140.30.11", "dev": "to-ollama"},
+        {"dst": "10.9.9.9", "dev": "wg0"},
+        {"dst": "10.8.0.0/16"},
+    ]
+    monkeypatch.setattr(surroundings, "ip", lambda *_: routes)
+    assert list(surroundings.networks()) == [("lan0", "192.0.2.0/24"), ("wg0", "10.9.9.9")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "vendor", "there"),
+    [
+        ("0x030000", "0x10de", True),
+        ("0x030200", "0x10de", True),
+        ("0x040300", "0x10de", False),  # its sound
+        ("0x030000", "0x1002", False),
+    ],
+)
+def test_an_nvidia_card_is_seen_without_its_driver(
+    tmp_path: Path, kind: str, vendor: str, there: bool
+) -> None:
+    assert not surroundings.nvidia_on_bus(tmp_path)
+    device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    device.mkdir(parents=True)
+    (device / "class").write_text(f"{kind}\n")
+    (device / "vendor").write_text(f"{vendor}\n")
+    assert surroundings.nvidia_on_bus(tmp_path) is there
+
+
+@pytest.mark.parametrize(("value", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False)])
+def test_secure_boot_is_what_the_firmware_says(tmp_path: Path, value: bytes, on: bool) -> None:
+    assert not surroundings.secure_boot(tmp_path)
+    variables = tmp_path / "sys/firmware/efi/efivars"
+    variables.mkdir(parents=True)
+    (variables / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(value)
+    assert surroundings.secure_boot(tmp_path) is on
+
+
+@pytest.mark.parametrize(("judgement", "said"), [(5, "free"), (0, None), (1, None)])
+def test_the_clock_is_free_where_the_kernel_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judgement: int, said: str | None
+) -> None:
+    monkeypatch.setattr(surroundings, "_adjtimex", lambda: judgement)
+    assert surroundings.clock(tmp_path) == said
+    (tmp_path / "run/systemd").mkdir(parents=True)
+    (tmp_path / "run/systemd/container").write_text("lxc")
+    assert surroundings.clock(tmp_path) is None
+
+
+def test_a_clock_before_this_debian_was_made_is_early(tmp_path: Path) -> None:
+    made = tmp_path / "usr/lib/os-release"
+    made.parent.mkdir(parents=True)
+    made.touch()
+    os.utime(made, (0, 4_102_444_800))  # 2100
+    assert surroundings.clock(tmp_path) == "early"
+
+
+def test_the_kernel_judges_its_own_clock() -> None:
+    assert surroundings._adjtimex() in range(6)
+
+
+def test_a_whole_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "ip", lambda *_: [])
+    nobody = Questions((), "lan", "192.0.2.10", ())
+    folder = tmp_path / "not/there/yet"
+    seen = surroundings.look(nobody, [str(folder)], tmp_path)
+    assert not seen.tun
+    assert seen.root is (os.geteuid() == 0)
+    assert abs(seen.free[str(folder)] - shutil.disk_usage(tmp_path).free) < 1 << 30
+    (tmp_path / "dev/net").mkdir(parents=True)
+    (tmp_path / "dev/net/tun").touch()
+    assert surroundings.look(nobody, (), tmp_path).tun
+
+
+def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
+    mask = tmp_path / surroundings.MASK
+    mask.parent.mkdir(parents=True)
+    assert surroundings.hidden(tmp_path) == ()
+    mask.symlink_to("/dev/null")
+    assert surroundings.hidden(tmp_path) == ()
+    mask.unlink()
+    mask.symlink_to("/opt/caddy/caddy.service")
+    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    mask.unlink()
+    mask.write_text("[Service]\nExecStart=/opt/caddy run\n")
+    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    # Whatever was not seen, the role does not write over it.
+    tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
+    masks = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
+    assert [mask["path"] for mask in masks] == [f"/{surroundings.MASK}"]
+    assert "force" not in masks[0]

@@ -1,0 +1,68 @@
+"""A next member is loaded when its case begins, also where a card holds one model at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth import status
+from hearth.catalogue.house import Alias
+from hearth.clients.models import READY
+from hearth.smoke import test_fallback
+from hearth.smoke.drill.cases import Row
+from hearth.smoke.drill.plan import Plan, Target
+from hearth.smoke.figures import Notes
+
+
+class Card:
+    """Holds the model that was asked last; a page of the chat may put another one there."""
+
+    def __init__(self) -> None:
+        self.holds = ""
+
+    def ask(self, host: str, path: str, *, send: bytes, **_: Any) -> Any:
+        self.holds = json.loads(send)["model"]
+        return SimpleNamespace(status=200, text="")
+
+
+def alias(name: str, *members: str) -> Any:
+    return SimpleNamespace(name=name, members=members, offered=True, timeout_s=60.0)
+
+
+FAST, CODER = alias("fast", "a", "b"), alias("coder", "c", "d")
+HOUSE: Any = SimpleNamespace(aliases={"fast": FAST, "coder": CODER})
+
+
+@pytest.mark.parametrize("asked", [FAST, CODER], ids=lambda one: one.name)
+def test_the_next_member_is_loaded_before_its_cases(
+    asked: Alias, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card, held = Card(), set[str]()
+    states: Mapping[str, Any] = {
+        name: SimpleNamespace(state=READY, kind="chat") for name in ("a", "b", "c", "d")
+    }
+    monkeypatch.setattr(status, "models", lambda _: SimpleNamespace(models=states))
+
+    def case(target: Target, fault: str, tell: object) -> Row:
+        held.add(card.holds)
+        return Row(target.name, target.first, fault, "b", 0.1, 0.1, [])
+
+    monkeypatch.setattr(test_fallback, "first_is_broken", case)
+    edge: Any = card
+    wake = test_fallback.waker("llm.lan", edge, "key")
+    seconds = test_fallback.alone(HOUSE, wake)
+    assert seconds.keys() == {"b", "d"}
+    targets = tuple(
+        Target(one.name, "chat", one.members, 1.0, 4.0, one.members[1:]) for one in (FAST, CODER)
+    )
+    notes = Notes()
+    notes.drill = {"rows": []}
+    plan = Plan({}, (), targets)
+    test_fallback.test_the_next_member_answers(
+        asked, test_fallback.Drill(plan, lambda _: [], wake), notes
+    )
+    assert held == {asked.members[1]}

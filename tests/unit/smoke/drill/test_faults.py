@@ -1,0 +1,84 @@
+"""The broken members of a drill are broken in the way that their fault says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.smoke.drill.cases import PATHS, ask
+from hearth.smoke.drill.faults import CUT, DRIP, FAULTS, HANG, REFUSED, WELL, Member
+from hearth.smoke.drill.heard import heard
+from hearth.smoke.drill.room import Room
+
+HOST = "127.0.0.3"
+KINDS = list(PATHS)
+
+
+async def said(kind: str, mode: str, fault: str, tmp_path: Path) -> dict[str, Any]:
+    """Ask a broken member itself, as the room asks the gateway."""
+    member = Member("m", HOST, 4101, None, kind)
+    room = Room([member], (HOST, 4101))
+    control = tmp_path / "control"
+    await room.open()
+    within_s = 0.5 if fault in (HANG, DRIP) else 5.0
+    step = {"faults": {"m": fault}, "asks": [ask("m", kind, mode, within_s)]}
+    async with await asyncio.start_unix_server(room.serve, control):
+        reader, writer = await asyncio.open_unix_connection(control)
+        writer.write(json.dumps({"steps": [step], "key": "k"}).encode() + b"\n")
+        (done,) = json.loads(await reader.read())["steps"]
+        writer.close()
+    await member.become(REFUSED)
+    assert done["calls"] == {"m": int(fault != REFUSED)}
+    return dict(done["answers"][0])
+
+
+def modes(kind: str) -> list[str]:
+    return ["plain"] if kind == "embed" else ["plain", "streamed"]
+
+
+@pytest.mark.parametrize(("kind", "mode"), [(k, mode) for k in KINDS for mode in modes(k)])
+def test_a_well_member_answers_and_a_broken_one_never_does(
+    kind: str, mode: str, tmp_path: Path
+) -> None:
+    assert heard(asyncio.run(said(kind, mode, WELL, tmp_path))).good
+    for fault in FAULTS:
+        if fault not in (HANG, DRIP):
+            assert not heard(asyncio.run(said(kind, mode, fault, tmp_path))).good, fault
+
+
+def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: Path) -> None:
+    """The second member here is real to the first one: it stands behind it."""
+
+    async def passed_on() -> dict[str, Any]:
+        behind = Member("behind", HOST, 4102, None, "chat")
+        before = Member("before", HOST, 4101, f"http://{HOST}:4102/v1", "chat")
+        room = Room([behind, before], (HOST, 4101))
+        await room.open()
+        step = {"faults": {}, "asks": [ask("before", "chat", "streamed", 5.0)]}
+        done = await room._step(step, "k")
+        for member in (behind, before):
+            await member.become(REFUSED)
+        return done
+
+    done = asyncio.run(passed_on())
+    assert heard(done["answers"][0]).good
+    assert done["calls"] == {"behind": 1, "before": 1}
+    first_s, whole_s = done["took_s"]["before"]
+    assert 0 < first_s <= whole_s
+    assert done["took_s"]["behind"] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("fault", [HANG, DRIP])
+def test_silence_lasts(fault: str, tmp_path: Path) -> None:
+    answer = asyncio.run(said("chat", "plain", HANG, tmp_path))
+    assert answer["trouble"] == "TimeoutError"
+
+
+def test_a_cut_stream_looks_like_one_that_ended(tmp_path: Path) -> None:
+    answer = heard(asyncio.run(said("chat", "streamed", CUT, tmp_path)))
+    # Nothing is wrong with the connection: only who reads the words sees that the end is missing.
+    assert (answer.status, answer.finish, answer.trouble) == (200, "", "")

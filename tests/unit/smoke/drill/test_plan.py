@@ -1,0 +1,119 @@
+"""The drill's gateway reads its own files, and asks nobody but the drill."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from hearth.render.gateway import gateway_files, litellm_config
+from hearth.render.units import systemd_unit
+from hearth.smoke.drill import place
+from hearth.smoke.drill.plan import FILES, HOST, Plan, make
+
+OLLAMA = "http://10.140.30.11:11434"
+COMMAND = ["/usr/bin/python3", "-m", "hearth_gateway", "--config", "/etc/litellm/config.yaml"]
+UNIT: dict[str, Any] = {
+    "summary": "One address for all models.",
+    "user": "litellm",
+    "command": [*COMMAND, "--host", "10.140.30.12", "--port", "4000"],
+    "environment": {"HOME": "/nonexistent"},
+    "credentials": ["consumer_keys", "openrouter_api_key"],
+    "exceptions": {"ProcSubset": {"value": "all", "reason": "it reads processors"}},
+}
+
+
+def model(name: str, kind: str = "chat", **more: Any) -> dict[str, Any]:
+    here = {"local": True, "url": OLLAMA, "litellm": "ollama", "secret": None, "usable": True}
+    return {"name": name, "id": name, "kind": kind, "summary": "", **here, **more}
+
+
+CLOUD: dict[str, Any] = {
+    "local": False,
+    "url": None,
+    "litellm": "openrouter",
+    "secret": "openrouter_api_key",
+}
+MODELS = [model("a"), model("b"), model("far", **CLOUD), model("t", "transcribe"), model("alone")]
+
+
+def alias(
+    *members: str, first_token_timeout_s: float = 60, timeout_s: float = 300
+) -> dict[str, Any]:
+    said = {
+        "members": list(members),
+        "first_token_timeout_s": first_token_timeout_s,
+        "timeout_s": timeout_s,
+    }
+    return {**said, "offered": True, "summary": ""}
+
+
+def plan() -> Plan:
+    house = {
+        "models": {each["name"]: each for each in MODELS},
+        "aliases": {"fast": alias("a", "b"), "far": alias("far", "a"), "hear": alias("t")}
+        | {"soon": alias("a", "b", first_token_timeout_s=0.5, timeout_s=2)},
+        "services": {"litellm": {"routes_models": True}},
+        "consumers": {"owner": {"models": "all", "services": ["litellm"]}},
+    }
+    files = {"config.yaml": yaml.safe_dump(litellm_config(house))}
+    files |= {name: json.dumps(content) for name, content in gateway_files(house).items()}
+    return make(files, {"b", "far"}, 1.0)
+
+
+def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
+    made = plan()
+    ports = {one.name: one.port for one in made.members}
+    config = yaml.safe_load(made.files["config.yaml"])
+    routes = {route["model_name"]: route["litellm_params"] for route in config["model_list"]}
+    for name in ("a", "b", "far"):
+        assert routes[name]["api_base"] == f"http://{HOST}:{ports[name]}/v1"
+        assert routes[name]["model"] == f"openai/{name}"
+        # No key of a cloud is sent to anybody, not even to us.
+        assert routes[name]["api_key"] == "none"
+    assert len(set(ports.values())) == len(ports)
+    names = json.loads(made.files["aliases.json"])
+    assert names["hear"]["servers"]["t"]["url"] == f"http://{HOST}:{ports['t']}"
+    assert made.files.keys() == set(FILES)
+
+
+def test_only_a_member_of_this_house_is_asked_where_it_is() -> None:
+    real = {one.name: one.real for one in plan().members}
+    assert real == {"a": None, "b": f"{OLLAMA}/v1", "far": None, "t": None}
+    kinds = {one.name: one.kind for one in plan().members}
+    assert kinds == {"a": "chat", "b": "chat", "far": "chat", "t": "transcribe"}
+
+
+def test_only_the_times_are_shortened() -> None:
+    targets = {target.name: target for target in plan().targets}
+    assert targets.keys() == {"fast", "far", "hear", "soon"}
+    assert (targets["fast"].first_token_timeout_s, targets["fast"].timeout_s) == (1.0, 4.0)
+    assert (targets["soon"].first_token_timeout_s, targets["soon"].timeout_s) == (0.5, 2)
+
+
+def test_the_second_gateway_is_the_unit_s_but_for_files_address_and_end() -> None:
+    argv = place.gateway_argv(systemd_unit("litellm", UNIT))
+    settings = [word.removeprefix("--property=") for word in argv if word.startswith("--property=")]
+    for same in (
+        "User=litellm",
+        "ProtectSystem=strict",
+        "ProcSubset=all",
+        "SystemCallFilter=@system-service",
+        "SystemCallFilter=~@privileged",
+        "LoadCredential=consumer_keys:/etc/hearth/credentials/litellm/consumer_keys",
+    ):
+        assert same in settings
+    assert not [line for line in settings if line.startswith(("Restart=", "ExecStart"))]
+    assert {"BindsTo=hearth-drill.service", "MemoryMax=1G", "RuntimeMaxSec=900"} <= set(settings)
+    command = argv[argv.index("--") + 1 :]
+    assert command == [*COMMAND, "--host", HOST, "--port", "4000"]
+
+
+def test_the_room_is_told_all_by_its_start_and_has_a_user_of_its_own() -> None:
+    argv = place.room_argv(plan())
+    assert "--property=DynamicUser=yes" in argv
+    assert "--property=RuntimeDirectory=hearth-drill" in argv
+    assert "--property=SystemCallFilter=~@privileged" in argv
+    # A longer word than this is refused by the kernel.
+    assert max(map(len, argv)) < 128 * 1024

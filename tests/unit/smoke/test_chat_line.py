@@ -1,0 +1,159 @@
+"""The page's live line is kept open, and what comes over it is told apart."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
+
+from hearth.clients.chat import ChatError, Door, Turn, hear
+from hearth.clients.socketio import Event, Line, LineError, dialled, greeted
+
+WITHIN_S = 10.0
+TURN = Turn("c", "q", "a", 0.0)
+
+
+@contextmanager
+def opened(
+    talk: Callable[[ServerConnection], None], origin: str | None = None
+) -> Iterator[tuple[Line, list[Request]]]:
+    """A line to a server that greets as Open WebUI does, and then does as it is told."""
+    asked: list[Request] = []
+
+    def note(call: ServerConnection, request: Request) -> Response | None:
+        asked.append(request)
+        if request.headers["Origin"] == "https://elsewhere.example":
+            return call.respond(HTTPStatus.BAD_REQUEST, "not from there\n")
+        return None
+
+    def greet(call: ServerConnection) -> None:
+        call.send('0{"sid":"x","pingInterval":25000}')
+        assert call.recv() == '40{"token": "t"}'
+        call.send('40{"sid":"name"}')
+        talk(call)
+
+    with ExitStack() as stack:
+        server = stack.enter_context(serve(greet, "127.0.0.1", 0, process_request=note))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+        url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        call = stack.enter_context(dialled(url, "chat.lan", None, WITHIN_S, origin))
+        yield stack.enter_context(greeted(call, "t", WITHIN_S)), asked
+
+
+def say(call: ServerConnection, kind: str, data: Any, message: str = "a") -> None:
+    body = {"chat_id": "c", "message_id": message, "data": {"type": kind, "data": data}}
+    call.send("42" + json.dumps(["events", body]))
+
+
+def delta(call: ServerConnection, text: str, kind: str = "response.output_text.delta") -> None:
+    say(call, "response:completion", {"type": kind, "delta": text})
+
+
+def test_a_ping_is_answered_and_an_answer_is_gathered() -> None:
+    def talk(call: ServerConnection) -> None:
+        call.send("2")
+        assert call.recv() == "3"
+        call.send('42["usage",{}]')
+        say(call, "status", {"action": "sources_retrieved", "done": True})
+        delta(call, "hmm", "response.reasoning_text.delta")
+        delta(call, "Four")
+        delta(call, "teen", "response.function_call_arguments.delta")
+        delta(call, ".")
+        say(call, "chat:completion", {"done": True}, message="another")
+        say(call, "chat:completion", {"done": True})
+        call.recv()
+
+    with opened(talk) as (line, asked):
+        heard = hear(line, TURN, WITHIN_S)
+        assert (line.id, line.pings, line.closed_s) == ("name", 1, None)
+    assert heard.text == "Four."
+    assert len(heard.pieces) == 2
+    assert heard.error == ""
+    assert asked[0].headers["Host"] == "chat.lan"
+    assert asked[0].headers["Origin"] == "http://chat.lan"
+
+
+def test_an_error_ends_an_answer_in_its_own_words() -> None:
+    def talk(call: ServerConnection) -> None:
+        delta(call, "Fo")
+        say(call, "chat:message:error", {"error": {"content": "It broke off."}, "done": True})
+        call.recv()
+
+    with opened(talk) as (line, _):
+        heard = hear(line, TURN, WITHIN_S)
+    assert (heard.text, heard.error) == ("Fo", "It broke off.")
+
+
+def test_a_line_that_is_cut_is_noticed() -> None:
+    with opened(lambda call: delta(call, "Fo")) as (line, _):
+        assert line.until(lambda: line.closed_s is not None, WITHIN_S)
+        with pytest.raises(ChatError, match=r"0.1 s: 1 pieces came; the line was cut"):
+            hear(line, TURN, 0.1)
+
+
+def test_an_answer_without_a_word_has_no_first_one() -> None:
+    def talk(call: ServerConnection) -> None:
+        say(call, "chat:completion", {"done": True})
+        call.recv()
+
+    with opened(talk) as (line, _):
+        heard = hear(line, TURN, WITHIN_S)
+    with pytest.raises(ChatError, match=r"no word came, only \['chat:completion'\]"):
+        _ = heard.first_s
+
+
+def test_a_stranger_is_told_why() -> None:
+    with (
+        pytest.raises(LineError, match="HTTP 400"),
+        opened(lambda _: None, "https://elsewhere.example"),
+    ):
+        pass
+
+
+def test_what_is_no_such_server_is_told_apart() -> None:
+    def wrong(call: ServerConnection) -> None:
+        call.send("hello")
+
+    with serve(wrong, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        with (
+            dialled(url, "chat.lan", None, WITHIN_S) as call,
+            pytest.raises(LineError, match=r"does not speak Engine\.IO"),
+            greeted(call, "t", WITHIN_S),
+        ):
+            pass
+        server.shutdown()
+        thread.join()
+
+
+def test_where_nobody_listens_is_told() -> None:
+    with pytest.raises(LineError), dialled("http://127.0.0.1:9", "chat.lan", None, 1):
+        pass
+    with pytest.raises(ChatError, match="GET /health: "):
+        Door("http://127.0.0.1:9", "chat.lan").send("GET", "/health", within_s=1)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"error": {"message": "m"}}, "m"),
+        ({"error": "text"}, "text"),
+        ({"error": {}}, ""),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_errors_come_in_several_shapes(data: Any, words: str) -> None:
+    assert Event(0, "c", "a", "chat:completion", data).error == words

@@ -1,0 +1,151 @@
+"""The smoke tests of the chat pass for a chat as it should be, and fail for those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth.clients.chat import SIGN_IN
+from hearth.smoke import test_chat as smoke
+from hearth.smoke.figures import Notes
+from hearth.smoke.outcomes import NotMeasured
+
+POLICY = "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+COOKIE = "token=t; HttpOnly; Secure; SameSite=lax; Path=/"
+SETTINGS = {"WEBUI_ADMIN_EMAIL": "admin@house.lan", "ENABLE_SIGNUP": "False"}
+HIDDEN = ("embed", "transcribe")
+
+
+def alias(name: str, kind: str = "chat") -> Any:
+    return SimpleNamespace(name=name, kind=kind, offered=True, summary=f"About {name}.")
+
+
+HOUSE: Any = SimpleNamespace(
+    aliases={a.name: a for a in (alias("fast"), alias("embed", "embed"), alias("gone"))}
+)
+HOUSE.aliases["gone"].offered = False
+VAULT: Any = SimpleNamespace(get=lambda name: f"value of {name}")
+
+
+def entry(name: str, **meta: Any) -> dict[str, Any]:
+    told = {"description": f"About {name}.", "hidden": name in HIDDEN, **meta}
+    return {"id": name, "name": name.title(), "info": {"meta": told}}
+
+
+@dataclass
+class Chat:
+    """Stands for the way to a chat, and for its admin: everything is as it should be, or not."""
+
+    policy: str = POLICY
+    sign_up: int = 403
+    stranger: int = 401
+    cookie: str = COOKIE
+    wrong_password: int = 400
+    switched_on: tuple[str, ...] = ()
+    told: tuple[str, ...] = tuple(smoke.OFF)
+    models: list[dict[str, Any]] = field(default_factory=lambda: [entry("fast"), entry("embed")])
+    fqdn: str = "chat.lan"
+    role: str = "admin"
+
+    def send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        if path == "/":
+            headers = {"content-security-policy": self.policy, "x-content-type-options": "nosniff"}
+            return httpx.Response(200, headers=headers, text="<!doctype html><html></html>")
+        if path == "/api/v1/auths/signup":
+            return httpx.Response(self.sign_up)
+        if path == SIGN_IN:
+            right = more["json"]["password"] == "value of open_webui_admin_password"
+            status = 200 if right else self.wrong_password
+            return httpx.Response(status, headers={"set-cookie": self.cookie})
+        if path == "/api/config":
+            return httpx.Response(200, json={"features": {"enable_signup": self.sign_up != 403}})
+        return httpx.Response(self.stranger)
+
+    def ask(self, _method: str, path: str) -> Any:
+        if path == "/api/models":
+            return {"data": self.models}
+        return {"version": "1", "features": {name: name in self.switched_on for name in self.told}}
+
+
+def page(chat: Any) -> None:
+    smoke.test_the_page_loads_nothing_foreign(chat)
+
+
+def sign_up(chat: Any) -> None:
+    smoke.test_nobody_makes_an_account_alone(chat, SETTINGS)
+
+
+def stranger(chat: Any) -> None:
+    smoke.test_a_stranger_learns_nothing(chat, "/api/models")
+
+
+def password(chat: Any) -> None:
+    smoke.test_the_password_opens_it_and_stays_with_the_browser(chat, SETTINGS, VAULT, chat)
+
+
+def switches(chat: Any) -> None:
+    smoke.test_what_a_house_needs_not_is_off(chat, SETTINGS, Notes())
+
+
+def models(chat: Any) -> None:
+    smoke.test_it_offers_the_houses_models_in_words_for_people(chat, HOUSE)
+
+
+ALL = (page, sign_up, stranger, password, switches, models)
+
+
+@pytest.mark.parametrize("test", ALL)
+def test_a_chat_as_it_should_be_passes(test: Callable[[Any], None]) -> None:
+    test(Chat())
+
+
+@pytest.mark.parametrize(
+    ("test", "flaw", "said"),
+    [
+        (page, {"policy": ""}, "default-src is missing"),
+        (page, {"policy": f"{POLICY}; img-src https:"}, "img-src lets https: in"),
+        (sign_up, {"sign_up": 400}, "HTTP 400"),
+        (stranger, {"stranger": 200}, "HTTP 200"),
+        (password, {"cookie": COOKIE.replace("Secure; ", "")}, "the cookie lacks secure"),
+        (password, {"cookie": COOKIE.replace("HttpOnly; ", "")}, "the cookie lacks httponly"),
+        (password, {"wrong_password": 200}, "HTTP 200 for a wrong password"),
+        (password, {"role": "user"}, "user"),
+        (switches, {"switched_on": ("enable_code_execution",)}, "on: enable_code_execution"),
+        (switches, {"told": tuple(smoke.OFF)[1:]}, "enable_direct_connections"),
+        (models, {"models": [entry("embed")]}, "missing: {'fast'}"),
+        (models, {"models": [entry("fast", description="fast"), entry("embed")]}, "fast: fast"),
+        (models, {"models": [entry("fast"), entry("embed", hidden=False)]}, "embed is not hidden"),
+        (models, {"models": [entry("fast", hidden=True), entry("embed")]}, "fast is hidden"),
+    ],
+)
+def test_each_flaw_is_seen(test: Callable[[Any], None], flaw: dict[str, Any], said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        test(Chat(**flaw))
+
+
+def test_what_the_inventory_switches_on_is_meant_and_said() -> None:
+    notes = Notes()
+    settings = SETTINGS | {"ENABLE_CODE_EXECUTION": "True", "ENABLE_SIGNUP": "true"}
+    chat: Any = Chat(switched_on=("enable_code_execution",), sign_up=400)
+    smoke.test_what_a_house_needs_not_is_off(chat, settings, notes)
+    assert notes.remarks == ["the chat has ENABLE_CODE_EXECUTION switched on"]
+    with pytest.raises(NotMeasured):
+        smoke.test_nobody_makes_an_account_alone(chat, settings)
+
+
+@pytest.mark.parametrize("sources", [[], ["pipelines"]])
+def test_who_comes_past_the_front_door_is_named(sources: list[str]) -> None:
+    flows = [SimpleNamespace(source=source, target="open_webui", port=8080) for source in sources]
+    flows.append(SimpleNamespace(source="scraper", target="open_webui", port=9000))
+    house: Any = SimpleNamespace(flows=flows)
+    chat: Any = SimpleNamespace(name="open_webui", port=8080)
+    if not sources:
+        smoke.test_nobody_comes_past_the_front_door(chat, house)
+        return
+    with pytest.raises(AssertionError, match="past the front door: pipelines"):
+        smoke.test_nobody_comes_past_the_front_door(chat, house)

@@ -1,0 +1,32 @@
+"""The smoke tests of pipelines pass for a house that does without any, too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth.smoke import test_pipelines as smoke
+
+PIPES: Any = SimpleNamespace(name="pipelines")
+
+
+@pytest.mark.parametrize("there", [[], ["second_opinion"]])
+def test_nobody_is_answered_without_the_key(
+    monkeypatch: pytest.MonkeyPatch, there: list[str]
+) -> None:
+    tried: list[str] = []
+
+    def asked(_pipes: Any, _method: str, path: str, _key: str | None) -> httpx.Response:
+        tried.append(path)
+        return httpx.Response(401)
+
+    monkeypatch.setattr(smoke, "installed", lambda _pipes: there)
+    monkeypatch.setattr(smoke, "asked", asked)
+    smoke.test_nobody_is_answered_without_the_key(PIPES)
+    assert f"/{(there or ['nobody'])[0]}/valves" in tried
+    monkeypatch.setattr(smoke, "asked", lambda *_: httpx.Response(200))
+    with pytest.raises(AssertionError, match="HTTP 200"):
+        smoke.test_nobody_is_answered_without_the_key(PIPES)

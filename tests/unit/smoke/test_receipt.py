@@ -1,0 +1,144 @@
+"""A receipt says everything, is written whole, and its page needs nothing from outside."""
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hearth.cli.prove import view
+from hearth.machine.description import Machine, gpus, machine
+from hearth.smoke.figures import summarise
+from hearth.smoke.page import number, write
+from hearth.smoke.receipt import Receipt, Verdict, VerifyError
+
+RECEIPT = Receipt(
+    house="house",
+    made="2026-11-21T12:00:00+00:00",
+    seconds=61.2,
+    hearth="abc1234",
+    machine=Machine("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
+    accelerator={"kind": "cpu", "speedup": "not measured"},
+    versions={"ollama": "0.35.0"},
+    addresses=["https://llm.lan", "https://home.lan"],
+    figures=[summarise("first token, fast", "ms", [12.0, 14.0, 80.0], "direct")],
+    verdicts=[
+        Verdict("health is as expected", "ollama", "passed", "", 0.1),
+        Verdict("alias answers", "local", "pending", "qwen3.5 is coming", 0.1, 40),
+        Verdict("accelerator", "", "not measured", "the model is too small", 0.1),
+    ],
+)
+FAILED = Verdict("x <b>", "y", "failed", "a < b & c", 1.0, None, ["line <script>"])
+
+
+def test_pending_is_no_failure_and_no_success() -> None:
+    assert RECEIPT.good
+    assert RECEIPT.summary == "1 pending, 1 not measured, 1 passed"
+    assert RECEIPT.verdicts[1].word == "pending, 40 %"
+    assert not replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED]).good
+    assert not replace(RECEIPT, verdicts=[]).good, "nothing tested proves nothing"
+
+
+def test_a_terminal_shows_each_journal_once_also_of_promises_about_nobody() -> None:
+    failed = [
+        Verdict("names are answered", "", "failed", "no", 1.0, None, ["dnsmasq ended"]),
+        Verdict("nobody believes it", "", "failed", "no", 1.0, None, ["caddy ended"]),
+        Verdict("unit runs", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
+        Verdict("health says it", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
+    ]
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view(replace(RECEIPT, verdicts=failed)))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    for line in ("dnsmasq ended", "caddy ended", "out of memory"):
+        assert said.count(line) == 1, said
+
+
+def test_a_terminal_shows_what_a_person_should_do_but_no_digests() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    console.print(view(replace(RECEIPT, remarks=["take tiny.en"], unverified=["x: 00ff"])))
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "take tiny.en" in said
+    assert "00ff" not in said
+
+
+def test_what_is_written_can_be_read_by_programs(tmp_path: Path) -> None:
+    write(RECEIPT, tmp_path / "receipt")
+    said = json.loads((tmp_path / "receipt/receipt.json").read_text())
+    assert said["summary"] == {"pending": 1, "not measured": 1, "passed": 1}
+    assert said["good"] is True
+    figure = said["figures"][0]
+    assert (figure["n"], figure["median"], figure["p95"]) == (3, 14.0, 80.0)
+    assert said["machine"]["kernel"] == "6.12"
+    assert said["verdicts"][1]["percent"] == 40
+    assert sorted(path.name for path in (tmp_path / "receipt").iterdir()) == [
+        "index.html",
+        "receipt.json",
+    ]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(VerifyError, match=r"cannot write the receipt: .*: run this as root"):
+        write(RECEIPT, tmp_path / "file" / "receipt")
+
+
+class Links(HTMLParser):
+    """Everything that a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+        if tag in ("script", "link", "img", "iframe") or any(name == "src" for name, _ in attrs):
+            self.fetched.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_says_it_all_and_fetches_nothing(tmp_path: Path) -> None:
+    ways = ["http://192.0.2.10/", "http://trust.lan/"]
+    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=ways), tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    links = Links()
+    links.feed(page)
+    assert links.fetched == []
+    assert links.open == []
+    assert "url(" not in page
+    for words in ("pending, 40 %", "qwen3.5 is coming", "16.0 GiB", "Debian 13.2, Linux 6.12"):
+        assert words in page
+    assert [f'<a href="{way}">{way}</a>' in page for way in ways] == [True, True]
+    assert "a &lt; b &amp; c" in page
+    assert "<script>" not in page
+    assert re.search(r"21 November 2026, 12:00 UTC", page)
+
+
+@pytest.mark.parametrize(("value", "text"), [(1234.5, "1234"), (12.34, "12.3"), (0.0456, "0.0456")])
+def test_numbers_keep_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_facts_of_this_machine() -> None:
+    here = machine()
+    assert here.cores > 0
+    assert here.memory_bytes > 2**27
+    assert here.system
+
+
+def test_graphics_devices_are_named_with_their_driver(tmp_path: Path) -> None:
+    for name, device_class, vendor in (("a", "0x030000", "0x1002"), ("b", "0x020000", "0x8086")):
+        (tmp_path / "bus" / name).mkdir(parents=True)
+        (tmp_path / "bus" / name / "class").write_text(device_class + "\n")
+        (tmp_path / "bus" / name / "vendor").write_text(vendor + "\n")
+        (tmp_path / "bus" / name / "device").write_text("0x1638\n")
+    (tmp_path / "amdgpu").mkdir()
+    (tmp_path / "bus/a/driver").symlink_to(tmp_path / "amdgpu")
+    assert gpus(tmp_path / "bus") == ["AMD 1638 (amdgpu)"]

@@ -1,0 +1,199 @@
+"""The smoke tests of speech pass for a server that streams, and fail for one that buffers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth.clients.tts import Line, SpeechCallError
+from hearth.smoke import test_speech as smoke
+from hearth.smoke.figures import Notes
+
+FIRST_S, REST_S = 0.02, 0.4
+LOUD = b"\x00\x40\x00\xc0" * 2400  # 0.2 s
+PIECES = 5
+# Spoken until the listener leaves, however late a busy machine does that.
+ENDLESS = 10_000
+RUNS = 3
+
+
+@dataclass
+class Scripted:
+    """A server whose first piece is there after FIRST_S, all of them after FIRST_S + REST_S."""
+
+    buffers: bool = False
+    keeps_working: bool = False
+    status: int = 200
+    sound: bytes = LOUD
+    streamed: int = PIECES
+    joined: int = PIECES
+    active: int = 0
+    left: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def pieces(self, streamed: bool) -> Iterator[bytes]:
+        """Yield the pieces as they are made."""
+        for number in range(self.streamed if streamed else self.joined):
+            time.sleep(FIRST_S if number == 0 else REST_S / (PIECES - 1))
+            yield self.sound
+
+    def describe(self) -> dict[str, Any]:
+        with self.lock:
+            return {"active": self.active, "waiting": 0, "requests": {"left": self.left}}
+
+    def speak(self, write: Callable[[bytes], object], streamed: bool) -> None:
+        with self.lock:
+            self.active += 1
+        try:
+            if self.buffers or not streamed:
+                write(b"".join(self.pieces(streamed)))
+                return
+            for piece in self.pieces(streamed):
+                write(piece)
+        except OSError:
+            with self.lock:
+                self.left += 1
+            if self.keeps_working:
+                self.over.wait()
+        finally:
+            with self.lock:
+                self.active -= 1
+
+
+@contextlib.contextmanager
+def running(scripted: Scripted) -> Iterator[tuple[Any, Line]]:
+    """Serve it on loopback; gives the service and the line of the smoke tests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            said = {"status": "ok"} if self.path == "/health" else scripted.describe()
+            body = json.dumps(said).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(scripted.status)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                scripted.speak(
+                    lambda data: self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data)),
+                    asked["stream"],
+                )
+                self.wfile.write(b"0\r\n\r\n")
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    health = SimpleNamespace(path="/health", contains='"ok"', within_s=2.0)
+    service = SimpleNamespace(name="scripted", url=url, health=health, publish=())
+    try:
+        yield service, Line(url, "127.0.0.1", "key", within_s=10)
+    finally:
+        scripted.over.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "TEN", RUNS)
+
+
+def test_a_server_that_streams_passes_and_its_figures_are_noted() -> None:
+    notes = Notes()
+    with running(Scripted()) as (service, line):
+        smoke.test_speech_starts_early(service, line, notes)
+    figures = {figure.name: figure for figure in notes.figures}
+    first = figures["first sound of scripted"]
+    assert (first.n, first.unit) == (RUNS, "ms")
+    assert first.median < figures["whole phrase of scripted"].median
+    assert "first sound of scripted again" in figures
+    assert notes.remarks == []
+
+
+def test_a_server_that_buffers_fails() -> None:
+    with (
+        running(Scripted(buffers=True)) as (service, line),
+        pytest.raises(AssertionError, match="does the server or a proxy buffer"),
+    ):
+        smoke.test_speech_starts_early(service, line, Notes())
+
+
+def test_a_server_that_buffers_lets_one_of_two_wait_for_all() -> None:
+    with running(Scripted()) as (service, line):
+        smoke.test_two_at_once_both_begin_before_either_ends(service, line, Notes())
+    with (
+        running(Scripted(buffers=True)) as (service, line),
+        pytest.raises(AssertionError, match="when the other had ended"),
+    ):
+        smoke.test_two_at_once_both_begin_before_either_ends(service, line, Notes())
+
+
+def test_lengths_that_differ_are_seen() -> None:
+    with running(Scripted()) as (_, line):
+        smoke.test_streamed_and_whole_speech_are_equally_long(line)
+    with (
+        running(Scripted(joined=PIECES - 1)) as (_, line),
+        pytest.raises(AssertionError, match=r"streamed 1\.00 s of sound, joined 0\.80 s"),
+    ):
+        smoke.test_streamed_and_whole_speech_are_equally_long(line)
+
+
+def test_work_that_goes_on_for_nobody_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Scripted(streamed=ENDLESS)) as (service, line):
+        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+    monkeypatch.setattr(smoke, "FREE_S", 0.5)
+    with (
+        running(Scripted(streamed=ENDLESS, keeps_working=True)) as (service, line),
+        pytest.raises(AssertionError, match="still works for 1 after"),
+    ):
+        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+
+
+def test_a_server_that_spoke_to_the_end_for_nobody_is_seen() -> None:
+    with (
+        running(Scripted(buffers=True)) as (service, line),
+        pytest.raises(AssertionError, match="was it spoken to the end"),
+    ):
+        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+
+
+@pytest.mark.parametrize(
+    ("scripted", "said"),
+    [(Scripted(sound=bytes(9600)), "silence"), (Scripted(status=500), "HTTP 500")],
+)
+def test_what_is_no_speech_is_said(scripted: Scripted, said: str) -> None:
+    with (
+        running(scripted) as (_, line),
+        line.open() as client,
+        pytest.raises(SpeechCallError, match=said),
+    ):
+        _ = line.say(client, "Hello.").heard
+
+
+def test_remarks_reach_the_receipt() -> None:
+    notes = Notes()
+    notes.remark("one line")
+    assert notes.as_event()["remarks"] == ["one line"]

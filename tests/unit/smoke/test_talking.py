@@ -1,0 +1,79 @@
+"""A talk is as long as its sound, and what came of it is stamped."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
+
+from hearth.clients.recordings import BYTES, RATE
+from hearth.clients.stt import TalkError, talk
+from hearth.clients.websocket import WebSocket, opened
+
+HALF = bytes(RATE * BYTES // 2)
+
+
+@contextmanager
+def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[WebSocket]:
+    with serve(listen, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            port = server.socket.getsockname()[1]
+            with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
+                yield call
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def listens(call: ServerConnection) -> None:
+    """Say how much was heard, when it is over."""
+    call.send(json.dumps({"type": "ready"}))
+    heard = 0
+    while isinstance(message := call.recv(), bytes):
+        heard += len(message)
+    assert json.loads(message) == {"type": "end"}
+    call.send(json.dumps({"type": "final", "heard": heard}))
+    call.send(json.dumps({"type": "done"}))
+
+
+def test_all_of_it_is_said_and_all_that_came_is_there() -> None:
+    with talked_to(listens) as call:
+        came = talk(call, HALF, 10, after_s=0.25, paced=False)
+    assert [event.kind for event in came.events] == ["ready", "final", "done"]
+    assert came.heard_s == 0.75
+    assert came.of("final")[0].said["heard"] == 0.75 * RATE * BYTES
+
+
+def test_a_microphone_takes_its_time() -> None:
+    with talked_to(listens) as call:
+        came = talk(call, HALF, 10, after_s=0)
+    assert came.of("final")[0].at_s - came.began >= 0.5
+
+
+def test_who_hangs_up_is_told() -> None:
+    def hangs_up(call: ServerConnection) -> None:
+        call.recv()
+        call.close(1011, "no model")
+
+    with talked_to(hangs_up) as call, pytest.raises(TalkError, match="no model"):
+        talk(call, HALF[:640], 10, after_s=0, paced=False)
+
+
+def test_who_is_never_done_is_left() -> None:
+    def dawdles(call: ServerConnection) -> None:
+        call.send(json.dumps({"type": "ready"}))
+        try:
+            while True:
+                call.recv()
+        except ConnectionClosed:
+            pass
+
+    with talked_to(dawdles) as call, pytest.raises(TalkError, match=r"no `done`, only \['ready'\]"):
+        talk(call, HALF, 1, after_s=0, paced=False)

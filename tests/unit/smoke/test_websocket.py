@@ -1,0 +1,116 @@
+"""A WebSocket for code that waits: one thread touches the connection, and it ends in order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosedOK, InvalidStatus
+from websockets.sync.server import Server, ServerConnection, serve
+
+from hearth.clients.websocket import THREAD, opened
+
+
+@contextmanager
+def served(listen: Callable[[ServerConnection], None]) -> Iterator[tuple[str, int]]:
+    with serve(listen, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield _address(server)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _address(server: Server) -> tuple[str, int]:
+    host, port = server.socket.getsockname()[:2]
+    return str(host), int(port)
+
+
+def echoes(call: ServerConnection) -> None:
+    for message in call:
+        call.send(message)
+
+
+def test_what_is_said_comes_and_threads_end() -> None:
+    with served(echoes) as at:
+        with opened("ws://talker.lan/", at, None, 5) as call:
+            call.send("one")
+            call.send(b"two")
+            assert [call.recv(5), call.recv(5)] == ["one", b"two"]
+            with pytest.raises(TimeoutError):
+                call.recv(0.05)
+            assert threads() == 1
+        assert threads() == 0
+
+
+def threads() -> int:
+    """Return how many threads carry a call; those of the server here end when they like."""
+    return sum(each.name == THREAD for each in threading.enumerate())
+
+
+def test_one_thread_reads_and_writes() -> None:
+    seen: set[str] = set()
+
+    class Watched(ClientConnection):
+        async def send(self, *words: Any, **more: Any) -> None:
+            seen.add(threading.current_thread().name)
+            await super().send(*words, **more)
+
+        async def recv(self, *words: Any, **more: Any) -> Any:
+            seen.add(threading.current_thread().name)
+            return await super().recv(*words, **more)
+
+    with (
+        served(echoes) as at,
+        opened("ws://talker.lan/", at, None, 5, create_connection=Watched) as call,
+    ):
+        reading = threading.Thread(target=call.recv)
+        reading.start()
+        call.send("one")
+        reading.join()
+    assert len(seen) == 1
+    assert threading.current_thread().name not in seen
+
+
+def test_who_waits_is_told_of_the_end() -> None:
+    ended: list[list[str | bytes]] = []
+    with served(echoes) as at, opened("ws://talker.lan/", at, None, 5) as call:
+        reading = threading.Thread(target=lambda: ended.append(list(call)))
+        reading.start()
+        call.send("one")
+        call.close()
+        reading.join()
+        with pytest.raises(ConnectionClosedOK):
+            call.recv(1)
+    assert ended in ([[]], [["one"]])
+
+
+def test_a_refusal_is_an_http_answer() -> None:
+    def refuses(call: ServerConnection, _: object) -> object:
+        return call.respond(401, "no key")
+
+    with serve(echoes, "127.0.0.1", 0, process_request=refuses) as server:  # type: ignore[arg-type]
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        with (
+            pytest.raises(InvalidStatus) as refused,
+            opened("ws://talker.lan/", _address(server), None, 5),
+        ):
+            pass
+        server.shutdown()
+        thread.join()
+    assert refused.value.response.status_code == 401
+
+
+def test_nobody_there_is_an_os_error() -> None:
+    with (
+        pytest.raises(ConnectionRefusedError),
+        opened("ws://talker.lan/", ("127.0.0.1", 9), None, 1),
+    ):
+        pass
