@@ -145,8 +145,9 @@ def aliases(catalogue: Catalogue) -> Iterator[Problem]:
         yield from _kinds(catalogue, name, record)
         if record.first_token_timeout_s > record.timeout_s:
             text = (
-                f"{name}.first_token_timeout_s {record.first_token_timeout_s:g} is longer than timeout_s "
-                f"{record.timeout_s:g}; make timeout_s at least {record.first_token_timeout_s:g}"
+                f"{name}.first_token_timeout_s {record.first_token_timeout_s:g} is longer than "
+                f"timeout_s {record.timeout_s:g}; make timeout_s at least "
+                f"{record.first_token_timeout_s:g}"
             )
             yield catalogue.problem(("aliases", name, "first_token_timeout_s"), text)
 

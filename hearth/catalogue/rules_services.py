@@ -211,7 +211,8 @@ def versions(catalogue: Catalogue) -> Iterator[Problem]:
             text += f" will do; write {minimum.oldest} or later, with its url"
         except InvalidVersion:
             text = f"{name}.version {record.version} cannot be compared with {minimum.oldest}; "
-            text += "write numbers with dots, or its oldest: null in inventory/local/minimum_versions.yml"
+            text += "write numbers with dots, or its oldest: null in "
+            text += "inventory/local/minimum_versions.yml"
         yield catalogue.problem(("sources", name, "version"), text)
 
 

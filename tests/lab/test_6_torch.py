@@ -84,7 +84,7 @@ def make_root(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
-    """Made-up weights, from the mock upstreams's cache."""
+    """Made-up weights, from the mock upstreams' cache."""
     return kokoro.prepare(CACHE / "mock_upstreams")
 
 

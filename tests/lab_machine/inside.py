@@ -204,7 +204,7 @@ def copy_in(name: str, src: Path, dst: str, *, exclude: Sequence[str] = ()) -> N
 
 
 def trust(name: str, label: str, certificate_pem: str) -> None:
-    """Have the machine trust one more certificate authority, such as the mock upstreams's."""
+    """Have the machine trust one more certificate authority, such as the mock upstreams'."""
     path = f"/usr/local/share/ca-certificates/{label}.crt"
     run(name, ["install", "-m", "644", "/dev/stdin", path], stdin=certificate_pem, check=True)
     run(name, ["update-ca-certificates"], check=True)

@@ -248,7 +248,7 @@ def _clean(name: str) -> None:
     ghost = Machine(name, 0, 0, 0)
     _kill(ghost)
     _sweep(ghost)
-    # The resolver, and whatever serves this machine: the mock upstreams's download servers.
+    # The resolver, and whatever serves this machine: the mock upstreams' download servers.
     process.end_all(ghost.folder / "run")
     if not any(guest.house == name and inside.running(guest) for guest in load_all()):
         wires.cut(ghost.bridge)

@@ -1,4 +1,4 @@
-"""The resolver at the outer end of a house's wire: a real dnsmasq, with the mock upstreams's names."""
+"""A real dnsmasq at the outer end of a lab machine's link; it knows the mock upstreams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.mock_upstreams names | prepare | serve`: the mock upstreams from a command line."""
+"""`python -m tests.mock_upstreams names | prepare | serve`: the command line."""
 
 from __future__ import annotations
 

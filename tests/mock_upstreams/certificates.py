@@ -1,4 +1,4 @@
-"""The mock upstreams's own authority, which the lab trusts in place of the world's."""
+"""The mock upstreams' own authority, which the lab trusts in place of the world's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose, and what was asked: the mock upstreams's memory, for tests."""
+"""What goes wrong on purpose, and what was asked: the mock upstreams' memory, for tests."""
 
 from __future__ import annotations
 

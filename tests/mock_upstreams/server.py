@@ -1,4 +1,4 @@
-"""The mock upstreams's server: TLS on the wire, its registry beside it, a control address on loopback."""
+"""The server: TLS on the lab's link, the registry, and a control port on loopback."""
 
 from __future__ import annotations
 

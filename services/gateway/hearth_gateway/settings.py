@@ -161,8 +161,8 @@ def _name(name: str, record: Any, file: Path) -> Name:
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         text = (
-            "needs members, first_token_timeout_s, timeout_s, title, summary, talks, sees and leaves, "
-            "and servers for all members or none"
+            "needs members, first_token_timeout_s, timeout_s, title, summary, talks, sees and "
+            "leaves, and servers for all members or none"
         )
         raise GatewayError(f"{file}: {name} {text}") from None
 

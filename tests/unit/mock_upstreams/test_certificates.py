@@ -1,4 +1,4 @@
-"""The mock upstreams's authority stays, signs for the played names only, and its key is private."""
+"""The mock upstreams' authority stays, signs for the played names only, and its key is private."""
 
 from __future__ import annotations
 

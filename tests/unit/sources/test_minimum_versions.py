@@ -1,4 +1,4 @@
-"""What is locked is as new as inventory/minimum_versions.yml asks; what runs, `hearth verify` compares."""
+"""Locked versions obey inventory/minimum_versions.yml; `hearth verify` compares running ones."""
 
 import re
 from pathlib import Path
