@@ -12,7 +12,7 @@ from hearth.machine.preflight import lacks_gpu
 from hearth.machine.secrets import Vault
 
 # What a house keeps on its machine, for people and for the pages.
-ROOT_CERTIFICATE = Path("/etc/hearth/machine/pki/root.crt")
+ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
 # The key that the smoke tests and benchmarks use: it may ask for every model.
 VERIFIER = "consumer_hearth_verify"

@@ -134,7 +134,7 @@ def empty(house: House) -> None:
         "volume=$(incus config device get open-webui data0 source </dev/null)\n"
         "incus delete --force open-webui </dev/null\n"
         'incus storage volume delete hearth "$volume" </dev/null\n'
-        f"mv /etc/hearth/machine/pki {GONE}/\n"
+        f"mv /etc/hearth/pki {GONE}/\n"
         f"mv {CLONE}/inventory/secrets.yml /root/.config/hearth/vault-password {GONE}/\n"
     )
 
@@ -146,6 +146,6 @@ def refill(house: House) -> None:
         f"mv {GONE}/secrets.yml {CLONE}/inventory/ && "
         f"{{ [ ! -e {GONE}/vault-password ] || [ -e /root/.config/hearth/vault-password ] || "
         f"mv {GONE}/vault-password /root/.config/hearth/; }}\n"
-        f"[ -e /etc/hearth/machine/pki ] || [ ! -e {GONE}/pki ] || mv {GONE}/pki /etc/hearth/\n"
+        f"[ -e /etc/hearth/pki ] || [ ! -e {GONE}/pki ] || mv {GONE}/pki /etc/hearth/\n"
         f"rm -rf {GONE} {KEY} /root/backups /root/damaged.age"
     )

@@ -69,7 +69,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
         admin = chat.first(house)
         said = admin.ask("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
         password = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout
-        root = house.shell("sha256sum /etc/hearth/machine/pki/root.crt")
+        root = house.shell("sha256sum /etc/hearth/pki/root.crt")
         proof, made = _backup_while_writing(house)
         backups.empty(house)
         _refuse_a_damaged_one(house, made["path"])
@@ -80,7 +80,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
         house.figures["a restore into an empty house, s"] = time.monotonic() - began
 
         assert house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout == password
-        assert house.shell("sha256sum /etc/hearth/machine/pki/root.crt") == root
+        assert house.shell("sha256sum /etc/hearth/pki/root.crt") == root
         again = chat.first(house)
         assert again.id == admin.id
         kept = again.ask("GET", f"/api/v1/chats/{said['id']}")

@@ -41,7 +41,7 @@ class Caller:
 
     def _ask(self) -> None:
         key = self._house.key()
-        root = "/etc/hearth/machine/pki/root.crt"
+        root = "/etc/hearth/pki/root.crt"
         while not self._enough.wait(1):
             self.statuses.append(ask(NAME, root, "fast", key).status)
 

@@ -214,7 +214,7 @@ def test_everybody_can_use_the_page(believed: Visit, unbelieved: Visit) -> None:
 def test_the_guest_gets_the_very_root(house: House, guest: str) -> None:
     argv = ["curl", "--silent", "--fail", f"{plain()}hearth-root.crt"]
     got = lab.run(guest, argv, check=True).stdout
-    assert got == house.inside("cat", "/etc/hearth/machine/pki/root.crt", check=True).stdout
+    assert got == house.inside("cat", "/etc/hearth/pki/root.crt", check=True).stdout
     assert got == lab.run(guest, ["cat", ROOT_THERE], check=True).stdout
 
 

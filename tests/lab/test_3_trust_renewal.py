@@ -71,7 +71,7 @@ def look(address: str, trust: ssl.SSLContext) -> x509.Certificate:
 def watched(house: House) -> Iterator[Seen]:
     """Look again and again until it is over."""
     seen, over, address = Seen(), threading.Event(), lab.address(NAME)
-    root = house.inside("/bin/cat", "/etc/hearth/machine/pki/root.crt", check=True).stdout
+    root = house.inside("/bin/cat", "/etc/hearth/pki/root.crt", check=True).stdout
     trust = ssl.create_default_context(cadata=root)
 
     def watch() -> None:
@@ -169,5 +169,5 @@ def of(seen: Seen, signer: bytes) -> int:
 
 def ends(house: House) -> float:
     """Return when the machine's intermediate ends."""
-    pem = house.inside("/bin/cat", "/etc/hearth/machine/pki/intermediate.crt", check=True).stdout
+    pem = house.inside("/bin/cat", "/etc/hearth/pki/intermediate.crt", check=True).stdout
     return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()

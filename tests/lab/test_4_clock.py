@@ -33,7 +33,7 @@ SHOWN = {
     "litellm": ("llm.lan", "/v1/models"),
     "open-webui": ("chat.lan", "/api/config"),
 }
-CERTIFICATE = "/etc/hearth/machine/pki/root.crt"
+CERTIFICATE = "/etc/hearth/pki/root.crt"
 ASK = {
     "curl": f"curl --silent --show-error --output /dev/null --cacert {CERTIFICATE} "
     "https://trust.lan/",

@@ -50,7 +50,7 @@ def test_it_is_green_and_answers(house: House, other: Other) -> None:
             assert time.monotonic() < deadline, status.text
             time.sleep(1)
         root = other.folder / "root.crt"
-        lab.copy_out(other.name, "/etc/hearth/machine/pki/root.crt", root)
+        lab.copy_out(other.name, "/etc/hearth/pki/root.crt", root)
         key = other.hearth("secret", "show", "consumer_household", "--plain").text.strip()
         near = ["--resolve", f"llm.lan:443:{lab.address(other.name)}"]
         deadline = time.monotonic() + GREEN_S

@@ -59,7 +59,7 @@ def test_a_front_door_that_is_shut_is_one_line(
     door: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shut() -> None:
-        raise EdgeError("/etc/hearth/machine/pki/root.crt: run `hearth up`")
+        raise EdgeError("/etc/hearth/pki/root.crt: run `hearth up`")
 
     monkeypatch.setattr(door, "trust", shut)
     house: Any = None
