@@ -11,15 +11,8 @@ from hearth.machine.facts import graphics
 from hearth.machine.preflight import lacks_gpu
 from hearth.machine.secrets import Vault
 
-# What a house keeps on its machine, for people and for the pages.
-ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
-RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
-# The key that the smoke tests and benchmarks use: it may ask for every model.
+# The key that the smoke tests and benchmarks use: it may call every model.
 VERIFIER = "consumer_hearth_verify"
-DOWNLOADS = Path("/var/cache/hearth/downloads")
-PROGRAMS = Path("/var/lib/hearth/programs")
-# The one unit of the house that is no service's and no part's.
-FIREWALL_UNIT = "hearth-firewall.service"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hearth.catalogue.house import House, Part, Service
 from hearth.clients import trust
 from hearth.clients.models import PENDING, Overview, model_states
 from hearth.machine import engine, systemd
-from hearth.project import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
+from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5
 # What systemd has started again so often, and not long ago, will end again.

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from hearth.cli.say import err, show
-from hearth.project import RECEIPT_FOLDER, ROOT_CERTIFICATE, Project
+from hearth.paths import RECEIPT_FOLDER, ROOT_CERTIFICATE
+from hearth.project import Project
 from tests import lab_machine as lab
 from tests.lab_machine import mock_upstreams, steps
 

@@ -12,7 +12,8 @@ from hearth.catalogue import CatalogueError
 from hearth.cli import models_view
 from hearth.cli.say import AsJson, complain, err, find, show, table, write_json
 from hearth.machine import engine, systemd
-from hearth.project import ROOT_CERTIFICATE, current
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.project import current
 
 
 def _complete(incomplete: str) -> list[str]:

@@ -10,7 +10,8 @@ import typer
 
 from hearth.catalogue import House, suggest
 from hearth.cli.say import AsJson, err, out, show, table, write_json
-from hearth.project import DOWNLOADS, current
+from hearth.paths import DOWNLOADS
+from hearth.project import current
 from hearth.sources.lock import Locked, State, record_manifest
 from hearth.sources.registry import manifest_digest
 

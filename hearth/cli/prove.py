@@ -10,7 +10,8 @@ from rich.text import Text
 from hearth.bench.tts import PARTS
 from hearth.cli.bench_chat import bench_chat
 from hearth.cli.say import AsJson, err, show, table, write_json
-from hearth.project import RECEIPT_FOLDER, Project, current
+from hearth.paths import RECEIPT_FOLDER
+from hearth.project import Project, current
 from hearth.smoke.drill.record import Drill
 from hearth.smoke.page import number, write
 from hearth.smoke.receipt import Receipt, Verdict

@@ -14,7 +14,8 @@ from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
 from hearth.clients import trust
 from hearth.clients.edge import front_door
-from hearth.project import ROOT_CERTIFICATE, VERIFIER, Project, current
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.project import VERIFIER, Project, current
 
 _COMMAND = Path("/usr/local/bin/hearth")
 _SCRIPT = ("scripts", "hearth")

@@ -13,7 +13,7 @@ import httpx
 
 from hearth.catalogue.house import House
 from hearth.machine import facts
-from hearth.project import ROOT_CERTIFICATE
+from hearth.paths import ROOT_CERTIFICATE
 
 
 def front_door(house: House) -> "Edge":

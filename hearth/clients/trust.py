@@ -10,7 +10,7 @@ from hearth.catalogue.house import House
 from hearth.clients.edge import front_door
 from hearth.machine import pki
 from hearth.machine.facts import FactsError
-from hearth.project import ROOT_CERTIFICATE
+from hearth.paths import ROOT_CERTIFICATE
 
 # A run makes a new root from its last thirty days on, and an intermediate long before that.
 _SOON = timedelta(days=30)

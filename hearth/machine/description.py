@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hearth.machine.facts import cpu_name, memory_bytes
-from hearth.project import PROGRAMS
+from hearth.paths import PROGRAMS
 
 # Debian's packages that the house stands on, by what people call them.
 _PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from hearth.machine.facts import Facts
 from hearth.machine.images import Recipe
-from hearth.project import PROGRAMS
+from hearth.paths import PROGRAMS
 
 POOL = "hearth"
 # Fixed numbers, so that what a program wrote to its volume is its own in the next instance, too.

@@ -11,7 +11,7 @@ from pylxd.exceptions import LXDAPIException, NotFound
 from hearth.machine import instance_exec
 from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, POOL, Instance
 from hearth.machine.instance_exec import ExecError, Output
-from hearth.project import PROGRAMS
+from hearth.paths import PROGRAMS
 
 RUNNING_CODE = 103
 READY_LIMIT_S = 60

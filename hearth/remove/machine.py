@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
-from hearth.project import FIREWALL_UNIT
+from hearth.paths import FIREWALL_UNIT
 from hearth.remove import RemoveError, Trace
 from hearth.remove.before import Before, kernel_value
 from hearth.remove.kernel import in_use

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from hearth.project import PROGRAMS
+from hearth.paths import PROGRAMS
 from hearth.remove import Trace
 
 WANTED = Path("/var/lib/hearth/wanted")

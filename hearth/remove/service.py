@@ -12,7 +12,7 @@ from typing import Any
 
 from pylxd import Client
 
-from hearth.project import DOWNLOADS
+from hearth.paths import DOWNLOADS
 from hearth.remove import Trace, incus, owners
 
 House = Mapping[str, Any]

@@ -8,7 +8,8 @@ import pytest
 from hearth.catalogue.house import Alias, House, Part, Service, Site
 from hearth.clients.edge import Edge, front_door
 from hearth.machine.secrets import Vault
-from hearth.project import FIREWALL_UNIT, VERIFIER, Project, current
+from hearth.paths import FIREWALL_UNIT
+from hearth.project import VERIFIER, Project, current
 
 HOUSE = current().house()
 # No part of the catalogue, since it publishes nothing; its watch counts as its helper.

@@ -13,7 +13,8 @@ from typing import Any
 from hearth.catalogue.house import House
 from hearth.clients.trust import ways
 from hearth.machine import description as facts
-from hearth.project import RECEIPT_FOLDER, Project
+from hearth.paths import RECEIPT_FOLDER
+from hearth.project import Project
 from hearth.smoke.drill import record
 from hearth.smoke.figures import Figure
 from hearth.smoke.receipt import Receipt, Verdict, VerifyError, now

@@ -10,7 +10,7 @@ from cryptography import x509
 from hearth.catalogue.house import House, Site
 from hearth.clients.edge import Edge
 from hearth.clients.websocket import opened
-from hearth.project import ROOT_CERTIFICATE
+from hearth.paths import ROOT_CERTIFICATE
 from hearth.smoke.figures import Notes
 
 pytestmark = [

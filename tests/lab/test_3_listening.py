@@ -48,7 +48,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from hearth.bench.stt.call import wav
 from hearth.clients.recordings import BYTES, RATE, utterances
-from hearth.project import ROOT_CERTIFICATE, VERIFIER, current
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.project import VERIFIER, current
 
 HEAD = {"Authorization": "Bearer " + current().vault.get(VERIFIER)}
 TRUST = ssl.create_default_context(cafile=str(ROOT_CERTIFICATE))

@@ -20,7 +20,8 @@ options:
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue.pipelines import files
-from hearth.project import PROGRAMS, current
+from hearth.paths import PROGRAMS
+from hearth.project import current
 from hearth.remove.owners import want
 from hearth.sources import SourceError
 from hearth.sources.pipelines import install_pipelines

@@ -36,7 +36,8 @@ from typing import TYPE_CHECKING
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.machine.images import PYTHONS
-from hearth.project import DOWNLOADS, PROGRAMS, current
+from hearth.paths import DOWNLOADS, PROGRAMS
+from hearth.project import current
 from hearth.remove.owners import want
 from hearth.sources import Installed, Source, SourceError, install_python
 from hearth.sources.model import secret_parts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.project import FIREWALL_UNIT
+from hearth.paths import FIREWALL_UNIT
 from hearth.remove import RemoveError, kernel, machine
 from hearth.remove.before import Before
 
