@@ -104,7 +104,8 @@ def _verdict(event: dict[str, Any]) -> Verdict:
 def _events(project: Project, mark: str, log: Path) -> Iterator[dict[str, Any]]:
     """Yield what the plugin writes, as it writes it."""
     reader, writer = os.pipe()
-    argv = [sys.executable, "-m", "pytest", "-c", "hearth/smoke/pytest.ini", "hearth/smoke"]
+    tests = Path(__file__).resolve().parent
+    argv = [sys.executable, "-m", "pytest", "-c", str(tests / "pytest.ini"), str(tests)]
     argv += ["--rootdir", str(project.root), "-m", mark]
     argv += ["-p", "hearth.smoke.plugin", f"--hearth-events=/dev/fd/{writer}"]
     with log.open("wb") as output, os.fdopen(reader, encoding="utf-8") as stream:

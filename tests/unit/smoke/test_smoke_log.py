@@ -1,11 +1,13 @@
-"""What pytest writes of a smoke test that fails is kept as a log, and a log holds no secret."""
+"""pytest's output of a failing smoke test is kept as a log, and a log must hold no secret."""
 
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-SMOKE = Path(__file__).parents[2] / "smoke"
+import hearth.smoke
+
+SMOKE = Path(hearth.smoke.__file__).parent
 FAILS = """
 import pytest
 
