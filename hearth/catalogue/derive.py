@@ -136,7 +136,7 @@ def _machine(name: str, record: schema.Machine) -> house.Machine:
 
 def _with_models(service: house.Service, models: Mapping[str, house.Model]) -> house.Service:
     """Give the service that routes models its way out and its keys: for usable models only."""
-    if not service.routes_models:
+    if "models" not in service.offers:
         return service
     return replace(
         service,

@@ -131,7 +131,7 @@ class Service:
     volumes: tuple[Volume, ...]
     secrets: Mapping[str, str]
     scrapes: bool
-    routes_models: bool
+    offers: tuple[str, ...]
     weights: tuple[Weights, ...]
     start_order: int
 

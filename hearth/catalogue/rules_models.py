@@ -11,8 +11,8 @@ from hearth.catalogue.records import Catalogue
 
 # Kinds that no other kind can stand in for; all others answer in words.
 _DOES = {"embed": "embed", "transcribe": "transcribe"}
-# These roles ask the house's models with a key of their own.
-_ASKING = ("open_webui", "pipelines")
+# Services that offer these call the house's models with a key of their own.
+_CALLERS = frozenset({"chat", "pipelines"})
 
 
 def providers(catalogue: Catalogue) -> Iterator[Problem]:
@@ -187,7 +187,7 @@ def routes(catalogue: Catalogue) -> Iterator[Problem]:
     """The service that carries requests to models needs those that serve them."""
     serving = {p.service: name for name, p in catalogue.providers.items() if p.service}
     for name, record in catalogue.services.items():
-        if not record.routes_models or not record.present or not record.enabled:
+        if "models" not in record.offers or not record.present or not record.enabled:
             continue
         needed = {option for need in record.needs for option in alternatives(need)}
         for service, provider in serving.items():
@@ -214,11 +214,12 @@ def consumers(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def own_keys(catalogue: Catalogue) -> Iterator[Problem]:
-    """Who asks for models with a key of its own is among those who get one."""
+    """A service that calls the house's models is a consumer, so that it gets a key."""
     known = catalogue.known("consumers")
+    gateway = next((n for n, r in catalogue.services.items() if "models" in r.offers), "…")
     for name, record in catalogue.services.items():
-        asks = (record.role or name) in _ASKING and record.present and record.enabled
-        if asks and name not in known:
-            text = f"{name} asks for models, and no consumer is called so; write into consumers: "
-            text += f"{name}: {{summary: ..., services: [litellm], models: all}}"
+        calls = _CALLERS & set(record.offers) and record.present and record.enabled
+        if calls and name not in known:
+            text = f"{name} calls models, but no consumer has this name; write into consumers: "
+            text += f"{name}: {{summary: ..., services: [{gateway}], models: all}}"
             yield catalogue.problem(("services", name), text)

@@ -180,14 +180,15 @@ def secrets(catalogue: Catalogue) -> Iterator[Problem]:
 
 def only_one(catalogue: Catalogue) -> Iterator[Problem]:
     """One service reads all metrics, and one carries requests to models."""
-    for field in ("scrapes", "routes_models"):
+    for field, label in (("scrapes", "scrapes"), ("offers", "offers models")):
         first: str | None = None
         for name, record in catalogue.services.items():
-            if not getattr(record, field) or not record.present:
+            chosen = record.scrapes if field == "scrapes" else "models" in record.offers
+            if not chosen or not record.present:
                 continue
             if first:
                 key = ("services", first, field)
-                text = catalogue.taken(f"{name}.{field}", key, "keep it at one of them")
+                text = catalogue.taken(f"{name}.{label}", key, "keep it at one of them")
                 yield catalogue.problem(("services", name, field), text)
             first = first or name
 

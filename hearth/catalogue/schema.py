@@ -14,6 +14,7 @@ from hearth.catalogue import values
 
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
+Offer = Literal["models", "chat", "pipelines", "speech", "speech_stream", "transcription"]
 
 
 Address = Annotated[str, AfterValidator(values.address)]
@@ -125,7 +126,7 @@ class Service(Record):
     data: list[Data] = []
     secrets: dict[str, SecretKind] = {}
     scrapes: bool = False
-    routes_models: bool = False
+    offers: list[Offer] = []
 
 
 class Part(Record):

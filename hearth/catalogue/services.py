@@ -101,7 +101,8 @@ def derive_service(
         volumes=_volumes(instance, record) if here else (),
         secrets=dict(record.secrets),
         scrapes=record.scrapes and here,
-        routes_models=record.routes_models and here,
+        # Requests go to every model's service by its link, which somebody else's server has not.
+        offers=tuple(offer for offer in record.offers if here or offer != "models"),
         weights=(),  # known once the models are
         start_order=order,
     )

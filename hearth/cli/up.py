@@ -85,7 +85,7 @@ def _offer_command(project: Project) -> None:
 
 def _greet(project: Project, house: House) -> None:
     """Wait for the first answer and show it."""
-    sites = [s.fqdn for o in house.services.values() if o.routes_models for s in o.publish]
+    sites = [s.fqdn for o in house.services.values() if "models" in o.offers for s in o.publish]
     if not sites:
         return
     edge = front_door(house)

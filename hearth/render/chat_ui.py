@@ -36,7 +36,7 @@ def chat_settings(
     Raises:
         ChatConfigError: A setting that Open WebUI does not read, or that is not theirs to change.
     """
-    gateway = next(record for record in house["services"].values() if record["routes_models"])
+    gateway = next(r for r in house["services"].values() if "models" in r["offers"])
     connections = [(f"{gateway['url']}/v1", "gateway_key")]
     if pipelines := _needed(house, service, "pipelines"):
         connections.append((pipelines["url"], "pipelines_key"))
@@ -127,9 +127,9 @@ def _check_search(service: Service, environment: Mapping[str, str]) -> None:
         )
 
 
-def _needed(house: House, service: Service, role: str) -> Service | None:
+def _needed(house: House, service: Service, offer: str) -> Service | None:
     found = (house["services"][name] for name in service["needs"])
-    return next((record for record in found if record["role"] == role), None)
+    return next((record for record in found if offer in record["offers"]), None)
 
 
 def _connections(connections: list[tuple[str, str]]) -> dict[str, str]:
@@ -193,7 +193,7 @@ def _voice(house: House, service: Service, gateway: Service) -> dict[str, str]:
     if not _offered(house, "transcribe"):
         # Nobody listens: there is no microphone in the field, and no call.
         settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
-    if speaker := _needed(house, service, "kokoro"):
+    if speaker := _needed(house, service, "speech"):
         settings |= {
             "AUDIO_TTS_ENGINE": "openai",
             "AUDIO_TTS_MODEL": "kokoro",

@@ -57,7 +57,7 @@ def gateway_files(house: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Names that turn speech into text have `servers`, too: LiteLLM would hold a whole recording in
     memory and wrap subtitles in JSON, so the gateway itself passes these requests on.
     """
-    routers = {name for name, service in house["services"].items() if service["routes_models"]}
+    routers = {name for name, service in house["services"].items() if "models" in service["offers"]}
     return {
         "aliases.json": _names(house),
         "consumers.json": {

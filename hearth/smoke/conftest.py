@@ -99,7 +99,7 @@ def behind(row: Any) -> list[Service | Part]:
 def answering(aliases: Iterable[Alias]) -> list[Service | Part]:
     """Return who carries requests to models, and who runs those of the aliases."""
     runs = {HOUSE.models[name].service for alias in aliases for name in alias.members}
-    return [s for s in instances(HOUSE) if s.routes_models or s.name in runs]
+    return [s for s in instances(HOUSE) if "models" in s.offers or s.name in runs]
 
 
 @pytest.fixture(scope="session")
@@ -139,6 +139,6 @@ def gateway(house: House) -> str:
     """The name of the site behind which models answer."""
     for service in house.services.values():
         for site in service.publish:
-            if service.routes_models:
+            if "models" in service.offers:
                 return site.fqdn
     pytest.skip("this house publishes no models")

@@ -39,7 +39,7 @@ class Drill:
 
 @pytest.fixture(scope="module")
 def drill(house: House, gateway: str, edge: Edge, key: str, notes: Notes) -> Iterator[Drill]:
-    carrier = next(s for s in house.services.values() if s.routes_models and s.publish)
+    carrier = next(s for s in house.services.values() if "models" in s.offers and s.publish)
     wake = waker(gateway, edge, key)
     alone_s = alone(house, wake)
     first_token_timeout_s = round(

@@ -94,6 +94,7 @@ def buffered(house: House) -> Iterator[None]:
     address = lab.address(NAME)
     record = (
         f"  {BUFFERED}:\n    role: kokoro\n    summary: Speaks when all is said.\n"
+        "    offers: [speech, speech_stream]\n"
         f"    runtime: external\n    url: http://{address}:{PORT}\n"
         "    health: {path: /health, contains: '\"ok\"'}\n"
         "    publish: {kokoro-buffered: {auth: lan}}\n"

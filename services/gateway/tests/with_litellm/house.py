@@ -68,7 +68,7 @@ def house(url: str) -> dict[str, Any]:
     return {
         "models": models,
         "aliases": aliases,
-        "services": {"litellm": {"routes_models": True}, "other": {"routes_models": False}},
+        "services": {"litellm": {"offers": ["models"]}, "other": {"offers": []}},
         "consumers": {
             "owner": {"models": "all", "services": ["litellm"]},
             "guest": {"models": ["fast", "hear"], "services": ["litellm"]},

@@ -54,7 +54,7 @@ def plan() -> Plan:
         "models": {each["name"]: each for each in MODELS},
         "aliases": {"fast": alias("a", "b"), "far": alias("far", "a"), "hear": alias("t")}
         | {"soon": alias("a", "b", first_token_timeout_s=0.5, timeout_s=2)},
-        "services": {"litellm": {"routes_models": True}},
+        "services": {"litellm": {"offers": ["models"]}},
         "consumers": {"owner": {"models": "all", "services": ["litellm"]}},
     }
     files = {"config.yaml": yaml.safe_dump(litellm_config(house))}
