@@ -4,9 +4,8 @@ import sys
 
 import typer
 
-from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, prove, remove, up
+from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, lab, prove, remove, up
 from hearth.project import current
-from tests.lab_machine.cli import app as lab
 
 app = typer.Typer(
     name="hearth",
@@ -47,5 +46,7 @@ app.command()(backup.restore)
 app.command()(remove.remove)
 prove.bench.command("stt")(bench_stt.bench_stt)
 app.add_typer(prove.bench, name="bench")
-app.add_typer(lab, name="lab")
+# Every option is the tool's own, --help too.
+_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+app.command(context_settings=_PASSED_ON)(lab.lab)
 app.command("kokoro-patch")(kokoro_patch.kokoro_patch)

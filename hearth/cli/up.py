@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from hearth.catalogue.house import House
-from hearth.cli import elsewhere, first_answer, place, playbook
+from hearth.cli import first_answer, place, playbook
+from hearth.cli.lab import run_tool
 from hearth.cli.prove import prove, view
 from hearth.cli.say import err, show
 from hearth.clients import trust
@@ -35,8 +36,8 @@ def up(
     project = current()
     if lab or place.needs_lab():
         if not lab:
-            err.print("systemd is not pid 1 here, so no house can live on this machine itself.")
-        raise typer.Exit(elsewhere.build(project, lab_name, ("--check",) if preview else ()))
+            err.print("note: systemd is not process 1 here, so the house goes into a lab machine")
+        run_tool(project, ["up", lab_name, *(["--check"] if preview else [])])
     place.check()
     if preview:
         _foretell(project)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from hearth.cli import elsewhere
 from hearth.cli.handover import prepared
 from hearth.project import Project
 from tests import lab_machine as lab
@@ -13,6 +12,7 @@ from tests.kill import change, state
 from tests.kill.kills import Kill, Killed, count, run_killed, site
 from tests.lab.house import CLONE, ROOT, wait_green
 from tests.lab_machine import mock_upstreams
+from tests.lab_machine.house import clone
 
 # What its models need to come, from a mock upstreams that is slow on purpose.
 _GREEN_S = 300
@@ -60,7 +60,7 @@ class Standing:
     def prepare(self) -> None:
         """Take both references, and count the events of both ways."""
         # Whatever the machine was like before, the first run makes it the house of this commit.
-        elsewhere.clone(Project(ROOT), self.machine)
+        clone(Project(ROOT), self.machine)
         change.make(self.machine, changed=False)
         site(self.machine)
         for changed in (True, False):
@@ -100,7 +100,7 @@ class Bare:
         machine = lab.create(self.machine)
         project = Project(ROOT)
         mock_upstreams.serve(project, machine)
-        elsewhere.clone(project, self.machine)
+        clone(project, self.machine)
         words = ["/bin/bash", "-c", f"cd {CLONE}; {prepared(['true'])}"]
         lab.run(self.machine, words, timeout=_CONTROLLER_S, check=True)
         lab.save(self.machine, _BARE)

@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.lab_machine import disk, inside, machine, steps
+from hearth.project import current
+from tests.lab_machine import disk, house, inside, machine, steps
 from tests.lab_machine.command import LabError
 from tests.lab_machine.model import Machine, load_all, parse_size
 
@@ -28,21 +29,23 @@ KeepCache = Annotated[bool, typer.Option(help="Leave the package and base caches
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _reported() -> Iterator[None]:
     """Print steps with their times; turn a `LabError` into one line and exit code 1."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def say(text: str, seconds: float | None) -> None:
+    def show(text: str, seconds: float | None) -> None:
         times = "        " if seconds is None else f"{seconds:6.1f} s"
-        console.print(f"[dim]{times}[/dim]  {text}")
+        console.print(f"[dim]{times}[/dim]  ", end="")
+        console.print(text, markup=False)
 
-    steps.listen(say)
+    steps.listen(show)
     try:
         if os.geteuid() != 0:
-            raise LabError("lab machines need root: say `sudo` before the command")
+            raise LabError("lab machines need root: put `sudo` before the command")
         yield
     except LabError as error:
-        console.print(f"[red]error:[/red] {error}", markup=True)
+        console.print("[red]error:[/red] ", end="")
+        console.print(str(error), markup=False)
         raise typer.Exit(1) from None
 
 
@@ -53,11 +56,14 @@ def create(
     guest_of: Annotated[str | None, typer.Option(help="The house whose LAN it is on.")] = None,
     memory: Annotated[str | None, typer.Option(help="Its memory, such as 6G.")] = None,
     package: Annotated[
-        list[str] | None, typer.Option(help="A Debian package that it begins with; several.")
+        list[str] | None, typer.Option(help="A Debian package to start with; may be repeated.")
     ] = None,
 ) -> None:
-    """Make a bare machine and boot it, such as: hearth lab create try."""
-    with _told():
+    """Create a bare machine and boot it.
+
+    Example: hearth lab create try
+    """
+    with _reported():
         machine.create(
             name,
             size_bytes=parse_size(size),
@@ -68,30 +74,47 @@ def create(
 
 
 @app.command()
+def up(
+    name: Name,
+    preview: Annotated[bool, typer.Option("--check", help="Only show what would change.")] = False,
+) -> None:
+    """Build a house in a lab machine, which is created if it is missing.
+
+    Example: hearth lab up house
+    """
+    with _reported():
+        code = house.build(current(), name, ("--check",) if preview else ())
+    raise typer.Exit(code)
+
+
+@app.command()
 def start(name: Name) -> None:
     """Boot a stopped machine."""
-    with _told():
+    with _reported():
         machine.start(name)
 
 
 @app.command()
 def stop(name: Name) -> None:
-    """Shut a machine down in order."""
-    with _told():
+    """Shut a machine down cleanly."""
+    with _reported():
         machine.stop(name)
 
 
 @app.command()
-def save(name: Name, tag: Annotated[str, typer.Argument(help="Any word.")]) -> None:
-    """Keep a machine's disk as it is now, such as: hearth lab save try fresh."""
-    with _told():
+def save(name: Name, tag: Annotated[str, typer.Argument(help="A name for the state.")]) -> None:
+    """Save a machine's disk as it is now.
+
+    Example: hearth lab save try fresh
+    """
+    with _reported():
         machine.save(name, tag)
 
 
 @app.command()
 def restore(name: Name, tag: Annotated[str, typer.Argument(help="A saved state.")]) -> None:
-    """Put a machine back to a saved state and boot it."""
-    with _told():
+    """Return a machine to a saved state and boot it."""
+    with _reported():
         machine.restore(name, tag)
 
 
@@ -102,10 +125,10 @@ def destroy(
     keep_packages: KeepPackages = False,
     keep_cache: KeepCache = False,
 ) -> None:
-    """Remove a machine, and with the last one all that labs changed here."""
+    """Remove a machine, and with the last one everything that labs changed on this computer."""
     if (name is None) == (not every):
-        raise typer.BadParameter("name one machine, or say --all")
-    with _told():
+        raise typer.BadParameter("name one machine, or pass --all")
+    with _reported():
         if name is None:
             machine.destroy_all(keep_packages=keep_packages, keep_cache=keep_cache)
         else:
@@ -117,8 +140,11 @@ def shell(
     name: Name,
     command: Annotated[list[str] | None, typer.Argument(help="A command, after `--`.")] = None,
 ) -> None:
-    """Open a shell inside, or run a command: hearth lab shell try -- incus list."""
-    with _told():
+    """Open a shell in a machine, or run one command there.
+
+    Example: hearth lab shell try -- incus list
+    """
+    with _reported():
         code = inside.interactive(name, command or [])
     raise typer.Exit(code)
 
@@ -127,7 +153,7 @@ def shell(
 def list_machines(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Show the lab machines that there are."""
+    """List the lab machines."""
     rows = [_row(known) for known in load_all()]
     if as_json:
         json.dump(rows, sys.stdout, indent=1)
@@ -136,7 +162,7 @@ def list_machines(
     table = Table("machine", "state", "address", "guest of", "disk", "used", "saved", box=None)
     for row in rows:
         table.add_row(*(_cell(value) for value in row.values()))
-    Console().print(table if rows else "No lab machines; make one: hearth lab create NAME")
+    Console().print(table if rows else "No lab machines; create one: hearth lab create NAME")
 
 
 def _cell(value: object) -> str:
@@ -157,7 +183,3 @@ def _row(known: Machine) -> dict[str, object]:
         "used_bytes": disk.used_bytes(known.disk),
         "saved": disk.saved(known.mount),
     }
-
-
-if __name__ == "__main__":
-    app()

@@ -1,4 +1,4 @@
-"""The mock upstreams of a lab: prepared once, serving at the outer end of the machine's wire."""
+"""The mock upstreams of a lab: prepared once, serving at the outer end of the machine's link."""
 
 import socket
 import ssl
@@ -11,6 +11,7 @@ from pathlib import Path
 from hearth.project import Project
 from tests import lab_machine as lab
 from tests.lab_machine import process
+from tests.lab_machine.command import LabError
 from tests.lab_machine.steps import step
 
 PORT = 443
@@ -20,17 +21,13 @@ _PREPARE_S = 1800
 _ANSWER_S = 30
 
 
-class MockUpstreamsError(Exception):
-    """One line for a person: why the lab has no download servers."""
-
-
 def serve(project: Project, machine: lab.Machine) -> None:
-    """Have the mock upstreams running for a machine, believed by it and found under the real names.
+    """Run the mock upstreams for a machine, which trusts them and finds them by the real names.
 
     Raises:
-        MockUpstreamsError: it cannot be built or does not answer; the text names the log.
+        LabError: they cannot be built or do not answer; the text names the log.
     """
-    with step("Prepare what the mock upstreams serves"):
+    with step("Prepare what the mock upstreams serve"):
         _call(project, _PREPARE_S, "prepare")
     names = _call(project, _NAMES_S, "names").split()
     with step(f"Start the mock upstreams at {machine.outer_address}"):
@@ -41,12 +38,12 @@ def serve(project: Project, machine: lab.Machine) -> None:
 
 
 def stop(machine: lab.Machine) -> None:
-    """End the mock upstreams of a machine, and with it all faults."""
+    """Stop the mock upstreams of a machine, and with them all faults."""
     process.end(_record(machine))
 
 
 def control(machine: lab.Machine) -> str:
-    """Return where tests make a machine's mock upstreams misbehave, on this machine's loopback."""
+    """Return the loopback URL where tests make a machine's mock upstreams misbehave."""
     return f"http://127.0.0.1:{_CONTROL_PORTS + machine.net}"
 
 
@@ -79,10 +76,10 @@ def _python(project: Project, seconds: float, *words: str) -> str:
             timeout=seconds,
         )
     except subprocess.CalledProcessError as error:
-        lines = (error.stderr or error.stdout).strip().splitlines() or ["it said nothing"]
-        raise MockUpstreamsError(f"the mock upstreams: {lines[-1]}") from error
+        lines = (error.stderr or error.stdout).strip().splitlines() or ["no output"]
+        raise LabError(f"the mock upstreams: {lines[-1]}") from error
     except subprocess.TimeoutExpired as error:
-        raise MockUpstreamsError(f"the mock upstreams was not ready after {seconds:g} s") from error
+        raise LabError(f"the mock upstreams were not ready after {seconds:g} s") from error
     return done.stdout
 
 
@@ -90,7 +87,7 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
     record, log = _record(machine), machine.folder / "mock_upstreams.log"
     if process.alive(process.recorded(record)) and _answers(machine, names, authority):
         return
-    # One that runs since before may serve other names, or with a certificate of before.
+    # An older process may serve other names, or with an older certificate.
     process.end(record)
     root = Path(__file__).resolve().parents[2]
     argv = [
@@ -107,12 +104,12 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
     while not _answers(machine, names, authority):
         if time.monotonic() > deadline:
             where = machine.outer_address
-            raise MockUpstreamsError(f"the mock upstreams does not answer at {where}: read {log}")
+            raise LabError(f"the mock upstreams do not answer at {where}: read {log}")
         time.sleep(0.1)
 
 
 def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
-    """Return whether it answers as each of the names, believed by this authority."""
+    """Return whether the server answers for each name with a certificate of this authority."""
     where, trust = (machine.outer_address, PORT), ssl.create_default_context(cafile=authority)
     try:
         for name in names:

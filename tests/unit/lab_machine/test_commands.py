@@ -40,7 +40,7 @@ def test_machines_are_listed_for_programs() -> None:
         (["destroy", "a", "--all"], 2, "name one machine"),
     ],
 )
-def test_a_wrong_call_is_said(words: list[str], code: int, said: str) -> None:
+def test_a_wrong_call_is_one_line(words: list[str], code: int, said: str) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == code
     assert said in done.output

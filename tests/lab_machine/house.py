@@ -1,14 +1,15 @@
-"""Build the house in a lab machine, the way a user would on a machine of their own."""
+"""Build a house in a lab machine, as a user does on a machine of their own."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from hearth.cli.say import err, show
 from hearth.paths import RECEIPT_FOLDER, ROOT_CERTIFICATE
 from hearth.project import Project
 from tests import lab_machine as lab
-from tests.lab_machine import mock_upstreams, steps
+from tests.lab_machine import mock_upstreams
+from tests.lab_machine.command import LabError
+from tests.lab_machine.steps import remark, step
 
 CLONE = "/root/hearth"
 _BUNDLE = "/root/hearth.bundle"
@@ -17,34 +18,24 @@ _APT_S = 600
 _UP_S = 3600
 
 
-class ElsewhereError(Exception):
-    """One line for a person: what of the way into the lab failed."""
+def build(project: Project, name: str, options: tuple[str, ...] = ()) -> int:
+    """Create the lab machine if it is missing, run `scripts/up` inside, and print how to reach it.
 
-
-def build(project: Project, name: str, words: tuple[str, ...] = ()) -> int:
-    """Make the lab machine where it is missing, run `scripts/up` inside, and say how to reach it.
-
-    `words` are passed on to it, such as --check. Returns the exit code of the `scripts/up` inside.
+    `options` are passed to it, such as --check. Returns the exit code of the `scripts/up` inside.
     """
-    steps.listen(_say)
     machine = _machine(name)
     mock_upstreams.serve(project, machine)
     clone(project, name)
-    argv = [f"{CLONE}/scripts/up", *words]
+    argv = [f"{CLONE}/scripts/up", *options]
     # On a terminal it shows its progress as it would there; otherwise line by line.
     if sys.stdout.isatty():
         code = lab.interactive(name, argv)
     else:
         sys.stdout.flush()
         code = lab.run(name, argv, timeout=_UP_S, stream_to=sys.stdout.buffer).returncode
-    if code == 0 and not words:
-        _bring_out(project, machine)
+    if code == 0 and not options:
+        _copy_out(project, machine)
     return code
-
-
-def _say(text: str, seconds: float | None) -> None:
-    took = "        " if seconds is None else f"{seconds:6.1f} s"
-    err.print(f"[dim]{took}[/dim]  {text}")
 
 
 def _machine(name: str) -> lab.Machine:
@@ -56,29 +47,27 @@ def _machine(name: str) -> lab.Machine:
 def _git(project: Project, *words: str) -> str:
     argv = ["git", "-C", str(project.root), *words]
     try:
-        done = subprocess.run(  # noqa: S603 - fixed words
-            argv, capture_output=True, text=True, check=True, timeout=_GIT_S
-        )
+        done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=_GIT_S)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", "") or str(error)
-        raise ElsewhereError(
-            f"{project.root}: git {words[0]}: {said.strip()}: the lab gets a clone of your last "
-            "commit, so the project must be a git checkout with one"
+        reason = getattr(error, "stderr", "") or str(error)
+        raise LabError(
+            f"{project.root}: git {words[0]}: {reason.strip()}: the lab clones your last commit, "
+            "so the project must be a git checkout that has one"
         ) from error
     return done.stdout
 
 
 def clone(project: Project, name: str) -> None:
-    """Bring the last commit into the machine, with the lab's own overrides beside it."""
+    """Clone the last commit into the machine, with the lab's own overrides beside it."""
     if _git(project, "status", "--porcelain", "--untracked-files=no"):
-        err.print("[yellow]note:[/yellow] what you have not committed is left out")
-    with steps.step(f"Clone the project into {name}"):
+        remark("note: uncommitted changes are left out")
+    with step(f"Clone the project into {name}"):
         bundle = project.root / ".hearth" / "lab.bundle"
         bundle.parent.mkdir(exist_ok=True)
         _git(project, "bundle", "create", "--quiet", str(bundle), "HEAD")
         lab.copy_in(name, bundle, _BUNDLE)
         bundle.unlink()
-        # The one thing that a user must have before the first command.
+        # All that a user must install before the first command.
         script = (
             "set -e; command -v git >/dev/null || { apt-get -qq update; "
             "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends git; }\n"
@@ -91,23 +80,22 @@ def clone(project: Project, name: str) -> None:
         lab.run(name, ["/bin/bash", "-c", script], timeout=_APT_S, check=True)
 
 
-def _bring_out(project: Project, machine: lab.Machine) -> None:
-    """Copy what a visitor needs, and say how to be one."""
+def _copy_out(project: Project, machine: lab.Machine) -> None:
+    """Copy the root certificate and the receipt out, and print how to reach the house."""
     folder = project.root / ".hearth" / "lab" / machine.name
     folder.mkdir(parents=True, exist_ok=True)
     root = folder / "root.crt"
     lab.copy_out(machine.name, str(ROOT_CERTIFICATE), root)
     lab.copy_out(machine.name, str(RECEIPT_FOLDER), folder / "receipt")
-    for line in reach(machine, root):
-        show(line)
+    print("\n".join(_directions(machine, root)))
 
 
-def reach(machine: lab.Machine, root: Path) -> list[str]:
-    """Return the lines that say how to reach the house in the lab from this machine."""
+def _directions(machine: lab.Machine, root: Path) -> list[str]:
+    """Return the lines that show how to reach the house in the lab from this machine."""
     inside = f"scripts/hearth lab shell {machine.name} --"
     return [
         "",
-        f"The house lives in the lab machine {machine.name}, {machine.address}. From here:",
+        f"The house runs in the lab machine {machine.name}, {machine.address}. From here:",
         # The key goes through a pipe: an argument can be read by every user of the machine.
         f"  {inside} hearth secret show consumer_household --plain |",
         "    sed 's/^/Authorization: Bearer /' |",

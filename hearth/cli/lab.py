@@ -1,0 +1,40 @@
+"""`hearth lab` and `hearth up --lab`: run the lab tool of the checkout."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from hearth.project import Project, current
+
+_TOOL = "tests.lab_machine"
+
+
+class LabToolError(Exception):
+    """One line for a person: why there is no lab tool to run."""
+
+
+def lab(context: typer.Context) -> None:
+    """Create throw-away Debian 13 machines with real Incus inside, for trying and testing.
+
+    Example: hearth lab create try
+    """
+    run_tool(current(), context.args)
+
+
+def run_tool(project: Project, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the lab tool, which is no part of an installed Hearth.
+
+    Raises:
+        LabToolError: this is not a checkout.
+    """
+    if not (project.root / _TOOL.replace(".", "/")).is_dir():
+        raise LabToolError(
+            f"{project.root}: no lab tool here: clone Hearth with git and run its scripts/hearth, "
+            "or set HEARTH_PROJECT to such a clone"
+        )
+    sys.stdout.flush()
+    os.chdir(project.root)
+    os.execv(sys.executable, [sys.executable, "-m", _TOOL, *arguments])  # noqa: S606 - no shell
