@@ -47,6 +47,9 @@ app.command()(remove.remove)
 prove.bench.command("stt")(bench_stt.bench_stt)
 app.add_typer(prove.bench, name="bench")
 # Every option is the tool's own, --help too.
-_PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+_PASSED_ON = {
+    **{"ignore_unknown_options": True, "allow_extra_args": True},
+    **{"allow_interspersed_args": False, "help_option_names": []},
+}
 app.command(context_settings=_PASSED_ON)(lab.lab)
 app.command("kokoro-patch")(kokoro_patch.kokoro_patch)

@@ -161,3 +161,30 @@ def test_services_complete(house: Project) -> None:
 
     assert _complete("o") == ["ollama", "open_webui"]
     assert set(_complete("")) >= {"ollama", "litellm", "caddy"}
+
+
+def test_the_lab_needs_a_checkout(
+    house: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["hearth", "lab", "create", "try", "--size", "8G"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        f"error: {house.root}: no lab tool here: clone Hearth with git and run its scripts/hearth, "
+        "or set HEARTH_PROJECT to such a clone\n"
+    )
+
+
+def test_the_lab_tool_of_the_checkout_gets_every_argument(
+    house: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (house.root / "tests/lab_machine").mkdir(parents=True)
+    started: list[list[str]] = []
+    monkeypatch.setattr("os.chdir", lambda folder: started.append([str(folder)]))
+    monkeypatch.setattr("os.execv", lambda _, argv: started.append(argv[1:]))
+    call("lab", "shell", "try", "--", "ls", "--help")
+    assert started == [
+        [str(house.root)],
+        ["-m", "tests.lab_machine", "shell", "try", "--", "ls", "--help"],
+    ]

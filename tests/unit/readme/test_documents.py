@@ -1,4 +1,4 @@
-"""The documents say what the catalogue and the commands say, and what they show can be run."""
+"""The documents agree with the catalogue and the commands, and what they show can be run."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth import readme
 from hearth.catalogue import load
 from hearth.catalogue.read import FILES
-from hearth.readme import Block, ReadmeError, blocks
+from tests import documents
+from tests.documents import Block, DocumentError, blocks
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -19,8 +19,8 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def test_generated_parts_are_up_to_date() -> None:
-    stale = [path.name for path in readme.stale()]
-    assert not stale, "run `python -m hearth.readme`"
+    stale = [path.name for path in documents.stale()]
+    assert not stale, "run `python -m tests.documents`"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -53,27 +53,27 @@ def test_blocks_are_read_with_their_line_and_marker() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("words\n```sh\nls\n```\n", "line 2: nobody knows whether this can be run"),
-        ("```sh\nls\n```\n", "line 1: nobody knows whether this can be run"),
-        ("<!-- run: no -->\n```sh\nls\n```\n", "line 2: nobody knows"),
-        ("<!-- run: maybe -->\n```sh\nls\n```\n", "line 2: nobody knows"),
+        ("words\n```sh\nls\n```\n", "line 2: write <!-- run: lab --> or"),
+        ("```sh\nls\n```\n", "line 1: write <!-- run: lab --> or"),
+        ("<!-- run: no -->\n```sh\nls\n```\n", "line 2: write <!-- run"),
+        ("<!-- run: maybe -->\n```sh\nls\n```\n", "line 2: write <!-- run"),
         ("<!-- run: lab -->\n```sh\nls\n", "line 2: this block is never closed"),
     ],
 )
 def test_a_block_that_says_nothing_is_refused(text: str, wanted: str) -> None:
-    with pytest.raises(ReadmeError, match=re.escape(wanted)):
+    with pytest.raises(DocumentError, match=re.escape(wanted)):
         blocks(text)
 
 
 def test_a_table_without_its_markers_is_refused() -> None:
-    house = readme.shipped_house()
-    with pytest.raises(ReadmeError, match="services: generated"):
-        readme.rewrite("no table here", house)
+    house = documents.shipped_house()
+    with pytest.raises(DocumentError, match="services: generated"):
+        documents.rewrite("no table here", house)
 
 
 def test_tables_hold_every_service_and_alias(tmp_path: Path) -> None:
-    house = readme.shipped_house()
-    services, models = readme.service_table(house), readme.model_table(house)
+    house = documents.shipped_house()
+    services, models = documents.service_table(house), documents.model_table(house)
     assert all(f"**{name}**" in services for name in (*house.services, *house.parts))
     assert all(f"`{name}`" in models for name in house.aliases)
     # The cloud's models are shown in their places, not left out for want of a key.
@@ -86,7 +86,7 @@ def test_own_settings_do_not_reach_the_readme(tmp_path: Path) -> None:
             (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "services.yml").write_text("services: {ollama: {summary: Mine.}}\n")
-    assert readme.shipped_house(tmp_path).services["ollama"].summary != "Mine."
+    assert documents.shipped_house(tmp_path).services["ollama"].summary != "Mine."
 
 
 def settings() -> list[tuple[str, str]]:

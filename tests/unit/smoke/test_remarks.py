@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from hearth.catalogue import house as catalogue
-from hearth.readme import shipped_house
 from hearth.smoke.run import unverified
 from hearth.sources import Source
 from hearth.sources.lock import record_unverified
 from hearth.sources.model import Fetched
+from tests.documents import shipped_house
 
 URL = "https://example.org/ollama.tar.zst"
 

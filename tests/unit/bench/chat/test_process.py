@@ -13,7 +13,7 @@ from hearth.bench.chat import process
 from hearth.catalogue.house import Service
 from hearth.clients.chat import ChatError, Door
 from hearth.machine import engine
-from hearth.readme import shipped_house
+from tests.documents import shipped_house
 
 STATUS = "Name:\tpython3\nVmPeak:\t 900000 kB\nVmRSS:\t 409600 kB\n"
 

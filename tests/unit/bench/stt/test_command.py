@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import hearth.cli.app  # noqa: F401 - it names the command
 from hearth.cli import listening
 from hearth.cli.prove import bench
-from hearth.readme import shipped_house
+from tests.documents import shipped_house
 from tests.unit.bench.stt.scripted import Scripted
 from tests.unit.bench.stt.test_bench import PLAN
 

@@ -14,7 +14,7 @@ from hearth.bench.tts.run import Plan
 from hearth.bench.tts.setting import UPSTREAM
 from hearth.cli import benches
 from hearth.cli.prove import bench
-from hearth.readme import shipped_house
+from tests.documents import shipped_house
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted
 

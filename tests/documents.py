@@ -1,11 +1,12 @@
-"""Keeps the documents true: their tables come from the catalogue, their commands can be run.
+"""Keep the documents true: their tables come from the catalogue, their commands can be run.
 
-`python -m hearth.readme` rewrites README.md and docs/commands.md, `--check` says whether it would.
+`python -m tests.documents` rewrites README.md and docs/commands.md; `--check` only compares them.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import re
 import shutil
 import sys
@@ -14,23 +15,48 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer.main
+from typer.cli import get_docs_for_click
+
 from hearth.catalogue import House, derive, load
 from hearth.catalogue.read import FILES
-from hearth.commands import commands_page
+from hearth.cli.app import app
+from tests.lab_machine.cli import app as lab
 
 ROOT = Path(__file__).resolve().parent.parent
 _AUTH = {"key": "a key", "house": "the house's password", "lan": "open", "own": "its own login"}
 _RUN = re.compile(r"<!-- run: (lab|no), ?(.*?) ?-->|<!-- run: (lab) -->")
-_LOUD = frozenset({"sh", "bash", "shell", "console"})
+_SHELLS = frozenset({"sh", "bash", "shell", "console"})
+_COMMANDS = """# Commands
+
+`scripts/up` and `scripts/test` need nothing installed. Everything else is `scripts/hearth`, called
+`hearth` below; it works after the first `scripts/up`. The commands are a thin front: you can do the
+same with `ansible-playbook site.yml` and `pytest` from `.venv/bin`.
+
+Exit codes: 0 fine, 1 a finding, 2 wrong use. `--json` is for programs. This page is written by
+`python -m tests.documents` from the commands' own help.
+
+"""
+# Of typer's page: every command has --help, and its list of commands cuts their help off.
+_PLAINER = {
+    r"^\* `--(help|\w+-completion)`.*\n": "",
+    r"^\*\*Commands\*\*:\n\n(\* .*\n)+": "",
+    r"^\*\*Usage\*\*:\n\n```console\n\$ (.*)\n```": r"`\1`",
+    r"^\*\*(Options|Arguments)\*\*:\n\n": "",
+    r"^Example: (.+)$": r"Example: `\1`",
+    r"^Exit codes.*\n": "",
+    r"^#": "##",
+    r"\n{3,}": r"\n\n",
+}
 
 
-class ReadmeError(Exception):
+class DocumentError(Exception):
     """One line for a person: which document, which line, what to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One command block of a document: `lab` says that the lab runs it, `reason` why not."""
+    """One command block of a document: whether the lab runs it, or the `reason` why not."""
 
     line: int
     lab: bool
@@ -41,11 +67,11 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """Return the command blocks of a Markdown text, in order.
 
-    Each stands below `<!-- run: lab -->` (it is run from the project's folder, as root, in a lab
-    machine whose house is up) or `<!-- run: no, REASON -->`.
+    Each follows `<!-- run: lab -->` (run from the project's folder, as root, in a lab machine
+    whose house is up) or `<!-- run: no, REASON -->`.
 
     Raises:
-        ReadmeError: a block without such a line, or a fence that is never closed.
+        DocumentError: a block has no such line, or a fence is never closed.
     """
     found = []
     lines = text.splitlines()
@@ -56,7 +82,7 @@ def blocks(text: str) -> list[Block]:
             number += 1
             continue
         end = _end(lines, number, opened[2])
-        if opened[3] in _LOUD:
+        if opened[3] in _SHELLS:
             lab, reason = _marker(lines, number)
             command = "\n".join(line.removeprefix(opened[1]) for line in lines[number + 1 : end])
             found.append(Block(number + 1, lab, reason, command))
@@ -68,16 +94,15 @@ def _end(lines: list[str], start: int, fence: str) -> int:
     for number in range(start + 1, len(lines)):
         if lines[number].strip() == fence:
             return number
-    raise ReadmeError(f"line {start + 1}: this block is never closed: write {fence} after it")
+    raise DocumentError(f"line {start + 1}: this block is never closed: write {fence} after it")
 
 
 def _marker(lines: list[str], fence: int) -> tuple[bool, str]:
     above = lines[fence - 1].strip() if fence else ""
     match = _RUN.fullmatch(above)
     if not match or (match[1] == "no" and not match[2]):
-        raise ReadmeError(
-            f"line {fence + 1}: nobody knows whether this can be run: write <!-- run: lab --> or "
-            "<!-- run: no, REASON --> above it"
+        raise DocumentError(
+            f"line {fence + 1}: write <!-- run: lab --> or <!-- run: no, REASON --> above it"
         )
     return match[1] != "no", match[2] or ""
 
@@ -128,15 +153,28 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def rewrite(text: str, house: House) -> str:
-    """Return the text with everything between `<!-- NAME: generated -->` markers made anew."""
+    """Return the text with everything between `<!-- NAME: generated -->` markers rebuilt."""
     for name, table in (("services", service_table(house)), ("models", model_table(house))):
         marker, end = f"<!-- {name}: generated -->", f"<!-- /{name} -->"
         before, there, rest = text.partition(marker)
         _, closed, after = rest.partition(end)
         if not there or not closed:
-            raise ReadmeError(f"README.md: {marker} … {end} is missing: put both lines back")
+            raise DocumentError(f"README.md: {marker} … {end} is missing: put both lines back")
         text = f"{before}{marker}\n{table}\n{end}{after}"
     return text
+
+
+def commands_page() -> str:
+    """Return the page of all commands, in the order of `hearth --help`."""
+    page = _COMMANDS
+    for name, tool in (("hearth", app), ("hearth lab", lab)):
+        command = typer.main.get_command(tool)
+        context = typer.Context(command, info_name=name)
+        text = html.unescape(get_docs_for_click(obj=command, ctx=context, name=name))
+        for pattern, shown in _PLAINER.items():
+            text = re.sub(pattern, shown, text, flags=re.M)
+        page += text
+    return page.rstrip("\n") + "\n"
 
 
 def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
@@ -156,14 +194,16 @@ def _holds(path: Path, text: str) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Rewrite the documents, or with `--check` only say which ones are stale."""
-    parser = argparse.ArgumentParser(prog="python -m hearth.readme", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; 1 if one is stale")
+    """Rewrite the documents, or with `--check` only report which ones are stale."""
+    parser = argparse.ArgumentParser(prog="python -m tests.documents", description=__doc__)
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit with 1 if one is stale"
+    )
     chosen = parser.parse_args(arguments)
     old = stale()
     if chosen.check:
         for path in old:
-            print(f"{path}: stale: run `python -m hearth.readme`", file=sys.stderr)
+            print(f"{path}: stale: run `python -m tests.documents`", file=sys.stderr)
         return 1 if old else 0
     for path, text in documents():
         if path in old:
