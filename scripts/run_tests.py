@@ -1,12 +1,22 @@
-"""Run gates, unit tests, model tests and the lab, with a ledger: what scripts/test calls."""
+"""Run gates, unit tests, tests with models, and the lab; what scripts/test calls.
+
+Without options: the core of it, for a developer or a stranger. `--all` runs everything that CI
+runs; `--long` runs sweeps of long tests in a house; `--within N` starts no part that cannot end
+within N minutes.
+"""
 
 import argparse
+import concurrent.futures
+import hashlib
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hearth.render.units import exposure_ceiling
@@ -14,35 +24,32 @@ from hearth.render.units import exposure_ceiling
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".hearth" / "logs"
 BIN = Path(sys.executable).parent
-# Each run of mypy sees one package named `tests`, so the services are looked at one by one.
-PROGRAMS = [
-    ["hearth", "tests", "scripts"],
-    ["services/login"],
-    ["services/trust"],
-    ["services/gateway"],
-    ["services/model_puller"],
-    ["services/serving"],
-    ["services/kokoro"],
-    ["services/whisper"],
-    ["services/kokoro_patch"],
-    ["services/pipelines"],
-    ["services/open_webui"],
-]
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
 RENDERED = ["compose", "incus", "caddy", "litellm"]
-# A full-size speech model in a real process: minutes of the processor's time.
-MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
 RENDER = "ansible/playbooks/render.yml"
-# Two processes, each test file whole in one of them; one that dies is a failure, not tried again.
+# A full-size speech model in a real process: minutes of processor time.
+MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
+ONE_START = ["services/kokoro/tests/with_model/test_line.py"]
+# Two processes, each test file whole in one of them; a process that dies is a failure.
 TWO = ["--numprocesses=2", "--dist=loadfile", "--max-worker-restart=0"]
-# What needs something that few machines have. No other test may be left out: it counts as failed.
-MAY_BE_LEFT_OUT = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
+# Tests that need what few machines have. Any other test that is left out counts as failed.
+OPTIONAL = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
+NOT_STARTED = "not started: "
+# The reference machine: two busy cores hash this much in this many seconds.
+CALIBRATION_BYTES, CALIBRATION_S = 512 << 20, 0.62
+# A part that takes this many times its minutes, compared with the calibration, is a warning.
+SLOW = 1.5
+# The minutes of each part on the reference machine; tests/lab/parts.py has the lab's.
+GATES_MIN, UNIT_MIN, MODEL_MIN, ONE_START_MIN = 1.2, 5.0, 2.4, 0.8
+# A house in a lab machine needs this much of the machine around it.
+DISK_BYTES, MEMORY_BYTES = 30 << 30, 8 << 30
+LAB_PORT = 3142
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of some tests; those that were not run are named, each with its reason."""
+    """The number of tests that passed and failed; those not run are named with their reasons."""
 
     passed: int
     failed: int
@@ -51,12 +58,61 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the run: what became of its tests, and how long it took."""
+    """One part of the run: its minutes on the reference machine, and what this run took.
+
+    `slowness` is how many times longer than the reference this machine took for the calibration
+    beside it.
+    """
 
     name: str
-    share_min: float
+    minutes: float
     seconds: float
     counts: Counts
+    slowness: float = 1.0
+    below: tuple["Part", ...] = field(default=())
+
+    @property
+    def warning(self) -> bool:
+        """Whether it took much longer than this machine's speed explains."""
+        return self.seconds / 60 > SLOW * self.minutes * self.slowness
+
+
+def calibrate() -> float:
+    """Return how many times slower than the reference this machine is now, with both cores busy."""
+    block = bytes(1 << 20)
+
+    def work() -> None:
+        digest = hashlib.sha256()
+        for _ in range(CALIBRATION_BYTES >> 21):
+            digest.update(block)
+
+    began = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(work), pool.submit(work)]:
+            done.result()
+    return (time.monotonic() - began) / CALIBRATION_S
+
+
+def lab_preflight() -> list[str]:
+    """Return why no house can be tested here, one line each; takes no time."""
+    found = []
+    if os.geteuid() != 0:
+        found.append("the lab needs root: run `sudo scripts/test`, or only `scripts/test --unit`")
+    lab = Path("/var/lib")
+    free = shutil.disk_usage(lab).free
+    if free < DISK_BYTES:
+        found.append(f"{lab} has {free >> 30} GiB free; the lab needs {DISK_BYTES >> 30} GiB")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if memory < MEMORY_BYTES:
+        found.append(f"{memory >> 30} GiB of memory; the lab needs {MEMORY_BYTES >> 30} GiB")
+    if not Path("/var/lib/hearth-lab").exists():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", LAB_PORT))
+            except OSError:
+                found.append(f"port {LAB_PORT} is in use; the lab's package cache needs it")
+    return found
 
 
 def threshold(unit: Path) -> str:
@@ -64,17 +120,24 @@ def threshold(unit: Path) -> str:
     return f"--threshold={round(exposure_ceiling(unit.read_text(encoding='utf-8')) * 10)}"
 
 
+def mypy_targets() -> list[list[str]]:
+    """Return what each run of mypy checks; it allows one package named `tests` per run."""
+    services = sorted(p.parent for p in ROOT.glob("services/*/tests") if p.is_dir())
+    own = [[str(service.relative_to(ROOT))] for service in services]
+    return [["hearth", "tests", "scripts"], *own]
+
+
 def gates() -> dict[str, list[list[str]]]:
     """Return each gate's commands; all of them must end with 0."""
     here = sys.executable
     units = sorted(str(p.relative_to(ROOT)) for d in RENDERED for p in ROOT.glob(f"{d}/*.service"))
     exposure = ["systemd-analyze", "security", "--offline=true", "--no-pager"]
-    adapt = ["caddy", "adapt", "--adapter", "caddyfile", "--config"]
-    gate = ["caddy", "validate", "--adapter", "caddyfile", "--config"]
+    caddy = ["--adapter", "caddyfile", "--config"]
+    proxies = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("incus/*.Caddyfile"))
     return {
         "ruff check": [[here, "-m", "ruff", "check"]],
         "ruff format": [[here, "-m", "ruff", "format", "--check"]],
-        "mypy": [[here, "-m", "mypy", *names] for names in PROGRAMS],
+        "mypy": [[here, "-m", "mypy", *names] for names in mypy_targets()],
         "yamllint": [[here, "-m", "yamllint", "--strict", "."]],
         "shellcheck": [[str(BIN / "shellcheck"), "--external-sources", *SCRIPTS]],
         "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
@@ -83,30 +146,38 @@ def gates() -> dict[str, list[list[str]]]:
         "firewall loads": [["nft", "--check", "--file", "incus/firewall.nft"]],
         "resolver reads": [["dnsmasq", "--test", "--conf-file=incus/dnsmasq.conf"]],
         "Caddy reads": [
-            [*adapt, "caddy/Caddyfile"],
-            [*gate, "incus/ollama-gate.Caddyfile"],
+            ["caddy", "adapt", *caddy, "caddy/Caddyfile"],
+            *(["caddy", "validate", *caddy, proxy] for proxy in proxies),
         ],
     }
 
 
 def run_gates() -> Part:
-    """Run every gate, also after one has failed."""
-    began, passed, failed = time.monotonic(), 0, 0
-    for name, commands in gates().items():
-        start = time.monotonic()
-        said = next((text for text in map(_refused, commands) if text is not None), None)
-        took = time.monotonic() - start
-        print(f"{'ok    ' if said is None else 'FAILED'}  {took:6.1f} s  {name}", flush=True)
-        if said is None:
-            passed += 1
-        else:
-            failed += 1
-            print(said, flush=True)
-    return Part("gates", 3, time.monotonic() - began, Counts(passed, failed))
+    """Run every gate, two at a time; the others go on after one has failed."""
+    began, failures = time.monotonic(), 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        # The longest first, so that they end together.
+        names = sorted(gates(), key=lambda name: name not in ("mypy", "ansible-lint"))
+        for name, (output, seconds) in zip(
+            names, pool.map(_timed, (gates()[name] for name in names)), strict=True
+        ):
+            print(f"{'FAILED' if output else 'ok    '}  {seconds:6.1f} s  {name}", flush=True)
+            if output:
+                failures += 1
+                print(output, flush=True)
+    passed = len(names) - failures
+    return Part("gates", GATES_MIN, time.monotonic() - began, Counts(passed, failures))
 
 
-def _refused(argv: list[str]) -> str | None:
-    """Return what a command said when it failed, `None` when it passed."""
+def _timed(commands: Sequence[Sequence[str]]) -> tuple[str | None, float]:
+    """Run a gate's commands up to the first that fails; return its output and the seconds."""
+    began = time.monotonic()
+    output = next((text for text in map(_failure, commands) if text is not None), None)
+    return output, time.monotonic() - began
+
+
+def _failure(argv: Sequence[str]) -> str | None:
+    """Return the output of a command that failed, or None."""
     environment = os.environ | {
         "PATH": f"{BIN}:{os.environ['PATH']}:/usr/sbin",
         "ANSIBLE_NOCOLOR": "1",
@@ -123,26 +194,26 @@ def _refused(argv: list[str]) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return None if done.returncode == 0 else (done.stdout + done.stderr).rstrip()
+    return None if done.returncode == 0 else (done.stdout + done.stderr).rstrip() or "it failed"
 
 
-def run_pytest(name: str, share_min: float, *words: str) -> Part:
-    """Run pytest with its output on the terminal, and count what it found."""
+def run_pytest(name: str, minutes: float, *options: str) -> Part:
+    """Run pytest with its output on the terminal, and count its results."""
     LOGS.mkdir(parents=True, exist_ok=True)
     results = LOGS / f"{name}.xml"
     results.unlink(missing_ok=True)
     began = time.monotonic()
-    argv = [sys.executable, "-m", "pytest", f"--junitxml={results}", "--durations=5", *words]
+    argv = [sys.executable, "-m", "pytest", f"--junitxml={results}", "--durations=5", *options]
     done = subprocess.run(argv, cwd=ROOT, check=False)  # noqa: S603 - fixed words
     took = time.monotonic() - began
     counts = count(results) if results.exists() else Counts(0, 0)
-    # No test at all, or a run that broke off, is no success.
+    # A run without tests, or one that broke off, is no success.
     failed = max(counts.failed, int(done.returncode != 0 or not results.exists()))
-    return Part(name, share_min, took, replace(counts, failed=failed))
+    return Part(name, minutes, took, replace(counts, failed=failed))
 
 
 def count(results: Path) -> Counts:
-    """Return what pytest's JUnit file says; a test that was skipped is neither of the others."""
+    """Return the counts of pytest's JUnit file; a skipped test neither passed nor failed."""
     passed = failed = 0
     not_run = []
     for suite in ElementTree.parse(results).getroot().iter("testsuite"):  # noqa: S314 - our own file
@@ -157,53 +228,118 @@ def count(results: Path) -> Counts:
     return Counts(passed, failed, tuple(not_run))
 
 
-def ledger(parts: list[Part]) -> bool:
+def run_lab(tier: str, slowness: float, left_min: float | None, more: Sequence[str]) -> Part:
+    """Run the lab's tests of a tier in one house; its parts are listed below it."""
+    from tests.lab import parts  # a run without the lab does not need it
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    times = LOGS / "lab-parts.txt"
+    times.unlink(missing_ok=True)
+    options = [f"--tier={tier}", f"--slowness={slowness:.2f}", f"--parts-file={times}"]
+    if left_min is not None:
+        options.append(f"--minutes-left={left_min:.1f}")
+    whole = run_pytest("lab", 0, "tests/lab", "-m", "lab", "-v", "-s", *options, *more)
+    rows = [line.split() for line in times.read_text().splitlines()] if times.exists() else []
+    below = tuple(
+        Part(name, parts.ALL[name].minutes, float(seconds), Counts(0, 0), slowness)
+        for name, seconds in rows
+        if float(seconds) >= 1
+    )
+    return replace(whole, minutes=sum(part.minutes for part in below), below=below)
+
+
+def ledger(run: Sequence[Part]) -> bool:
     """Print each part's minutes, what was not run and why, and at last one line with everything."""
-    print("\nLedger of minutes")
-    for part in parts:
-        minutes = part.seconds / 60
-        over = ", over its share" if minutes > part.share_min else ""
-        print(f"{minutes:6.1f} min of {part.share_min:g}  {part.name}{over}")
-    print(f"{sum(part.seconds for part in parts) / 60:6.1f} min  in all\n")
-    counts = [part.counts for part in parts]
+    print("\nLedger of minutes (this run, the reference machine, how much slower this machine is)")
+    rows = [(part, "") for part in run]
+    rows = [row for part, _ in rows for row in [(part, ""), *((one, "  ") for one in part.below)]]
+    for part, indent in rows:
+        speed = f"x {part.slowness:.1f}" if part.slowness else ""
+        print(f"{part.seconds / 60:6.1f} min of {part.minutes:4.1f} {speed}  {indent}{part.name}")
+    print(f"{sum(part.seconds for part in run) / 60:6.1f} min  in all\n")
+    if late := [part.name for part, _ in rows if part.warning and not part.below]:
+        print(f"Warning: over {SLOW:g} times their minutes: {', '.join(late)}\n")
+    counts = [part.counts for part in run]
     not_run = [line for some in counts for line in some.not_run]
     if not_run:
         print("Not run", *(f"  {line}" for line in not_run), "", sep="\n")
-    unasked = [line for line in not_run if not any(name in line for name in MAY_BE_LEFT_OUT)]
-    if unasked:
-        print("May not be left out", *(f"  {line}" for line in unasked), "", sep="\n")
-    failed = sum(some.failed for some in counts) + len(unasked)
+    excused = (*OPTIONAL, NOT_STARTED)
+    unexpected = [line for line in not_run if not any(text in line for text in excused)]
+    if unexpected:
+        print("May not be left out", *(f"  {line}" for line in unexpected), "", sep="\n")
+    failed = sum(some.failed for some in counts) + len(unexpected)
     print(f"{sum(some.passed for some in counts)} passed, {failed} failed, {len(not_run)} not run")
     return failed == 0
 
 
-def main() -> int:
-    """Run what was asked for; without a word: everything but what takes longer."""
+def not_started(name: str, minutes: float, left_min: float) -> Part:
+    """Return a part that would not end in time."""
+    reason = f"{name}: {NOT_STARTED}it needs {minutes:.1f} min and {left_min:.1f} min are left"
+    return Part(name, minutes, 0, Counts(0, 0, (reason,)))
+
+
+def arguments() -> tuple[argparse.Namespace, list[str]]:
+    """Read the command line."""
     parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__)
-    for word in ("gates", "unit", "model", "lab"):
-        parser.add_argument(f"--{word}", action="store_true", help=f"only the {word} tests")
-    parser.add_argument("--all", action="store_true", help="what takes longer, too")
+    tiers = parser.add_mutually_exclusive_group()
+    tiers.add_argument("--all", action="store_true", help="everything that CI runs")
+    tiers.add_argument("--long", action="store_true", help="only long tests of a house")
+    parser.add_argument("--within", type=float, metavar="MIN", help="minutes for the whole run")
+    for name in ("gates", "unit", "model", "lab"):
+        parser.add_argument(f"--{name}", action="store_true", help=f"only the {name} tests")
+    parser.add_argument("-k", metavar="TEXT", help="only tests whose names hold it, as for pytest")
     parser.add_argument(
         "--sweep", type=int, metavar="N", help="only this: kill N runs (see tests/kill/sweep.py)"
     )
+    parser.add_argument("--clean", action="store_true", help="remove what tests left here")
     asked, more = parser.parse_known_args()
+    if more and not asked.sweep:
+        parser.error(f"unknown: {' '.join(more)}")
+    return asked, more
+
+
+def main() -> int:
+    """Run what was asked for and print the ledger; return the exit code."""
+    asked, more = arguments()
     if asked.sweep:
         argv = [sys.executable, "-m", "tests.kill.sweep", str(asked.sweep), *more]
         return subprocess.run(argv, cwd=ROOT, check=False).returncode  # noqa: S603 - our own program
-    if more:
-        parser.error(f"unknown: {' '.join(more)}")
-    some = asked.gates or asked.unit or asked.model or asked.lab
-    parts = []
+    some = asked.gates or asked.unit or asked.model or asked.lab or asked.long or asked.k
+    lab = asked.lab or asked.long or not some
+    if lab and (problems := lab_preflight()):
+        print(*(f"error: {line}" for line in problems), sep="\n", file=sys.stderr)
+        return 2
+    deadline = time.monotonic() + 60 * asked.within if asked.within else None
+    chosen = ["-k", asked.k] if asked.k else []
+    run: list[Part] = []
+
+    def start(name: str, minutes: float, *options: str) -> None:
+        slowness = calibrate()
+        left_min = (deadline - time.monotonic()) / 60 if deadline else minutes * slowness
+        if left_min < minutes * slowness:
+            run.append(not_started(name, minutes, left_min))
+        else:
+            part = run_gates() if name == "gates" else run_pytest(name, minutes, *options)
+            run.append(replace(part, slowness=(slowness + calibrate()) / 2))
+
     if asked.gates or not some:
-        parts.append(run_gates())
-    if asked.unit or not some:
-        parts.append(run_pytest("unit", 6, *TWO, *(f"--ignore={place}" for place in MODELS)))
+        start("gates", GATES_MIN)
+        if run[-1].counts.failed:
+            print("\nA gate failed, so nothing else was started.")
+            ledger(run)
+            return 1
+    if asked.unit or asked.k or not some:
+        start("unit", UNIT_MIN, *TWO, *(f"--ignore={place}" for place in MODELS), *chosen)
     if asked.model or not some:
-        parts.append(run_pytest("model", 5, *MODELS))
-    if asked.lab or not some:
-        marks = "lab" if asked.all else "lab and not long"
-        parts.append(run_pytest("lab", 39, "tests/lab", "-m", marks, "-v", "-s"))
-    return 0 if ledger(parts) else 1
+        tests, minutes = (MODELS, MODEL_MIN) if asked.all else (ONE_START, ONE_START_MIN)
+        start("model", minutes, *tests, *chosen)
+    if lab:
+        tier = "long" if asked.long else "all" if asked.all else "core"
+        slowness = calibrate()
+        left_min = (deadline - time.monotonic()) / 60 if deadline else None
+        part = run_lab(tier, slowness, left_min, chosen)
+        run.append(replace(part, slowness=(slowness + calibrate()) / 2))
+    return 0 if ledger(run) else 1
 
 
 if __name__ == "__main__":

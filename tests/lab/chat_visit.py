@@ -12,7 +12,7 @@ from hearth.clients.recordings import BYTES, RATE
 from tests import lab_machine as lab
 from tests.lab import chat, visitor
 from tests.lab.house import House
-from tests.lab.test_3_listening_page import SOUND, SPOKEN, silence
+from tests.lab.test_stt_page import SOUND, SPOKEN, silence
 from tests.lab.visitor import Visit
 
 PAGE = "https://chat.lan/"

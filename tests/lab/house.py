@@ -1,13 +1,14 @@
-"""The one house that all lab tests share: how to reach it, what it cost, what was measured."""
+"""The one house that all lab tests share: how to reach it, and what was measured."""
 
 from __future__ import annotations
 
 import json
 import re
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tests import lab_machine as lab
 ROOT = Path(__file__).parents[2]
 NAME, GUEST = "test-house", "test-guest"
 CLONE = "/root/hearth"
+UP = [str(ROOT / "scripts/up"), "--lab", "--lab-name", NAME]
+UP_S = 2400
 # A part of what `hearth verify` runs, chosen by pytest's own words.
 SMOKE = (
     f"cd {CLONE}; exec .venv/bin/python -m pytest -c hearth/smoke/pytest.ini hearth/smoke "
@@ -48,13 +51,44 @@ class Answer:
         return json.loads(self.text)
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a command ended, and its lines with the seconds after which each came."""
+
+    returncode: int
+    lines: list[tuple[float, str]]
+
+    @property
+    def text(self) -> str:
+        """All that it printed."""
+        return "".join(line for _, line in self.lines)
+
+    def when(self, text: str) -> float:
+        """Return after how many seconds it printed a text."""
+        return next(seconds for seconds, line in self.lines if text in line)
+
+
+def up(*options: str) -> Output:
+    """Run `scripts/up --lab` from here, as a user would, and show its lines as they come."""
+    began, lines = time.monotonic(), []
+    with subprocess.Popen([*UP, *options], cwd="/", stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        late = threading.Timer(UP_S, process.kill)
+        late.start()
+        for line in process.stdout:
+            lines.append((time.monotonic() - began, line))
+            sys.stdout.write(line)
+        late.cancel()
+    return Output(process.returncode, lines)
+
+
 @dataclass(slots=True)
 class House:
-    """The lab machine with the house in it, and the ledger of what its tests cost."""
+    """The lab machine with the house in it, and the figures that its tests measured."""
 
     folder: Path = ROOT / ".hearth" / "lab" / NAME
-    minutes: dict[str, float] = field(default_factory=dict)
-    shares: dict[str, float] = field(default_factory=dict)
+    # What the machine was made of before the house came; empty where a saved disk was used.
+    bare: dict[str, set[str]] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
 
     def inside(
@@ -78,10 +112,10 @@ class House:
         """Run `hearth up` in the machine, as `scripts/up` does when all is installed."""
         return self.hearth("up", *words, timeout=ANSIBLE_S)
 
-    def site(self) -> dict[str, int]:
+    def site(self, *options: str) -> dict[str, int]:
         """Run site.yml by itself; return how many tasks changed each host."""
-        script = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml"
-        done = self.inside("/bin/bash", "-c", script, timeout=ANSIBLE_S)
+        script = f'cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml "$@"'
+        done = self.inside("/bin/bash", "-c", script, "site", *options, timeout=ANSIBLE_S)
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         counted = dict(recap(done.stdout))
         assert counted, done.stdout[-3000:]
@@ -138,23 +172,6 @@ class House:
             "incus exec $i -- systemctl show -p MainPID --value $u.service </dev/null; done"
         )
         return dict(line.split() for line in self.shell(script).splitlines())
-
-    @contextmanager
-    def spending(self, part: str, share: float) -> Iterator[None]:
-        """Note the minutes of a part, and say when they are over its share."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.shares[part] = share
-            self.minutes[part] = (time.monotonic() - began) / 60
-            print(f"\n{self.cost(part)}", flush=True)
-
-    def cost(self, part: str) -> str:
-        """Return a line of the ledger."""
-        minutes, share = self.minutes[part], self.shares[part]
-        over = ", over its share" if minutes > share else ""
-        return f"{minutes:6.1f} min of {share:g}  {part}{over}"
 
 
 def ask(

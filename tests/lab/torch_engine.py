@@ -1,4 +1,4 @@
-"""Run inside the small Debian of test_6_torch: what PyTorch's engine does, as a line of JSON.
+"""Run inside the small Debian of test_torch_engine: what PyTorch's engine does, as a line of JSON.
 
 Few and short inferences: on a processor PyTorch takes seconds for each.
 """

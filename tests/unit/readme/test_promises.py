@@ -76,7 +76,7 @@ def test_a_promise_has_a_proof_that_exists_and_a_page(row: list[str]) -> None:
     [
         *("hearth", "hearth prove", "hearth bench nothing", "hearth verify --never"),
         *("scripts/none", "tests/lab/test_9_nothing.py", "curl -k https://llm.lan", "rm -rf /"),
-        "tests/lab/test_1_up.py::test_that_nobody_wrote",
+        "tests/lab/test_build.py::test_that_nobody_wrote",
     ],
 )
 def test_what_is_no_proof_is_refused(proof: str) -> None:

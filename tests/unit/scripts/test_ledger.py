@@ -37,7 +37,7 @@ def part(tmp_path: Path, tests: str) -> Part:
 def test_what_was_not_run_is_named_and_not_passed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("test_needs_a_card", "test_marked"))
+    monkeypatch.setattr(run_tests, "OPTIONAL", ("test_needs_a_card", "test_marked"))
     found = part(tmp_path, TESTS)
     assert (found.counts.passed, found.counts.failed, len(found.counts.not_run)) == (1, 0, 2)
     assert ledger([found])
@@ -50,7 +50,7 @@ def test_what_was_not_run_is_named_and_not_passed(
 def test_what_may_not_be_left_out_is_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("test_needs_a_card",))
+    monkeypatch.setattr(run_tests, "OPTIONAL", ("test_needs_a_card",))
     assert not ledger([part(tmp_path, TESTS)])
     said = capsys.readouterr().out
     assert "May not be left out\n" in said
@@ -73,16 +73,30 @@ def test_what_fails_or_is_not_there_is_no_success(
     assert not ledger([found])
 
 
-def test_all_parts_are_added(
+def test_all_parts_are_added_and_slow_ones_are_warned_of(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_tests, "MAY_BE_LEFT_OUT", ("a", "b"))
+    monkeypatch.setattr(run_tests, "OPTIONAL", ("a", "b"))
+    lab = Part("lab", 3, 300, Counts(0, 0), 1.0, (Part("slow", 3, 300, Counts(0, 0)),))
     parts = [
-        Part("one", 1, 90.0, Counts(3, 0, ("a: why",))),
+        Part("one", 1, 90.0, Counts(3, 0, ("a: why",)), slowness=1.5),
         Part("two", 2, 30.0, Counts(2, 1, ("b: why",))),
+        lab,
     ]
     assert not ledger(parts)
-    said = capsys.readouterr().out
-    assert "1.5 min of 1  one, over its share" in said
-    assert "0.5 min of 2  two\n" in said
-    assert said.endswith("Not run\n  a: why\n  b: why\n\n5 passed, 1 failed, 2 not run\n")
+    output = capsys.readouterr().out
+    assert "1.5 min of  1.0 x 1.5  one" in output
+    assert "0.5 min of  2.0 x 1.0  two\n" in output
+    assert "5.0 min of  3.0 x 1.0    slow\n" in output
+    assert "Warning: over 1.5 times their minutes: slow\n" in output
+    assert output.endswith("Not run\n  a: why\n  b: why\n\n5 passed, 1 failed, 2 not run\n")
+
+
+def test_a_part_without_time_is_named_and_counted_as_not_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = run_tests.not_started("model", 2.4, 1.0)
+    assert ledger([Part("unit", 1, 60, Counts(4, 0)), late])
+    output = capsys.readouterr().out
+    assert "model: not started: it needs 2.4 min and 1.0 min are left" in output
+    assert output.endswith("4 passed, 0 failed, 1 not run\n")

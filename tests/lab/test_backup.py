@@ -1,0 +1,120 @@
+"""A backup of the whole house while it works, and the house again out of nothing but that file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab import backups, chat
+from tests.lab.house import CLONE, House
+
+pytestmark = pytest.mark.lab
+
+LOCAL = f"{CLONE}/inventory/local/machines.yml"
+MARKER = "The cat sleeps on the third stair"
+# So many have to be there before the copy begins, for its proof to be one.
+ROWS = 100
+
+
+@pytest.fixture(scope="module")
+def recipient(house: House) -> Iterator[str]:
+    """The house has a recovery key, as its owner makes it, and a timer; it goes again at last."""
+    house.shell(f"cp --archive {LOCAL} /root/machines.kept 2>/dev/null || true")
+    done = house.hearth("backup", "--new-key")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("AGE-SECRET-KEY-1")
+    assert done.stdout.count("\n") == 1
+    house.inside("/usr/bin/install", "-m", "600", "/dev/null", backups.KEY, check=True)
+    house.shell(f"cat > {backups.KEY} <<'END'\n{done.stdout}END")
+    _converge_timer(house)
+    yield house.shell(f"sed -n 's/ *recipient: //p' {LOCAL}").strip()
+    backups.refill(house)
+    house.shell(f"rm -f {LOCAL}; [ ! -e /root/machines.kept ] || mv /root/machines.kept {LOCAL}")
+    _converge_timer(house)
+
+
+def _converge_timer(house: House) -> None:
+    house.shell(f"cd {CLONE}; .venv/bin/ansible-playbook site.yml --tags backup", timeout=120)
+
+
+@pytest.mark.usefixtures("recipient")
+def test_every_night_there_is_one_that_only_root_can_read(house: House) -> None:
+    timer = house.shell("systemctl show hearth-backup.timer -p ActiveState,TimersCalendar")
+    assert "ActiveState=active" in timer
+    assert "OnCalendar=*-*-* 03:30:00" in timer
+    began = time.monotonic()
+    house.shell("systemctl start hearth-backup.service", timeout=120)
+    house.figures["the nightly backup, s"] = time.monotonic() - began
+    found = house.shell("stat -c '%a %U %n' /var/backups/hearth/* /var/backups/hearth/.h* || :")
+    (line,) = found.splitlines()
+    assert line.startswith("600 root /var/backups/hearth/hearth-house-"), line
+    # What the house made it cannot read: no key of it is anywhere on the machine.
+    leaks = house.inside(
+        "grep", "--recursive", "--files-with-matches", "AGE-SECRET-KEY-1", "/etc", "/var/log",
+        "/var/lib/hearth", "/root/.config", f"{CLONE}/inventory", f"{CLONE}/.hearth/logs",
+    )  # fmt: skip
+    assert leaks.stdout == ""
+
+
+@pytest.mark.usefixtures("recipient")
+def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
+    house: House,
+) -> None:
+    admin = chat.first(house)
+    said = admin.ask("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
+    password = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout
+    root = house.shell("sha256sum /etc/hearth/pki/root.crt")
+    proof, made = _backup_while_writing(house)
+    backups.empty(house)
+    _refuse_a_damaged_one(house, made["path"])
+    began = time.monotonic()
+    # Onto a machine that holds nothing: no word of replacing is needed.
+    done = house.hearth("restore", "--key", backups.KEY, made["path"], timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    house.figures["a restore into an empty house, s"] = time.monotonic() - began
+
+    assert house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout == password
+    assert house.shell("sha256sum /etc/hearth/pki/root.crt") == root
+    again = chat.first(house)
+    assert again.id == admin.id
+    kept = again.ask("GET", f"/api/v1/chats/{said['id']}")
+    assert kept["title"] == MARKER
+    (began_at,) = made["began"].values()
+    rows, missing = backups.written(house)
+    acknowledged = proof.before(began_at)
+    assert len(acknowledged) > ROWS
+    assert acknowledged <= set(rows)
+    assert rows == list(range(len(rows)))
+    assert missing == []
+    house.figures["rows acknowledged before the copy"] = len(acknowledged)
+    house.figures["rows in it"] = len(rows)
+    backups.clean(house)
+    again.ask("DELETE", f"/api/v1/chats/{said['id']}")
+
+
+def _backup_while_writing(house: House) -> tuple[backups.Proof, dict[str, Any]]:
+    backups.begin_writing(house)
+    backups.wait_for(house, ROWS + 1)
+    done = house.hearth("backup", "--json", "--to", "/root/backups")
+    proof = backups.end_writing(house)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = json.loads(done.stdout)
+    assert made["good"], made
+    # Fifty are asked of the writer; a busy machine may grant it fewer, and none may be lost.
+    house.figures["commits a second while it was made"] = proof.per_s
+    return proof, made
+
+
+def _refuse_a_damaged_one(house: House, path: str) -> None:
+    """A flipped bit in the middle is said in one line, and nothing was built or made."""
+    flip = "b = bytearray(open(0, 'rb').read()); b[len(b) // 2] ^= 1; open(1, 'wb').write(b)"
+    house.shell(f'python3 -c "{flip}" < {path} > /root/damaged.age')
+    done = house.hearth("restore", "--key", backups.KEY, "/root/damaged.age")
+    assert done.returncode == 1
+    assert "damaged or cut short" in done.stderr
+    assert house.inside("test", "-e", f"{CLONE}/inventory/secrets.yml").returncode == 1
+    assert "open-webui" not in house.shell("incus list -c n -f csv </dev/null")

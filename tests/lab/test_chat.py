@@ -1,0 +1,150 @@
+"""The family's chat: who is offered what, and which models are called for what somebody shows it.
+
+What a deploy proves everywhere is in hearth/smoke/test_chat.py, what outlives restarts in
+test_chat_data.py. The models' weights are made up, so nothing is asked of their words.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from hearth.bench.stt.call import wav
+from hearth.clients.chat import Person, hear, live, say
+from hearth.clients.recordings import utterances
+from hearth.clients.socketio import Line
+from tests.lab import chat
+from tests.lab.house import House
+
+pytestmark = pytest.mark.lab
+
+KOKORO = "http://10.140.30.13:8880/status"
+# Said in every chat and standing in every document, so that a log which repeats it is found.
+WORD = "zanzibar-blue-4711"
+SENTENCE = f"The garden gate opens with the key called {WORD}."
+QUESTION = f"How does the garden gate open, {WORD}?"
+PAPER = f"{WORD}.pdf"
+TOKENS, WITHIN_S = 16, 60
+JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
+
+
+@pytest.fixture
+def line(child: Person) -> Iterator[Line]:
+    """The child's live line."""
+    with live(child) as opened:
+        yield opened
+
+
+def test_an_ordinary_account_is_offered_all_that_the_first_one_is(
+    admin: Person, child: Person
+) -> None:
+    offered = chat.models(child)
+    assert offered.keys() == chat.models(admin).keys()
+    for name in ("fast", "local", "vision"):
+        assert chat.description(offered[name]), name
+    assert child.role == "user"
+    form = {"name": "x", "email": "x@house.lan", "password": "x", "role": "admin"}
+    assert child.send("POST", chat.ADD, json=form).status_code in (401, 403)
+
+
+def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
+    house: House, admin: Person, child: Person, line: Line
+) -> None:
+    with chat.calls(house) as asked:
+        turn = say(child, line, QUESTION, "fast", most=TOKENS)
+        heard = hear(line, turn, WITHIN_S)
+        again = hear(line, say(child, line, "And then?", "fast", after=turn), WITHIN_S)
+    assert not heard.error + again.error
+    assert heard.text.strip()
+    assert [(call.alias, call.status, call.end) for call in asked] == [("fast", 200, "done")] * 2
+    # The page shows who answered in a line above it.
+    shown = [event.data["description"] for event in heard.events if event.kind == "status"]
+    assert shown == [f"Answered by {asked[0].member}"]
+    written = chat.messages(child, turn.chat)
+    assert written[turn.question]["content"] == QUESTION
+    assert written[turn.answer]["content"].strip() == heard.text.strip()
+    assert written[again.turn.question]["parentId"] == turn.answer
+    # Nobody else finds it, whoever knows its name.
+    other = chat.add(admin, "Guest")
+    assert other.send("GET", f"/api/v1/chats/{turn.chat}").status_code in (401, 404)
+    chat.remove(admin, other)
+
+
+def test_a_picture_is_looked_at_by_who_can_see(house: House, child: Person, line: Line) -> None:
+    shown = [chat.picture(chat.png())]
+    with chat.calls(house) as asked:
+        heard = hear(line, say(child, line, QUESTION, "fast", files=shown, most=TOKENS), WITHIN_S)
+    assert not heard.error
+    assert [(call.member, call.status) for call in asked] == [("qwen3-vl", 200)]
+
+
+def test_a_documents_sentence_is_found_again_and_cited(
+    house: House, child: Person, line: Line
+) -> None:
+    with chat.calls(house) as asked:
+        paper = chat.upload(child, PAPER, chat.pdf(SENTENCE), "application/pdf")
+    assert [(call.alias, call.path) for call in asked] == [("embed", "/v1/embeddings")]
+    with chat.calls(house) as asked:
+        heard = hear(line, say(child, line, QUESTION, "fast", files=[paper], most=TOKENS), WITHIN_S)
+    assert not heard.error
+    assert {call.alias for call in asked} == {"embed", "fast"}, asked
+    assert {call.status for call in asked} == {200}
+    assert chat.cited(heard) == {PAPER: [SENTENCE]}
+    # It is there as well when the page is loaded anew.
+    stored = chat.messages(child, heard.turn.chat)[heard.turn.answer]["sources"]
+    assert SENTENCE in json.dumps(stored)
+
+
+def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> None:
+    papers = [
+        chat.upload(admin, f"{number}.pdf", chat.pdf(text), "application/pdf")
+        for number, text in enumerate((SENTENCE, "The cellar has no door."))
+    ]
+    collection = chat.collect(admin, "Keys", papers)
+    with live(admin) as line, chat.calls(house) as asked:
+        turn = say(admin, line, QUESTION, "fast", files=[collection], most=TOKENS)
+        heard = hear(line, turn, WITHIN_S)
+    assert not heard.error
+    assert "embed" in {call.alias for call in asked}
+    assert SENTENCE in chat.cited(heard)["Keys"]
+
+
+def test_it_hears_and_speaks(house: House, child: Person) -> None:
+    spoken = ("speech.wav", wav(utterances(3)[0].pcm), "audio/wav")
+    with chat.calls(house) as asked:
+        said = child.ask("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
+    assert said["text"].strip()
+    assert [(call.alias, call.status) for call in asked] == [("transcribe", 200)]
+    before = spoken_texts(house)
+    # What was read aloud before is not asked for again.
+    text = f"The gate is open, {WORD}, {secrets.token_hex(3)}."
+    wish = {"model": "", "input": text, "voice": ""}
+    sound = child.send("POST", "/api/v1/audio/speech", json=wish)
+    assert sound.status_code == 200, sound.text[:200]
+    assert sound.headers["content-type"].startswith("audio/")
+    assert len(sound.content) > 1000
+    assert spoken_texts(house) == before + 1
+    # By sentence, so that the first is heard while the second is still being written.
+    assert child.ask("GET", "/api/config")["audio"]["tts"]["split_on"] == "punctuation"
+
+
+def spoken_texts(house: House) -> int:
+    """Return how many texts the speech server was asked for."""
+    said = json.loads(house.shell(f"curl --silent --max-time 5 {KOKORO}"))
+    return sum(said["requests"].values())
+
+
+def test_nothing_that_was_said_stands_in_a_log(house: House, admin: Person, child: Person) -> None:
+    read = "journalctl --boot --no-pager --output cat --quiet"
+    journals = {name: house.shell(f"incus exec {name} -- {read} </dev/null") for name in JOURNALS}
+    journals["the machine"] = house.shell(read)
+    assert all(journals.values()), [name for name, text in journals.items() if not text]
+    address = str(child.ask("GET", "/api/v1/auths/")["email"])
+    private = {WORD: "words", address: "who is there"}
+    private |= dict.fromkeys((child.token, admin.token), "a sign-in")
+    for where, text in journals.items():
+        for secret, what in private.items():
+            assert secret not in text, f"{what} in the journal of {where}"

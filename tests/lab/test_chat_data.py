@@ -1,0 +1,117 @@
+"""The chat stays as the inventory says: changed by hand, restarted or built anew."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hearth.clients.chat import ChatError, Person, hear, live, say
+from tests.lab import chat
+from tests.lab.house import ANSIBLE_S, CLONE, House
+
+pytestmark = pytest.mark.lab
+
+INSTANCE = "incus exec open-webui --"
+SETTINGS = f"{CLONE}/inventory/host_vars/open-webui.yml"
+ADMINS_PAGE = "/api/v1/auths/admin/config"
+AUDIO = "/var/lib/open-webui/cache/audio"
+QUESTION = "How does the garden gate open?"
+TOKENS, WITHIN_S, READY_S, CUT_S = 16, 60, 20, 5
+IDLE_S = 600
+
+
+def features(person: Person) -> dict[str, object]:
+    """Return what is on and off, as the page is told."""
+    return dict(person.ask("GET", "/api/config")["features"])
+
+
+def converge(house: House, part: str = "--tags open_webui") -> None:
+    """Run a part of site.yml, by default the chat's settings and its start."""
+    run = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook site.yml {part}"
+    house.shell(run, timeout=ANSIBLE_S)
+
+
+def spoken(house: House) -> list[str]:
+    """Return the files with what was said or read aloud."""
+    return house.shell(f"{INSTANCE} find {AUDIO} -type f </dev/null || true").split()
+
+
+def until_ready(person: Person) -> float:
+    """Return after how many seconds the chat answers its people again."""
+    began = time.perf_counter()
+    while True:
+        try:
+            if person.send("GET", "/api/config", within_s=2).status_code == 200:
+                return time.perf_counter() - began
+        except ChatError:
+            pass
+        assert time.perf_counter() - began < READY_S
+        time.sleep(0.1)
+
+
+def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
+    house: House, admin: Person, child: Person
+) -> None:
+    with live(child) as line:
+        turn = say(child, line, QUESTION, "fast", most=TOKENS)
+        hear(line, turn, WITHIN_S)
+        # What was spoken is kept for no longer than it is needed.
+        child.send("POST", "/api/v1/audio/speech", json={"input": QUESTION, "voice": ""})
+        assert spoken(house)
+        assert features(admin)["enable_signup"] is False
+        by_hand = admin.ask("GET", ADMINS_PAGE) | {"ENABLE_SIGNUP": True}
+        admin.ask("POST", ADMINS_PAGE, json=by_hand)
+        assert features(admin)["enable_signup"] is True
+        house.shell(f"{INSTANCE} systemctl restart open-webui </dev/null")
+        house.figures["chat ready after a restart, s"] = until_ready(child)
+        # The page is told at once, by the end of its line.
+        assert line.until(lambda: line.closed_s is not None, CUT_S)
+    assert features(admin)["enable_signup"] is False
+    assert not spoken(house)
+    assert turn.answer in chat.messages(child, turn.chat)
+
+
+@pytest.fixture
+def another_setting(house: House, admin: Person) -> Iterator[None]:
+    """The inventory says something else of one setting, and takes it back."""
+    assert features(admin)["enable_tags_generation"] is False
+    said = "open_webui_settings: {ENABLE_TAGS_GENERATION: true}"
+    house.shell(f"mkdir -p $(dirname {SETTINGS}); echo '{said}' > {SETTINGS}")
+    yield
+    house.shell(f"rm {SETTINGS}")
+    converge(house)
+    assert features(admin)["enable_tags_generation"] is False
+
+
+@pytest.mark.usefixtures("another_setting")
+def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
+    house: House, admin: Person, child: Person
+) -> None:
+    with live(child) as line:
+        turn = say(child, line, QUESTION, "fast", most=TOKENS)
+        hear(line, turn, WITHIN_S)
+    before = chat.messages(child, turn.chat)
+    house.shell("incus delete --force open-webui </dev/null")
+    converge(house, "--limit localhost,house,open-webui")
+    assert features(admin)["enable_tags_generation"] is True
+    # The same sign-ins hold, and all that was said is there.
+    assert chat.messages(child, turn.chat) == before
+    assert chat.first(house).id == admin.id
+    with live(child) as line:
+        more = hear(line, say(child, line, "And then?", "fast", after=turn), WITHIN_S)
+    assert not more.error
+    script = "'grep VmRSS /proc/$(systemctl show -p MainPID --value open-webui)/status'"
+    said = house.shell(f"{INSTANCE} sh -c {script} </dev/null")
+    house.figures["memory of the chat, MiB"] = int(said.split()[1]) / 1024
+
+
+@pytest.mark.long
+def test_a_line_lives_through_ten_idle_minutes(house: House, child: Person) -> None:
+    with live(child) as line:
+        assert not line.until(lambda: line.closed_s is not None, IDLE_S), "it was cut"
+        assert line.pings >= IDLE_S // 30
+        heard = hear(line, say(child, line, QUESTION, "fast", most=TOKENS), WITHIN_S)
+        assert not heard.error
+        assert heard.text.strip()

@@ -1,0 +1,185 @@
+"""The chat in a browser while the house is slow or breaks: who is told what, and what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.lab.chat_visit import CHANNELS, CUT, answers, come, furnish, quiet
+from tests.lab.house import House
+from tests.lab.visitor import Visit
+
+pytestmark = pytest.mark.lab
+
+# Who is told of trouble within this time knows why nothing comes.
+TOLD_MS = 5000
+# After a reload of the front door; the page tries again after half a second to one and a half.
+BACK_MS = 5000
+TEA_MS = 600_000
+# A model made up answers at once. So that something can happen in the middle of an answer, its
+# server runs a thousandth of a second at a time, and then not at all.
+DRIP = """
+import os, pathlib, signal, time
+
+def tell(number):
+    for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if comm.read_text() == "llama-server\\n":
+                os.kill(int(comm.parent.name), number)
+        except OSError:
+            pass
+
+while True:
+    tell(signal.SIGCONT)
+    time.sleep(0.001)
+    tell(signal.SIGSTOP)
+    time.sleep(0.15)
+"""
+END = "systemctl stop slow-model 2>/dev/null || true"
+SLOW = f"{END}; systemd-run --quiet --collect --unit=slow-model python3 -c '{DRIP}'"
+HELD = f"{END}; pkill -STOP -x llama-server"
+FAST = f"{END}; pkill -CONT -x llama-server || true"
+
+
+@pytest.fixture(scope="module")
+def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """A visit in which programs end one after the other; all of them are back after it."""
+    furnish(guest, tmp_path_factory.mktemp("handed in"))
+    try:
+        return come(house, guest, "chromium", "breaking", deeds(house))
+    finally:
+        house.shell(f"{FAST}; {inside('open-webui', 'start')}")
+        house.wait_green()
+
+
+def deeds(house: House) -> dict[str, Callable[[], object]]:
+    """Return what scenes may have done to the house."""
+
+    def told(script: str) -> Callable[[], object]:
+        return lambda: house.shell(script)
+
+    killed = "kill --signal=KILL"
+    services = ("litellm", "ollama", "kokoro")
+    return {
+        "slow the model": told(SLOW),
+        "hold the model": told(HELD),
+        "let the model run": told(FAST),
+        # What comes now comes while nobody listens.
+        "reload the front door": told(f"systemctl reload hearth-caddy; {FAST}"),
+        **{f"end {name}": told(inside(name, killed)) for name in services},
+        **{f"wait for {name}": house.wait_green for name in services},
+        # Killed it would be back before anybody had looked; stopped it is away for as long.
+        "stop open_webui": told(f"{inside('open-webui', killed)}; {inside('open-webui', 'stop')}"),
+        "start open_webui": told(inside("open-webui", "start")),
+    }
+
+
+def inside(service: str, words: str) -> str:
+    """Return the command that tells a service's unit something."""
+    return f"incus exec {service} -- systemctl {words} {service}.service </dev/null"
+
+
+def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house: House) -> None:
+    found = visit["call"][-1]
+    question, answer = found["messages"]
+    assert question["mine"]
+    assert question["text"]
+    first, *_ = found["answers"]
+    assert first["status"] == 200
+    # A sentence of it, asked for before the last word had come.
+    assert first["at"] < found["states"][-1][0]
+    assert len(first["asked"]["input"]) < len(answer["text"])
+    assert first["type"].startswith("audio/")
+    assert first["bytes"] > 1000
+    came = next(at for at, length in found["states"] if length)
+    house.figures["first words to their sound in a call, ms"] = first["last_byte"] - came
+    # The model is slow because all of the machine is: its live line may have come back.
+    quiet(found, *(CHANNELS if len(found["lines"]) > 1 else ()))
+
+
+def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) -> None:
+    found = visit["reload"]
+    running = found["running"]
+    cut, back = running["lines"]
+    assert cut["ended"] > found["cut"]["at"], "the front door did not cut the line"
+    away = back["greeted"] - cut["ended"]
+    house.figures["live line back after a reload of Caddy, ms"] = away
+    assert away < BACK_MS
+    # Some of it was there before, and more came after.
+    assert answers(running).startswith(found["before"])
+    assert len(answers(running)) > len(found["before"])
+    answers(found["after"])
+    texts = [one["text"] for one in found["kept"]]
+    assert texts == [one["text"] for one in found["after"]["messages"]]
+    assert texts[-3] == running["messages"][-1]["text"], "words of the stream were lost"
+    quiet(running, *CHANNELS, *CUT)
+
+
+@pytest.mark.parametrize("program", ["LiteLLM", "Ollama"])
+def test_an_answer_that_breaks_off_says_so_and_stays(
+    visit: Visit, house: House, program: str
+) -> None:
+    found = visit[f"without {program}"]
+    broken = found["broken"]
+    said = [(at, text) for at, text in broken["said"] if text]
+    assert said, "nobody said that it broke off"
+    told_ms = said[0][0] - found["cut"]["at"]
+    house.figures[f"told that {program} is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    understood(said[0][1])
+    # What had come by then, and the same words under it, where they stay.
+    assert broken["last"].startswith(found["before"].rstrip())
+    assert said[0][1].splitlines()[0] in broken["last"]
+    answers(found["next"], said[-1][1])
+    # The chat so far is above it, and the server has it, too.
+    assert found["next"]["messages"][-3]["text"] == broken["last"]
+    assert [one["text"] for one in found["kept"]] == [
+        one["text"] for one in found["next"]["messages"]
+    ]
+    quiet(broken)
+
+
+def understood(text: str) -> None:
+    """Judge that a person can read it: a sentence, and no name out of a program."""
+    assert " " in text
+    for foreign in ("Error:", "<", "{", "payload", "NoneType", "Traceback", "aiohttp"):
+        assert foreign not in text, text
+
+
+def test_who_cannot_be_read_to_is_told(visit: Visit, house: House) -> None:
+    found = visit["without Kokoro"]
+    answers(found["turn"])
+    said = [(at, text) for at, text in found["broken"]["said"] if text]
+    told_ms = said[0][0] - found["cut"]["at"]
+    house.figures["told that Kokoro is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    understood(said[0][1])
+    answers(found["next"], said[-1][1])
+
+
+def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house: House) -> None:
+    found = visit["without its server"]
+    away, following = found["away"], found["next"]
+    notices = [(at, text) for at, text in away["notices"] if text]
+    told_ms = notices[0][0] - found["cut"]["at"]
+    house.figures["told that Open WebUI is gone, ms"] = told_ms
+    assert told_ms < TOLD_MS
+    # It stands there for as long as it is true.
+    assert away["notices"][-1][1] == notices[-1][1]
+    # What was written meanwhile went nowhere, and did not go away.
+    assert found["field"] == found["held"] == "Are you there?"
+    assert len(away["messages"]) == 2
+    assert following["notices"][-1][1] == ""
+    answers(following, "Connection lost. Reconnecting...")
+    assert len(following["messages"]) == 4
+    quiet(following, *CHANNELS, *CUT)
+
+
+@pytest.mark.long
+def test_the_live_line_lasts_over_a_cup_of_tea(house: House, guest: str) -> None:
+    visit = come(house, guest, "chromium", "waiting", idle_ms=TEA_MS, within_s=900)
+    found = visit["idle"]
+    answers(found["after"])
+    assert len(found["after"]["lines"]) == 1, "it was cut"
+    quiet(found["after"])

@@ -1,0 +1,69 @@
+"""Mesa's software device: never taken for a GPU, used when asked for by its name."""
+
+import json
+
+import pytest
+
+from tests.lab.house import SMOKE, TREES, House
+from tests.lab.saved import HOUSE
+
+pytestmark = pytest.mark.lab
+
+# What a deploy measures of its models, and what they compute on.
+ON_WHAT = (
+    f"({SMOKE} -m home -k 'test_speed or test_models' --hearth-events=/root/events) >&2; "
+    "cat /root/events; rm /root/events"
+)
+IMAGE = "    image: debian/forky\n"
+
+
+def journal(house: House, words: str) -> str:
+    """Return what Ollama has said since its last start, the lines with these words."""
+    return house.shell(
+        "run=$(incus exec ollama -- systemctl show -p InvocationID --value ollama </dev/null)\n"
+        "incus exec ollama -- journalctl --no-pager -o cat _SYSTEMD_INVOCATION_ID=$run "
+        f"</dev/null | grep -E '{words}' || true"
+    )
+
+
+def test_auto_took_the_processor(house: House) -> None:
+    found = journal(house, "inference compute")
+    assert "library=cpu" in found, found
+    assert "llvmpipe" not in found
+
+
+def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
+    before, pids = house.state(*TREES), house.processes()
+    house.edit("services.yml", IMAGE, f"{IMAGE}    gpu: vulkan\n")
+    done = house.up()
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert "ollama asks for gpu: vulkan" in said, said
+    assert "llvmpipe, a software device and no GPU" in said
+    after = house.state(*TREES)
+    assert [tree for tree in before if before[tree] != after[tree]] == []
+    assert house.processes() == pids
+
+
+def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
+    house.edit("services.yml", "gpu: vulkan", "gpu: software")
+    house.site()
+    house.wait_green()
+    events = house.shell(ON_WHAT)
+    assert "llvmpipe" in journal(house, "inference compute.*library=Vulkan")
+    # llama.cpp's own word on where it computes, once it has loaded a model.
+    assert journal(house, "Vulkan0.*llvmpipe|llvmpipe.*Vulkan0")
+    *_, notes = map(json.loads, events.splitlines())
+    found = notes["accelerator"]
+    assert found["measured"] == "software", found
+    assert "llvmpipe" in found["device"]
+    assert "no GPU" in found["device"]
+
+
+def test_auto_takes_the_processor_again(house: House) -> None:
+    house.edit("services.yml", "    gpu: software\n", "")
+    house.site()
+    found = journal(house, "inference compute")
+    assert "library=cpu" in found, found
+    assert "llvmpipe" not in found
+    house.back_to(HOUSE)

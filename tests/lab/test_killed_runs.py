@@ -1,0 +1,54 @@
+"""A run that is killed while it changes the house: the next one puts all right.
+
+Which event and which kind is chosen by the commit; HEARTH_KILL=KIND:N+MS repeats one.
+"""
+
+import pytest
+
+from tests.kill import change, kills, state
+from tests.kill.houses import Standing
+from tests.lab.house import NAME, House
+
+pytestmark = pytest.mark.lab
+
+# Where a run that changes something was seen to end, at least; the kill lies before it.
+EVENTS = 380
+
+
+@pytest.fixture(scope="module")
+def sweep(house: House) -> Standing:
+    """The house as it is, without the change."""
+    known = Standing(NAME)
+    known.references[False] = state.look(NAME)
+    assert not (wrong := state.wrong(known.references[False])), wrong
+    return known
+
+
+def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Standing) -> None:
+    # The change is killed on its way there and on its way back: that way a house is left that
+    # can be compared with the one before, which nobody killed.
+    for changed in (True, False):
+        change.make(NAME, changed=changed)
+        killed = kills.run_killed(NAME, kills.chosen(f"killed, {changed}", EVENTS))
+        print(f"{killed.kill} in {killed.task!r}, {killed.what}, {killed.took_s} s", flush=True)
+    counts = house.site()
+    found = state.differences(sweep.references[False], state.look(NAME))
+    assert not found, "\n".join(found)
+    second = house.site()
+    assert sum(second.values()) == 0, second
+    house.figures["tasks that the run after two killed ones changed"] = sum(counts.values())
+
+
+def test_no_second_run_beside_the_first(house: House) -> None:
+    script = (
+        # What the last run wrote there stays until the next one.
+        "cd /root/hearth; : > /run/hearth.lock; "
+        ".venv/bin/ansible-playbook site.yml --tags machine > /dev/null & "
+        "until grep -q ansible-playbook /run/hearth.lock; do sleep 0.1; done; "
+        ".venv/bin/ansible-playbook site.yml || echo refused; wait"
+    )
+    done = house.inside("/bin/bash", "-c", script, timeout=120)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "another run is at work on this machine: root (" in said, said
+    assert "runs `ansible-playbook site.yml --tags machine` as process" in said, said
+    assert done.stdout.endswith("refused\n"), said

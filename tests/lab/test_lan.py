@@ -1,0 +1,101 @@
+"""The house as another machine on its LAN sees it: by name, with its root, and nothing more."""
+
+import json
+
+import pytest
+
+from tests import lab_machine as lab
+from tests.lab.house import NAME, House, ask
+from tests.lab.visitor import ROOT_THERE
+
+pytestmark = pytest.mark.lab
+
+OPEN = {53, 80, 443}
+# What Debian's own programs had open before the house came is not the house's to close.
+OF_THE_MACHINE = {22}
+LOOK = """
+import json, socket, sys
+found = {}
+for address, port in json.loads(sys.argv[1]):
+    plug = socket.socket()
+    plug.settimeout(1)
+    try:
+        plug.connect((address, port))
+        found[f"{address}:{port}"] = "open"
+    except OSError as error:
+        found[f"{address}:{port}"] = type(error).__name__
+print(json.dumps(found))
+"""
+
+
+def look(guest: str, places: list[tuple[str, int]]) -> dict[str, str]:
+    """Try to connect from the guest to each place; return what came of it."""
+    argv = ["python3", "-c", LOOK, json.dumps(places)]
+    done = lab.run(guest, argv, timeout=120, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def test_the_guests_resolver_is_the_house(house: House, guest: str) -> None:
+    near = lab.run(guest, ["cat", "/etc/resolv.conf"], check=True).stdout
+    assert near.split() == ["nameserver", lab.address(NAME)]
+    found = lab.run(guest, ["getent", "ahostsv4", "llm.lan"], check=True).stdout
+    assert {line.split()[0] for line in found.splitlines()} == {lab.address(NAME)}
+    # Names of the world go through the house, too.
+    assert lab.run(guest, ["getent", "ahostsv4", "github.com"], timeout=30).returncode == 0
+
+
+def test_the_guest_is_answered_with_the_root_and_believes_nobody_without(
+    house: House, guest: str
+) -> None:
+    answer = ask(guest, ROOT_THERE, "fast", house.key())
+    assert answer.status == 200, answer
+    assert answer.json["choices"][0]["message"]["content"].strip()
+    assert ask(guest, None, "fast", house.key()).head == "curl: exit 60"
+
+
+def test_only_the_front_door_and_the_resolver_are_open(house: House, guest: str) -> None:
+    listing = house.shell("ss -Hlnt | awk '{print $4}'")
+    known = {int(line.rpartition(":")[2]) for line in listing.splitlines()}
+    asked = sorted(known | {8443, 9180, 11434, 4000, 8880, 8000, 10300, 9090})
+    seen = look(guest, [(lab.address(NAME), port) for port in asked])
+    open_ports = {int(at.rpartition(":")[2]) for at, what in seen.items() if what == "open"}
+    assert open_ports - OF_THE_MACHINE == OPEN
+
+
+def test_no_way_leads_through_the_house_to_an_instance(house: House, guest: str) -> None:
+    route = ["ip", "route", "replace", "10.140.30.0/24", "via", lab.address(NAME)]
+    lab.run(guest, route, check=True)
+    inner = [("10.140.30.11", 11434), ("10.140.30.12", 4000), ("10.140.30.13", 8880)]
+    inner += [("10.140.30.16", 8000), ("10.140.30.16", 10300), ("10.140.30.1", 53)]
+    seen = look(guest, inner)
+    assert "open" not in seen.values(), seen
+    # From the machine itself the services answer: it is the wire that is closed, not the port.
+    for host, port in inner[:-1]:
+        house.shell(f"timeout 5 bash -c '</dev/tcp/{host}/{port}'")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a foreign Host", ["--header", "Host: example.org"]),
+        ("a bare address as Host", ["--header", "Host: {house}"]),
+        ("an unknown SNI", ["--insecure", "--connect-to", "example.org:443:{house}:443"]),
+        ("a bare address", ["--insecure"]),
+        ("plain HTTP", ["--header", "Host: llm.lan"]),
+    ],
+)
+def test_a_wrong_name_reaches_no_backend(
+    house: House, guest: str, name: str, words: list[str]
+) -> None:
+    there = lab.address(NAME)
+    begin = {
+        "an unknown SNI": "https://example.org",
+        "a bare address": f"https://{there}",
+        "plain HTTP": f"http://{there}",
+    }.get(name, "https://llm.lan")
+    more = [word.format(house=there) for word in words]
+    path = f"{begin}/v1/chat/completions"
+    answer = ask(guest, ROOT_THERE, "fast", house.key(), *more, address=path)
+    # Nothing at all, a redirect to the right name, or a refusal that no backend gives.
+    assert answer.status in (0, 308, 404, 421), f"{name}: {answer}"
+    assert "x-hearth-model" not in answer.head

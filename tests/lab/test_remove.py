@@ -1,0 +1,95 @@
+"""A house is removed: a service first, then all of it, down to the bare machine.
+
+The machine was listed when it was bare (test_build).
+"""
+
+import pytest
+
+from tests.lab.house import CLONE, NAME, House
+from tests.lab.listing import differences, take, unexplained
+from tests.lab.remote import Controller
+
+pytestmark = pytest.mark.lab
+
+SERVICE, INSTANCE, SITE = "open_webui", "open-webui", "chat.lan"
+# The files that name the service; after it is removed, no file of the house may.
+MENTIONS = (
+    f"grep -rlI -e {SERVICE} -e {INSTANCE} -e {SITE} /etc /var/lib/hearth --exclude-dir=receipt "
+    # Other programs may know of a chat.
+    "--exclude-dir=programs --exclude=before.json || true"
+)
+
+
+def test_a_removed_service_leaves_its_data_and_nothing_else(controller: Controller) -> None:
+    assert SITE in controller.shell("cat /etc/hosts")
+    output = controller.hearth("remove", SERVICE, "--yes")
+    assert output.returncode == 0, output.text[-6000:]
+    assert controller.shell(MENTIONS) == ""
+    listed = "incus {} list --format csv </dev/null"
+    assert f"{INSTANCE}," not in controller.shell(listed.format(""))
+    # No other service uses this release.
+    assert "debian-12" not in controller.shell(listed.format("image"))
+    volumes = controller.shell("incus storage volume list hearth --format csv </dev/null")
+    assert f"{INSTANCE}-var-lib-{INSTANCE}" in volumes
+    listing = controller.shell("ls /var/lib/hearth/programs /var/lib/hearth/wanted")
+    assert f"{SERVICE}\n" not in listing
+    listed = controller.shell(f"cd {CLONE}; scripts/hearth secret list --json")
+    assert f"consumer_{SERVICE}" not in listed
+    # The next run from the controller does not bring it back; on request its data go, too.
+    asked = ("-e", f'{{"instances_remove_data": ["{SERVICE}"]}}')
+    output = controller.ansible("site.yml", *asked, "--limit", "house,localhost")
+    assert output.returncode == 0, output.text[-6000:]
+    assert INSTANCE not in controller.shell(
+        "incus list --format csv </dev/null; "
+        "incus storage volume list hearth --format csv </dev/null"
+    )
+
+
+# The keys of the data and the files that people made, each with its digest.
+KEPT = (
+    f"sha256sum {CLONE}/inventory/secrets.yml /root/.config/hearth/vault-password {{made}}; "
+    "incus storage volume list hearth --format csv --columns tn </dev/null | grep custom"
+)
+POOL = "/var/lib/incus/storage-pools/hearth/custom"
+VOICE = f"{POOL}/default_kokoro-var-lib-kokoro/by-hand"
+
+
+def removed(controller: Controller, *words: str, at: str) -> str:
+    """Remove the whole house: the removal is killed while it removes `at`, and run again."""
+    remove = f"scripts/hearth remove --all {' '.join(words)} --yes"
+    controller.shell(
+        f"cd {CLONE}; {remove} >/root/removal 2>&1 & removal=$!\n"
+        f"until grep -q 'Remove {at}' /root/removal; do kill -0 $removal; sleep 0.1; done\n"
+        "sleep 1; kill -KILL $removal; rm /root/removal"
+    )
+    output = controller.shell(f"cd {CLONE}; {remove}")
+    assert output.rstrip().endswith("removed"), output
+    return output
+
+
+def test_a_removed_house_leaves_its_data_and_what_opens_them(controller: Controller) -> None:
+    controller.shell(f"echo a voice of mine > {VOICE}")
+    look = KEPT.format(made=VOICE)
+    kept = controller.shell(look)
+    assert "kokoro-var-lib-kokoro" in kept
+    output = removed(controller, at="instance")
+    for volume in ("kokoro-var-lib-kokoro", "ollama-var-lib-ollama", "whisper-var-lib-whisper"):
+        assert f"stays   data  volume {volume} in Incus' pool" in output, output
+    assert controller.shell(look) == kept
+    # Nothing else of it runs, answers or is configured.
+    listed = "incus {} list --format csv </dev/null"
+    assert controller.shell(listed.format("") + "; " + listed.format("image")) == ""
+    known = (
+        "ls /etc/systemd/system; systemctl list-units --all --plain --no-legend; "
+        "nft list ruleset; cat /etc/hosts"
+    )
+    assert "hearth" not in controller.shell(known).lower()
+    assert "prohibit" not in controller.shell("ip rule")
+
+
+def test_a_removed_house_leaves_the_machine_as_it_was(house: House, controller: Controller) -> None:
+    removed(controller, "--data", at="packages")
+    again = controller.shell(f"cd {CLONE}; scripts/hearth remove --all --data --yes")
+    assert "nothing of Hearth is left here" in again, again
+    left = unexplained(differences(house.bare, take(NAME)))
+    assert left == [], "\n".join(left)

@@ -1,0 +1,43 @@
+"""The house as it stands: run again, and previewed."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab import saved
+from tests.lab.house import TREES, House, changed
+
+pytestmark = pytest.mark.lab
+
+ALIASES = "/etc/litellm/aliases.json"
+
+
+def test_a_second_run_changes_nothing(house: House) -> None:
+    began = time.monotonic()
+    counts = house.site()
+    house.figures["no-change site.yml, s"] = time.monotonic() - began
+    assert changed(counts) == 0, counts
+    saved.keep()
+    house.wait_green()
+
+
+@pytest.fixture
+def edited(house: House) -> Iterator[None]:
+    """One value of the overlay is another, for as long as a test takes."""
+    before, after = "aliases:\n", "aliases:\n  fast: {timeout_s: 77}\n"
+    house.edit("aliases.yml", before, after)
+    yield
+    house.edit("aliases.yml", after, before)
+
+
+@pytest.mark.usefixtures("edited")
+def test_a_preview_shows_the_files_and_restarts_of_one_edit_and_makes_none(house: House) -> None:
+    before, pids = house.state(*TREES), house.processes()
+    done = house.up("--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = house.state(*TREES)
+    assert [tree for tree in before if before[tree] != after[tree]] == []
+    assert house.processes() == pids
+    would = [line.strip() for line in done.stderr.splitlines() if "would " in line]
+    assert would == [f"would litellm: write {ALIASES}", "would litellm: restart litellm"]

@@ -1,0 +1,243 @@
+"""Listening in the house: what it was given, who reaches its satellites' port, rest, and death.
+
+What it hears is proved by the deploy (hearth/smoke/test_listening.py).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import lab_machine as lab
+from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
+
+pytestmark = pytest.mark.lab
+
+URL, SATELLITES = "http://10.140.30.16:8000", 10300
+SETTINGS = f"{CLONE}/inventory/host_vars/whisper.yml"
+RECORDING = f"{CLONE}/hearth/clients/recordings/3s-1.opus"
+REST_S = 2
+TRIES = 3
+TRANSCRIBE = (
+    f"curl --silent --fail --max-time 60 --form file=@{RECORDING} --form model=whisper-1 "
+    f"{URL}/v1/audio/transcriptions"
+)
+PATIENCE_S = 60
+# A satellite's first words: who are you? Whoever may not ask meets a closed door.
+ASK = """
+import json, socket, sys
+plug = socket.socket()
+plug.settimeout(5)
+try:
+    plug.connect((sys.argv[1], int(sys.argv[2])))
+    plug.sendall(b'{"type": "describe"}\\n')
+    print(json.loads(plug.makefile().readline())["type"])
+except OSError as error:
+    print(type(error).__name__)
+"""
+# Two clients while somebody kills the server: one who talks, one whose file is being read.
+DIE = """
+import asyncio, json, ssl, subprocess, time
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+from hearth.bench.stt.call import wav
+from hearth.clients.recordings import BYTES, RATE, utterances
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.project import VERIFIER, current
+
+HEAD = {"Authorization": "Bearer " + current().vault.get(VERIFIER)}
+TRUST = ssl.create_default_context(cafile=str(ROOT_CERTIFICATE))
+SITE = "whisper.lan/v1/audio/transcriptions"
+WORDS = utterances(3)[0].pcm
+STEP = RATE * BYTES // 10
+killed = asyncio.Event()
+at_s = 0.0
+
+async def talk():
+    global at_s
+    kinds = []
+    async with connect(f"wss://{SITE}/stream", ssl=TRUST, additional_headers=HEAD) as line:
+        async def speak():
+            for turn in range(200):
+                at = turn * STEP % (len(WORDS) - STEP)
+                await line.send(WORDS[at : at + STEP])
+                await asyncio.sleep(0.1)
+        speaking = asyncio.create_task(speak())
+        try:
+            while True:
+                kinds.append(json.loads(await line.recv())["type"])
+                if kinds[-1] == "speech_started":
+                    kill = "incus exec whisper -- systemctl kill --signal KILL whisper </dev/null"
+                    await asyncio.sleep(0.5)
+                    subprocess.run(["sh", "-c", kill], check=True)
+                    at_s = time.monotonic()
+                    killed.set()
+        except ConnectionClosed:
+            return {"kinds": kinds, "after_s": time.monotonic() - at_s}
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+
+async def send():
+    file = {"file": ("long.wav", wav(WORDS * 400))}
+    async with httpx.AsyncClient(verify=TRUST, headers=HEAD, timeout=60) as client:
+        try:
+            answer = await client.post(f"https://{SITE}", files=file, data={"model": "whisper-1"})
+            said = str(answer.status_code)
+        except httpx.HTTPError as error:
+            said = type(error).__name__
+        return {"said": said, "killed": killed.is_set(), "after_s": time.monotonic() - at_s}
+
+async def main():
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(1)
+    print(json.dumps({"talker": await talk(), "sender": await sending}))
+
+asyncio.run(main())
+"""
+
+# Ten seconds of speech, as fast as it is spoken.
+TALK = """
+import asyncio, json
+from websockets.asyncio.client import connect
+from hearth.clients.recordings import BYTES, RATE, utterances
+
+SPEECH = utterances(10)[0].pcm + bytes(RATE * BYTES)
+STEP = RATE * BYTES // 10
+
+async def main():
+    kinds = []
+    async with connect("ws://10.140.30.16:8000/v1/audio/transcriptions/stream") as line:
+        async def speak():
+            for at in range(0, len(SPEECH), STEP):
+                await line.send(SPEECH[at : at + STEP])
+                await asyncio.sleep(0.1)
+            await line.send('{"type": "end"}')
+        speaking = asyncio.create_task(speak())
+        async for said in line:
+            kinds.append(json.loads(said)["type"])
+        await speaking
+    print(json.dumps(kinds))
+
+asyncio.run(main())
+"""
+
+
+def asked(house: House) -> dict[str, Any]:
+    """Return what the server says of itself."""
+    return dict(json.loads(house.shell(f"curl --silent --max-time 10 {URL}/status")))
+
+
+def converge(house: House, tag: str) -> None:
+    """Run one role's part of site.yml."""
+    run = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook site.yml --tags {tag}"
+    house.shell(run, timeout=ANSIBLE_S)
+
+
+def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) -> None:
+    programs = set(house.shell("ls /var/lib/hearth/programs").split())
+    assert {"whisper", "whisper_tiny", "whisper_tiny_en"} == {
+        name for name in programs if name.startswith("whisper")
+    }
+    said = asked(house)
+    assert said["model"] == "tiny", said
+    assert said["choice_reason"]
+    # What was measured is not measured again after the next start.
+    remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
+    assert "tiny" in remembered
+
+
+def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: House) -> None:
+    script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{TALK}EOF"
+    # No language was named: a draft that hears English alone would be silent each time.
+    for _ in range(TRIES):
+        kinds = json.loads(house.shell(script, timeout=60))
+        # Where the processors have other things to do, nothing is written along.
+        if seen := "partial" in kinds[: kinds.index("speech_ended")]:
+            break
+    assert seen, kinds
+    assert kinds[-1] == "done"
+    assert kinds.count("final") >= 1
+
+
+@pytest.fixture
+def allowed(house: House, guest: str) -> Iterator[str]:
+    """The guest may be a satellite; nobody else may."""
+    record = f"  whisper:\n    publish_tcp: {{{SATELLITES}: [{lab.address(guest)}]}}\n"
+    before, after = "services:\n", f"services:\n{record}"
+    assert knock(guest) != "info"
+    house.edit("services.yml", before, after)
+    try:
+        converge(house, "firewall")
+        yield guest
+    finally:
+        house.edit("services.yml", after, before)
+        converge(house, "firewall")
+
+
+def knock(who: str | None) -> str:
+    """Return what a machine of the LAN, or (`None`) this one, is told at the satellites' port."""
+    argv = ["python3", "-c", ASK, lab.address(NAME), str(SATELLITES)]
+    if who is not None:
+        return lab.run(who, argv, timeout=30, check=True).stdout.strip()
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout.strip()
+
+
+def test_satellites_come_in_by_name_alone(allowed: str) -> None:
+    assert knock(allowed) == "info"
+    # The machine that carries the lab is on the same wire, with another address.
+    assert knock(None) not in ("info", "")
+
+
+@pytest.fixture
+def resting(house: House) -> Iterator[None]:
+    """The server rests after seconds."""
+    house.shell(f"mkdir -p $(dirname {SETTINGS}); echo whisper_unload_s: {REST_S} > {SETTINGS}")
+    try:
+        converge(house, "whisper")
+        yield
+    finally:
+        house.shell(f"rm {SETTINGS}")
+        converge(house, "whisper")
+
+
+@pytest.mark.usefixtures("resting")
+def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
+    # It may rest again before a second command has begun.
+    awake = json.loads(house.shell(f"{TRANSCRIBE} >/dev/null; curl --silent {URL}/status"))
+    assert awake["loaded"]
+    deadline = time.monotonic() + PATIENCE_S
+    while (said := asked(house))["loaded"]:
+        assert time.monotonic() < deadline, said
+        time.sleep(0.5)
+    house.figures["memory of a resting listener, MiB"] = said["memory_bytes"] / 2**20
+    assert said["memory_bytes"] < awake["memory_bytes"]
+    # Whoever looks at its health does not wake it, and is not alarmed.
+    assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
+    assert not asked(house)["loaded"]
+    assert json.loads(house.shell(TRANSCRIBE))["text"].strip()
+    said = asked(house)
+    assert said["loads"] > awake["loads"]
+
+
+def test_a_server_that_is_killed_leaves_nobody_waiting_and_nothing_behind(house: House) -> None:
+    script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{DIE}EOF"
+    found = json.loads(house.shell(script, timeout=120))
+    talker, sender = found["talker"], found["sender"]
+    assert "speech_started" in talker["kinds"], found
+    house.figures["a talker knows of the server's death after, s"] = talker["after_s"]
+    assert 0 <= talker["after_s"] < 5, found
+    # Caddy's own answer, where the server's had not begun.
+    assert sender["said"] in ("502", "ReadError", "RemoteProtocolError"), found
+    assert sender["killed"], found
+    assert sender["after_s"] < 5, found
+    house.wait_green()
+    left = house.shell("incus exec whisper -- find /var/lib/whisper -type f </dev/null").split()
+    assert left == ["/var/lib/whisper/choice.json"]

@@ -1,0 +1,218 @@
+"""The listening page in real browsers, on a guest of the house: what is said is what is written."""
+
+from __future__ import annotations
+
+import wave
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.clients.recordings import BYTES, RATE, utterances
+from tests import lab_machine as lab
+from tests.lab import visitor
+from tests.lab.heard import quiet
+from tests.lab.house import House
+from tests.lab.visitor import Visit
+
+pytestmark = pytest.mark.lab
+
+PAGE = "https://whisper.lan/"
+SOUND, LONG = "/srv/speech.wav", "/srv/long.wav"
+SPOKEN = (utterances(3)[0], utterances(10)[0])
+# So often said that it is more than one of Whisper's windows of 30 s.
+LONG_TIMES = 3
+# Longer than any pause within a sentence, shorter than the one between two.
+PAUSE_S, APART_MS = 1.5, 1000
+# The outer machine draws, hears and infers on the same two cores.
+NEAR_MS = 200
+REACHED = {
+    *("talk", "stop", "transcript", "language", "silence", "prompt"),
+    *("upload", "format", "export", "copy", "clear"),
+}
+
+
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
+def visit(
+    request: pytest.FixtureRequest,
+    house: House,
+    guest: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Visit:
+    """One browser's whole visit, with somebody who speaks into its microphone."""
+    browser = str(request.param)
+    password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
+    for path, times in ((SOUND, 1), (LONG, LONG_TIMES)):
+        sound = tmp_path_factory.mktemp("sound") / Path(path).name
+        write_speech(sound, times)
+        lab.copy_in(guest, sound, path)
+    return visitor.visit(
+        *(guest, browser, "listening", PAGE, password),
+        sound=SOUND,
+        long=LONG,
+        utterances=len(SPOKEN),
+    )
+
+
+def write_speech(path: Path, times: int) -> None:
+    """Write what is said: a silence before each sentence, and a longer one at the end."""
+    parts = [silence(PAUSE_S) + one.pcm for one in SPOKEN] * times
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(BYTES)
+        file.setframerate(RATE)
+        file.writeframes(b"".join(parts) + silence(2 * PAUSE_S))
+
+
+def silence(seconds: float) -> bytes:
+    """Return so much of nothing."""
+    return bytes(BYTES * int(RATE * seconds))
+
+
+def of_kind(found: Any, kind: str) -> list[Any]:
+    """Return the events of a kind that the page was sent, in their order."""
+    return [event for event in found["events"] if event["type"] == kind]
+
+
+def test_a_stranger_is_shown_the_login_and_nothing_else(visit: Visit) -> None:
+    assert visit["stranger"] == {"secure": True, "password": True, "speaks": False}
+
+
+def test_the_login_leads_to_the_page_which_knows_its_model(visit: Visit) -> None:
+    found = visit["login"]
+    assert found["address"] == PAGE
+    assert found["model"]
+    assert found["languages"]
+    quiet(found)
+
+
+def test_what_is_said_is_written_once_and_in_order(visit: Visit) -> None:
+    # Also where nobody guessed at it.
+    for found in visit["talk"]:
+        written_once_and_in_order(found)
+
+
+def written_once_and_in_order(found: Any) -> None:
+    """Check one whole talk."""
+    finals = of_kind(found, "final")
+    assert len(finals) == len(SPOKEN)
+    assert [one["text"].strip() for one in finals] == [line["text"] for line in found["lines"]]
+    numbers = [one["utterance"] for one in finals]
+    assert numbers == sorted(set(numbers))
+    # Each line's times lie within what was sent, one after the other.
+    sent_s = found["sent"] / BYTES / found["start"]["sample_rate"]
+    times = [moment for one in finals for moment in (one["start_s"], one["end_s"])]
+    assert [*times, sent_s] == sorted([0.0, *times, sent_s])[1:]
+    states = [state for _, state in found["states"] if state]
+    assert states == ["idle", "asking", "listening", "done"]
+    assert of_kind(found, "done")
+    assert not of_kind(found, "error")
+    quiet(found)
+
+
+def test_the_time_that_it_shows_is_the_one_that_a_talker_waits(visit: Visit, house: House) -> None:
+    waits = [wait for found in visit["talk"] for wait in waits_of(found)]
+    house.figures[f"last word to its line in {visit.browser}, ms"] = min(waits)
+
+
+def waits_of(found: Any) -> list[float]:
+    """Return what the talker waited for each line, in ms; the page says the same."""
+    # When each sentence ended, by the microphone's own samples.
+    loud = found["loud"]
+    ends = [one for one, following in pairwise(loud) if following - one > APART_MS] + loud[-1:]
+    assert len(ends) == len(SPOKEN)
+    rows = [at for at, count in found["rows"] if count]
+    waits = [row - end for row, end in zip(rows, ends, strict=True)]
+    shown = [float(line["felt"].removesuffix(" s")) * 1000 for line in found["lines"]]
+    assert shown == pytest.approx(waits, abs=NEAR_MS)
+    assert found["said"]["latency"] == found["lines"][-1]["felt"]
+    return waits
+
+
+def test_it_shows_guesses_whose_beginning_stays(visit: Visit) -> None:
+    found = visit["talk"][-1]
+    partials = of_kind(found, "partial")
+    assert partials, "each time the processors had nothing left for guesses"
+    for one, following in pairwise(partials):
+        if one["utterance"] == following["utterance"]:
+            assert following["text"].startswith(one["stable"])
+    shown = " ".join(text for _, text in found["guesses"])
+    assert any(one["text"].strip() and one["text"].strip() in shown for one in partials)
+    # With the last line nothing is a guess any more.
+    assert found["guesses"][-1][1] == ""
+
+
+def test_a_line_can_be_had_before_its_talker_is_silent(visit: Visit) -> None:
+    found = visit["line now"]
+    (first, *_) = of_kind(found, "speech_ended")
+    assert found["asked"] < first["at"]
+    assert first["at"] < found["loud"][-1], "it ended because somebody was silent"
+    assert found["lines"]
+    quiet(found)
+
+
+def test_a_file_is_written_down_and_saved_as_subtitles(visit: Visit) -> None:
+    found = visit["upload"]
+    assert [state for _, state in found["states"] if state] == ["idle", "uploading", "done"]
+    assert found["lines"]
+    # Each window's lines stand there while the next one is heard.
+    assert len([count for _, count in found["rows"] if count]) > 1, "all lines came at once"
+    assert found["name"] == "long.srt"
+    cues = found["content"].strip().split("\n\n")
+    assert [cue.splitlines()[2] for cue in cues] == [line["text"] for line in found["lines"]]
+    assert all(" --> 00:00:" in cue for cue in cues)
+    quiet(found)
+
+
+def test_a_picture_is_refused_in_one_line_and_the_page_goes_on(visit: Visit) -> None:
+    found = visit["picture"]
+    assert found["refused"]["said"]["state"] == "failed"
+    assert "no sound" in found["refused"]["said"]["status"]
+    assert found["said"]["state"] == "done"
+    assert found["lines"]
+
+
+def test_without_a_microphone_it_says_what_to_do(visit: Visit) -> None:
+    found = visit["without a microphone"]
+    assert found["said"]["state"] == "failed"
+    assert "microphone" in found["said"]["status"]
+    quiet(found)
+
+
+def test_keys_do_all_of_it(visit: Visit) -> None:
+    found = visit["keyboard"]
+    reached = {one["id"]: one["seen"] for one in found["reached"]}
+    # A model of one language leaves nothing to choose.
+    assert set(reached) >= REACHED - {"language"}
+    assert [name for name, seen in reached.items() if not seen] == []
+    assert found["began"]["said"]["state"] == "listening"
+    assert found["said"]["state"] == "done"
+
+
+@pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
+def test_nobody_is_kept_out(visit: Visit, scene: str) -> None:
+    assert visit[scene]["passed"] > 10
+    assert visit[scene]["serious"] == []
+
+
+def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
+    found = visit["phone"]
+    assert found["inner"] == 320
+    assert found["wide"] <= found["inner"]
+    assert found["sticking_out"] == []
+    assert found["too_small"] == []
+
+
+def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
+    day, night = visit["light pictures"], visit["dark pictures"]
+    assert day["ground"] > 0.8 > 0.3 > day["text"]
+    assert night["ground"] < 0.2 < 0.7 < night["text"]
+    for name in day["names"] + night["names"]:
+        assert (visit.folder / name).stat().st_size > 10_000
+
+
+def test_when_the_login_has_ended_it_says_so(visit: Visit) -> None:
+    found = visit["login ended"]
+    assert "log in" in found["status"].lower()
+    assert any(link.startswith(PAGE) for link in found["links"])

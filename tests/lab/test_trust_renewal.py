@@ -1,0 +1,173 @@
+"""Certificates that live for seconds: the sites' and the intermediate are renewed in time.
+
+A device trusts the root alone and shakes hands twice a second all the while. It may find nobody
+there for the moment in which Caddy starts anew, and never a certificate that it does not believe.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+
+from tests import lab_machine as lab
+from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
+
+pytestmark = [pytest.mark.lab, pytest.mark.long]
+
+SITE = "trust.lan"
+LEAF_S, LEAST_S = 30, 60
+EVERY_S, WITHIN_S, WAIT_S = 0.5, 10, 120
+# What Caddy is told for the while: a store of its own, so that it has to make every certificate.
+SHORT = {
+    "caddy_leaf_lifetime": f"{LEAF_S}s",
+    "caddy_renew_every": "2s",
+    "caddy_authority": "short-lived",
+}
+# A vault's intermediate as it is in its last third, made by the house's own hands.
+SHORTEN = """
+from datetime import UTC, datetime, timedelta
+from hearth.machine import pki
+from hearth.project import current
+pki.INTERMEDIATE_LIFE, pki._SKEW = timedelta(seconds={life_s}), timedelta(0)
+vault = current().vault
+held = pki.Authority(*(vault.values()[name] for name in pki.SECRETS))
+vault.update(pki.renew_intermediate(held, datetime.now(UTC)).as_secrets())
+"""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a device was shown: when, until when it is good, and which key has signed it."""
+
+    shown: dict[int, tuple[datetime, bytes]] = field(default_factory=dict)
+    unbelieved: list[str] = field(default_factory=list)
+    absent: int = 0
+
+    def signers(self) -> list[bytes]:
+        """Return the keys that have signed, in the order in which they were seen."""
+        return list(dict.fromkeys(signer for _, signer in self.shown.values()))
+
+
+def look(address: str, trust: ssl.SSLContext) -> x509.Certificate:
+    """Shake hands as a device does, and return the certificate that it was shown."""
+    with (
+        socket.create_connection((address, 443), timeout=WITHIN_S) as plug,
+        trust.wrap_socket(plug, server_hostname=SITE) as secure,
+    ):
+        return x509.load_der_x509_certificate(secure.getpeercert(binary_form=True) or b"")
+
+
+@contextmanager
+def watched(house: House) -> Iterator[Seen]:
+    """Look again and again until it is over."""
+    seen, over, address = Seen(), threading.Event(), lab.address(NAME)
+    root = house.inside("/bin/cat", "/etc/hearth/pki/root.crt", check=True).stdout
+    trust = ssl.create_default_context(cadata=root)
+
+    def watch() -> None:
+        while not over.wait(EVERY_S):
+            try:
+                found = look(address, trust)
+            except ssl.SSLCertVerificationError as error:
+                seen.unbelieved.append(f"{datetime.now(UTC):%H:%M:%S} {error}")
+                continue
+            except OSError:
+                seen.absent += 1
+                continue
+            known = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+            seen.shown[found.serial_number] = (
+                found.not_valid_after_utc,
+                known.key_identifier or b"",
+            )
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def converge(house: House, told: dict[str, str]) -> str:
+    """Converge the front door as a run of site.yml does; return what it said."""
+    script = f'cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook "$@"'
+    words = ["site.yml", "--tags", "caddy", "--limit", "localhost,machines"]
+    words += ["--extra-vars", json.dumps(told)]
+    argv = ["/bin/bash", "-c", script, "-", *words]
+    done = house.inside(*argv, timeout=ANSIBLE_S)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def until(true: object, what: str) -> None:
+    """Wait for something that a watching thread sees."""
+    deadline = time.monotonic() + WAIT_S
+    while not true():  # type: ignore[operator]
+        assert time.monotonic() < deadline, f"after {WAIT_S} s there was no {what}"
+        time.sleep(EVERY_S)
+
+
+@pytest.fixture
+def usual(house: House) -> Iterator[None]:
+    """Put back what was there: the house's own intermediate, and its certificates of a week."""
+    keep = f"cp -a {CLONE}/inventory/secrets.yml {CLONE}/inventory/secrets.yml.kept"
+    house.shell(keep)
+    try:
+        yield
+    finally:
+        house.shell(f"mv {CLONE}/inventory/secrets.yml.kept {CLONE}/inventory/secrets.yml")
+        converge(house, {})
+        house.shell("rm -rf /var/lib/hearth/caddy/short-lived")
+
+
+def test_what_is_short_lived_is_renewed_before_anybody_notices(house: House, usual: None) -> None:
+    with watched(house) as seen:
+        began = time.monotonic()
+        converge(house, SHORT)
+        # What is due has a third of its life left, and a run has to be through in that time.
+        life_s = max(LEAST_S, round(6 * (time.monotonic() - began)))
+        until(lambda: any(end_in(seen, LEAF_S)), "certificate of a site that lives for seconds")
+        before = seen.signers()[-1]
+        script = f'cd {CLONE} && exec .venv/bin/python -c "$0"'
+        shorten = SHORTEN.format(life_s=life_s)
+        house.inside("/bin/sh", "-c", script, shorten, check=True)
+        converge(house, SHORT)
+        until(lambda: seen.signers()[-1] != before, "certificate from the short-lived intermediate")
+        short = seen.signers()[-1]
+        until(lambda: of(seen, short) >= 2, "second certificate from the same intermediate")
+        while (left := ends(house) - datetime.now(UTC).timestamp()) > life_s / 3:
+            time.sleep(min(left, EVERY_S))
+        said = converge(house, SHORT)
+        assert "changed: [localhost]" in said
+        until(lambda: seen.signers()[-1] != short, "certificate from the renewed intermediate")
+    assert seen.unbelieved == []
+    house.figures["certificates of one site that a device saw meanwhile"] = len(seen.shown)
+    house.figures["s without a front door while it started anew"] = seen.absent * EVERY_S
+
+
+def end_in(seen: Seen, seconds: float) -> Iterator[bool]:
+    """Say of each certificate that was seen whether it ends so soon."""
+    now = datetime.now(UTC)
+    return ((end - now).total_seconds() <= seconds for end, _ in seen.shown.values())
+
+
+def of(seen: Seen, signer: bytes) -> int:
+    """Count the certificates that one key has signed."""
+    return sum(one == signer for _, one in seen.shown.values())
+
+
+def ends(house: House) -> float:
+    """Return when the machine's intermediate ends."""
+    pem = house.inside("/bin/cat", "/etc/hearth/pki/intermediate.crt", check=True).stdout
+    return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()

@@ -1,0 +1,90 @@
+"""A program that is away: people and programs are told so in words, and nobody gets in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from hearth.clients.edge import Answer
+from tests.lab import breaking
+from tests.lab.breaking import Unit
+from tests.lab.house import House
+from tests.lab.watching import edge_of
+
+pytestmark = pytest.mark.lab
+
+PAGE = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+WITHIN_S = 15
+
+
+@contextmanager
+def stopped(house: House, name: str) -> Iterator[None]:
+    """Have one program away, for as long as the block takes."""
+    unit = Unit(name)
+    house.shell(unit.systemctl("stop"))
+    try:
+        yield
+    finally:
+        house.shell(unit.systemctl("start"))
+        breaking.until(house, f"{name} runs", unit.systemctl("is-active"), WITHIN_S)
+        house.wait_green()
+
+
+def told(answer: Answer, host: str) -> str:
+    """Judge what every answer of the front door bears, and return what a program reads."""
+    assert answer.status == 502, answer.text
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["retry-after"] == "5"
+    assert "server" not in answer.headers
+    if answer.headers["content-type"] != "application/json":
+        assert f"<h1>{host} gives no answer</h1>" in answer.text
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; ")
+        return ""
+    return str(answer.json()["error"]["message"])
+
+
+def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> None:
+    edge = edge_of(house)
+    with stopped(house, "open-webui"):
+        page = edge.ask("chat.lan", "/c/42", within_s=WITHIN_S, headers=PAGE)
+        assert told(page, "chat.lan") == ""
+        assert page.headers["refresh"] == "5"
+        said = told(edge.ask("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
+        assert said.startswith("chat.lan gives no answer: its program is starting")
+
+
+def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) -> None:
+    edge, key = edge_of(house), house.key()
+    with stopped(house, "login"):
+        for host, path in (("llm.lan", "/v1/models"), ("kokoro-stream.lan", "/v1/models")):
+            answer = edge.ask(host, path, within_s=WITHIN_S, key=key)
+            assert told(answer, host).startswith(f"{host} gives no answer")
+        for host in ("home.lan", "kokoro-web.lan"):
+            assert told(edge.ask(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
+        # What asks nobody goes on.
+        assert edge.ask("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
+
+
+def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
+    edge = edge_of(house)
+    with stopped(house, "kokoro"):
+        assert edge.ask("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S).status == 401
+        page = edge.ask("kokoro-web.lan", "/", within_s=WITHIN_S, headers=PAGE)
+        assert (page.status, page.headers["location"].startswith("/hearth-login/")) == (302, True)
+        answer = edge.ask("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
+        assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan gives no answer")
+
+
+def test_too_much_is_refused_in_words_and_not_called_away(house: House) -> None:
+    much = {"Content-Type": "application/json"}
+    answer = edge_of(house).ask(
+        *("llm.lan", "/v1/chat/completions"),
+        within_s=60,
+        key=house.key(),
+        send=b" " * 64_000_001,
+        headers=much,
+    )
+    assert (answer.status, answer.json()["error"]["code"]) == (413, "too_large")

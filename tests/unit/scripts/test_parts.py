@@ -1,0 +1,36 @@
+"""The lab's parts: complete, in an order that the commit turns, and refused without time."""
+
+import time
+from pathlib import Path
+
+from tests.lab import parts
+from tests.lab.parts import ALL, FIRST, LAST, MIDDLE, Budget, order
+
+LAB = Path(parts.__file__).parent
+
+
+def test_every_file_is_a_part_and_every_part_a_file() -> None:
+    assert {path.stem.removeprefix("test_") for path in LAB.glob("test_*.py")} == set(ALL)
+
+
+def test_each_middle_part_is_the_last_of_them_at_some_commit() -> None:
+    found = set()
+    for number in range(len(MIDDLE)):
+        names = order(f"{number:x}")
+        assert sorted(names) == sorted(ALL)
+        assert names[: len(FIRST)] == [part.name for part in FIRST]
+        assert names[-len(LAST) :] == [part.name for part in LAST]
+        found.add(names[len(FIRST) + len(MIDDLE) - 1])
+    assert found == {part.name for part in MIDDLE}
+
+
+def test_a_part_that_cannot_end_in_time_is_refused_and_the_last_ones_keep_theirs() -> None:
+    middle, last = MIDDLE[0], LAST[0]
+    five = Budget(time.monotonic() + 300, slowness=1, reserve_min=4.5)
+    assert five.refusal(FIRST[0]) is None
+    assert five.refusal(last) is None
+    assert str(five.refusal(middle)).startswith("not started: it needs 6.9 min and 5.0 min")
+    slow = Budget(time.monotonic() + 600, slowness=2, reserve_min=4.5)
+    assert slow.refusal(middle)
+    assert Budget(time.monotonic() + 600, 1, 4.5).refusal(middle) is None
+    assert Budget(None, 9, 9).refusal(middle) is None
