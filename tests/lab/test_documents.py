@@ -2,7 +2,7 @@
 
 import pytest
 
-from hearth import readme
+from tests import documents
 from tests.lab.house import CLONE, ROOT, House
 
 pytestmark = pytest.mark.lab
@@ -14,7 +14,7 @@ def test_the_documents_commands_run(house: House) -> None:
     blocks = [
         (page.name, block)
         for page in PAGES
-        for block in readme.blocks(page.read_text(encoding="utf-8"))
+        for block in documents.blocks(page.read_text(encoding="utf-8"))
         if block.lab
     ]
     assert len(blocks) >= 3
