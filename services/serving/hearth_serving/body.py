@@ -1,35 +1,73 @@
-"""Bodies of requests, counted as they come."""
+"""Request bodies, bounded in size and time while they arrive."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
 
 from starlette.requests import ClientDisconnect, Request
 
 from hearth_serving.errors import ServiceError
 from hearth_serving.limits import Limits
 
+# A client reads the error only after it has sent all; one that never ends is cut off.
+_DRAIN_FACTOR = 2
+_DRAIN_BYTES = 8 * 1024 * 1024
+
+
+class BoundedBody:
+    """A request's body within its limits; what is left of it can be drained after an error.
+
+    Iterating raises ServiceError when the body is too large or too slow, or the client leaves.
+    """
+
+    def __init__(
+        self, request: Request, limits: Limits, reserve: Callable[[int], None] = lambda _: None
+    ) -> None:
+        self._chunks = request.stream()
+        self._limits, self._reserve = limits, reserve
+        self._started_s = asyncio.get_running_loop().time()
+        self._received_bytes = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield each chunk after its bytes are reserved."""
+        while chunk := await self._next():
+            if self._received_bytes > self._limits.body_bytes:
+                message = f"a request has at most {self._limits.body_bytes / 1024**2:g} MiB"
+                raise ServiceError(message, status=413, code="request_too_large")
+            self._reserve(len(chunk))
+            yield chunk
+
+    async def drain(self) -> None:
+        """Read the rest and drop it, up to a bound."""
+        most_bytes = max(_DRAIN_BYTES, _DRAIN_FACTOR * self._limits.body_bytes)
+        with contextlib.suppress(ServiceError):
+            while self._received_bytes <= most_bytes and await self._next():
+                pass
+
+    async def _next(self) -> bytes:
+        """Return the next chunk, empty at the end."""
+        allowed_s = self._limits.body_s + self._received_bytes / self._limits.min_bytes_per_s
+        try:
+            async with asyncio.timeout_at(self._started_s + allowed_s):
+                async for chunk in self._chunks:
+                    if chunk:
+                        self._received_bytes += len(chunk)
+                        return chunk
+        except TimeoutError:
+            message = "the request did not arrive in time: its sender is too slow or has stopped"
+            raise ServiceError(message, status=408, code="request_timeout") from None
+        except ClientDisconnect:
+            raise ServiceError("the request was cut off", code="cut_off") from None
+        return b""
+
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Read a body, counting as it comes; raises ServiceError when it is too long or too slow."""
+    """Read a whole body; raises ServiceError as `BoundedBody` does."""
+    body, content = BoundedBody(request, limits), bytearray()
     try:
-        async with asyncio.timeout(limits.body_s):
-            return await _counted(request, limits.body_bytes)
-    except TimeoutError:
-        message = f"the request did not arrive within {limits.body_s:g} s"
-        raise ServiceError(message, status=408, code="request_timeout") from None
-    except ClientDisconnect:
-        raise ServiceError("the request was cut off", code="cut_off") from None
-
-
-async def _counted(request: Request, most: int) -> bytes:
-    content, length = bytearray(), 0
-    async for part in request.stream():
-        length += len(part)
-        if length <= most:
-            content += part
-        # A client hears why only after it has sent all; one that sends for ever does not.
-        elif length > 8 * most:
-            break
-    if length > most:
-        message = f"a request has at most {most} bytes"
-        raise ServiceError(message, status=413, code="request_too_large")
+        async for chunk in body:
+            content += chunk
+    except ServiceError:
+        await body.drain()
+        raise
     return bytes(content)

@@ -1,5 +1,6 @@
 """How much one request may ask for and how long it may take: nothing here is without a bound."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -12,6 +13,8 @@ class Limits:
     """How long a client may take to send the first line and the headers of a request."""
     body_s: float = 30
     """How long a client may take to send the whole body."""
+    min_bytes_per_s: float = math.inf
+    """After `body_s`, how fast the body must have arrived on average."""
     write_s: float = 60
     """How long a write may stand still before the reader is taken for gone."""
     timeout_s: float = 3600

@@ -41,5 +41,5 @@ def make_app(desk: Desk, load: Step, close: Step, fail: Fail) -> Starlette:
         WebSocketRoute("/v1/audio/transcriptions/stream", stream),
         *page_routes(PAGE, told, _LATER),
     ]
-    desk.metrics.watch_desk(lambda: desk.live, lambda: desk.scratch.used_bytes)
+    desk.metrics.watch_desk(lambda: desk.live, lambda: desk.uploads.used_bytes)
     return application.make_app(routes, desk, load=load, close=close, fail=fail)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hearth_serving.door import Door
 from hearth_serving.errors import ServiceError
-from hearth_whisper.audio.scratch import Scratch
+from hearth_serving.forms import UploadSpace
 from hearth_whisper.recognising.work import Work
 from hearth_whisper.web.metrics import ListenMetrics
 from hearth_whisper.web.settings import Limits
@@ -19,7 +19,7 @@ class Desk(Door):
 
     limits: Limits
     work: Work
-    scratch: Scratch
+    uploads: UploadSpace
     metrics: ListenMetrics = field(default_factory=ListenMetrics)
     started: float = field(default_factory=time.monotonic)
     live: int = 0

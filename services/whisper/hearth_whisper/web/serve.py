@@ -3,13 +3,14 @@
 import argparse
 import asyncio
 import logging
+import tempfile
 
 from starlette.applications import Starlette
 
 from hearth_serving.application import Fail
 from hearth_serving.errors import ServiceError
+from hearth_serving.forms import UploadSpace
 from hearth_serving.running import run
-from hearth_whisper.audio.scratch import Scratch
 from hearth_whisper.live import vad
 from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.maker import Maker
@@ -26,6 +27,8 @@ _LOOK_S = 0.05
 
 def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
     """Serve until told to stop; raises ServiceError when it cannot."""
+    # Large uploads go there; /tmp is memory on many machines.
+    tempfile.tempdir = str(options.state) if options.state else None
     models = tuple(options.model)
     asked = Wanted(models, options.draft, options.partials, options.device, options.state)
     work = Work(Maker(asked), Bounds(share=options.share, unload_s=options.unload))
@@ -34,7 +37,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         key=key,
         origins=frozenset(options.origin),
         work=work,
-        scratch=Scratch(options.state, limits.scratch_bytes),
+        uploads=UploadSpace(limits.scratch_bytes),
     )
     satellites: list[Satellites] = []
     was_ready = False

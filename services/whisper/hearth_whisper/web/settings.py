@@ -13,8 +13,7 @@ class Limits(limits.Limits):
 
     body_bytes: int = 512 * _MIB
     """The largest upload."""
-    least_bytes_per_s: float = 8 * 1024
-    """After `body_s`, how fast an upload must have come on the whole."""
+    min_bytes_per_s: float = 8 * 1024
     audio_s: float = 4 * 3600
     """The longest sound of one file."""
     timeout_s: float = 4 * 3600

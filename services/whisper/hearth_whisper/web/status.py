@@ -56,7 +56,7 @@ def describe(desk: Desk) -> dict[str, Any]:
         "vad": vad.figures(),
         "live": desk.live,
         "live_slots": desk.limits.live,
-        "upload_bytes": desk.scratch.used_bytes,
+        "upload_bytes": desk.uploads.used_bytes,
         "memory_bytes": memory_bytes(),
         "uptime_s": round(time.monotonic() - desk.started, 1),
         # The same counts and times as in /metrics.

@@ -14,13 +14,13 @@ from starlette.types import Send
 
 from hearth_serving.answers import answer, outcome_of
 from hearth_serving.errors import ServiceError
+from hearth_serving.forms import Form, read_form
 from hearth_serving.made import Made
 from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.recognising.work import FileText
 from hearth_whisper.web import formats, sse
 from hearth_whisper.web.asked import Asked, check_model, read_asked
 from hearth_whisper.web.desk import Desk
-from hearth_whisper.web.upload import Form, read_form
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ async def _begin(request: Request, task: Task) -> Response:
     desk: Desk = request.app.state.desk
     form: Form | None = None
     try:
-        form = await read_form(request, desk.limits, desk.scratch)
+        form = await read_form(request, desk.limits, desk.uploads)
         asked = read_asked(form.fields)
         _check(desk, form, asked, task)
     except ServiceError as error:
         if form:
-            form.sheet.close()
+            form.close()
         desk.metrics.ended(outcome_of(error))
         return answer(error)
     return _Answer(desk, form, asked, task)
@@ -55,10 +55,10 @@ async def _begin(request: Request, task: Task) -> Response:
 
 def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
     """Refuse what no model need be asked about."""
-    if not form.has_file:
+    if not form.upload:
         message = "file is missing: send the sound as the field file of the form"
         raise ServiceError(message, param="file", code="missing_required_parameter")
-    if not form.sheet.size:
+    if not form.size:
         raise ServiceError("the file is empty", param="file", code="empty_file")
     _check_model(desk, asked)
     desk.work.check(asked.options(translate=task == "translate"))
@@ -89,7 +89,7 @@ class _Answer(Made):
 
     def ended(self, outcome: str) -> None:
         """Forget the file and note how it went."""
-        self._form.sheet.close()
+        self._form.close()
         took_s = time.monotonic() - self._figures.began
         self._desk.metrics.ended(outcome)
         if outcome == "done":
@@ -114,7 +114,7 @@ class _Answer(Made):
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[FileText]:
-        source, most_s = self._form.sheet.begin(), self._desk.limits.audio_s
+        source, most_s = self._form.file, self._desk.limits.audio_s
         recording = await open_apart(source, most_s)
         try:
             options = self._asked.options(translate=self._task == "translate")

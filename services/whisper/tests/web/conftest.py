@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 from hearth_serving.errors import ServiceError
+from hearth_serving.forms import UploadSpace
 from hearth_serving.running import listen, make_server
-from hearth_whisper.audio.scratch import Scratch
 from hearth_whisper.languages import NAMES
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word, rules
 from hearth_whisper.recognising.work import Work
@@ -169,7 +170,7 @@ Opened = Callable[..., AbstractAsyncContextManager[House]]
 
 
 @pytest.fixture
-def open_house(tmp_path: Path) -> Opened:
+def open_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Open a house with these limits, this key and these origins."""
 
     @asynccontextmanager
@@ -183,13 +184,14 @@ def open_house(tmp_path: Path) -> Opened:
     ) -> AsyncIterator[House]:
         work = work or ScriptedWork()
         bounds = Limits(**limits)
-        scratch = Scratch(tmp_path, bounds.scratch_bytes)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        uploads = UploadSpace(bounds.scratch_bytes)
         desk = Desk(
             limits=bounds,
             key=key,
             origins=frozenset(origins),
             work=cast(Work, work),
-            scratch=scratch,
+            uploads=uploads,
         )
         failures: list[BaseException] = []
         listener = listen("127.0.0.1", 0, bounds)
@@ -205,7 +207,7 @@ def open_house(tmp_path: Path) -> Opened:
             server.should_exit = True
             await task
             listener.close()
-            assert scratch.used_bytes == 0, "an upload was kept"
+            assert uploads.used_bytes == 0, "an upload was kept"
             assert not os.listdir(tmp_path), "a file was left"
 
     return opened
