@@ -2,15 +2,12 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-
-import yaml
 
 from hearth.catalogue import CatalogueError, load
 from hearth.files import write_atomic
 from hearth.remove import RemoveError
-from hearth.sources.yaml_edit import edited
+from hearth.yaml_edit import with_value
 
 FILE = Path("local/services.yml")
 _LINE = "present: false"
@@ -25,12 +22,13 @@ def note_absent(inventory: Path, service: str) -> None:
     """
     path = inventory / FILE
     old = path.read_text(encoding="utf-8") if path.exists() else "---\n"
-    new = without(old, service)
-    if new is None:
+    try:
+        new = with_value(old, ("services", service, "present"), False)
+    except ValueError:
         raise RemoveError(
-            f"{path}: cannot be edited by Hearth: write `{_LINE}` into the record {service} there, "
-            "then say this again"
-        )
+            f"{path}: Hearth cannot edit this file safely: write `{_LINE}` into the record "
+            f"{service} there, then run this again"
+        ) from None
     _try(inventory, new)
     path.parent.mkdir(exist_ok=True)
     write_atomic(path, new.encode())
@@ -48,46 +46,3 @@ def _try(inventory: Path, new: str) -> None:
         except CatalogueError as error:
             said = "\n".join(str(problem).replace(f"{copy}/", "") for problem in error.problems)
             raise RemoveError(f"{said}\nnothing was changed") from None
-
-
-def without(text: str, service: str) -> str | None:
-    """Return the text of a services.yml that says so; None when that cannot be done safely."""
-    wanted = yaml.safe_load(text) or {}
-    records = wanted["services"] = wanted.get("services") or {}
-    records[service] = {**(records.get(service) or {}), "present": False}
-    for new in _tries(text, service):
-        try:
-            # People write YAML in many ways: only a text that says just this one thing more is it.
-            if yaml.safe_load(new) == wanted:
-                return new.rstrip("\n") + "\n"
-        except (yaml.YAMLError, AttributeError, ValueError):
-            continue
-    return None
-
-
-def _tries(text: str, service: str) -> Iterator[str]:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    record = _child(_child(root, "services"), service)
-    if not isinstance(record, yaml.MappingNode) or not record.value:
-        # Nothing is said about it here yet.
-        value: dict[str, str] = {"present": False}  # type: ignore[dict-item]
-        yield from _quietly(text, service, value)
-        return
-    present = _child(record, "present")
-    if present is not None:
-        yield text[: present.start_mark.index] + "false" + text[present.end_mark.index :]
-    first = record.value[0][0].start_mark
-    between = ", " if record.flow_style else "\n" + " " * first.column
-    yield text[: first.index] + _LINE + between + text[first.index :]
-
-
-def _quietly(text: str, service: str, value: dict[str, str]) -> Iterator[str]:
-    try:
-        yield edited(text, "services", service, value)
-    except (yaml.YAMLError, ValueError, AttributeError):
-        return
-
-
-def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return next((content for key, content in pairs if key.value == name), None)

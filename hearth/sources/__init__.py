@@ -8,7 +8,7 @@ from hearth.sources.archive import install_archive
 from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Limits, Source, address_of
 from hearth.sources.plain import Plain, install_files
-from hearth.sources.programs import Installed, is_installed, switch_back
+from hearth.sources.programs import Installed, is_installed
 from hearth.sources.python import install_python, python_digest
 
 __all__ = [
@@ -24,5 +24,4 @@ __all__ = [
     "install_python",
     "is_installed",
     "python_digest",
-    "switch_back",
 ]

@@ -17,7 +17,7 @@ from hearth.sources.errors import SourceError
 from hearth.sources.model import Fetched, Progress, Source, address_of
 from hearth.sources.plain import Plain, are_installed, digest_of, install_files
 from hearth.sources.programs import Installed, is_installed, settled
-from hearth.sources.yaml_edit import put_entry
+from hearth.yaml_edit import EditError, set_in_file
 
 State = Literal["pinned", "recorded", "verified", "first-sight", "changed"]
 
@@ -51,12 +51,19 @@ def known(inventory: Path, source: Source) -> Source:
 def record_unverified(inventory: Path, source: Source, fetched: Fetched) -> None:
     """Write the digest of what was fetched into this house's own lock file."""
     record = {"version": source.version, "url": source.url, "sha256": fetched.sha256}
-    put_entry(lock_file(inventory), "sources", _record_name(source), record)
+    _record(inventory, ("sources", _record_name(source)), record)
 
 
 def record_manifest(inventory: Path, model_id: str, digest: str) -> None:
     """Write a registry model's manifest digest ("sha256:…") into this house's own lock file."""
-    put_entry(lock_file(inventory), "models", model_id, digest)
+    _record(inventory, ("models", model_id), digest)
+
+
+def _record(inventory: Path, keys: tuple[str, str], value: str | Mapping[str, str]) -> None:
+    try:
+        set_in_file(lock_file(inventory), keys, value)
+    except EditError as error:
+        raise SourceError(str(error)) from None
 
 
 def install_release(
@@ -157,29 +164,6 @@ def lock(
         for name, source in sorted(sources.items())
         if "@" not in name
     ]
-
-
-def change_version(
-    inventory: Path,
-    source: Source,
-    version: str,
-    downloads: Path,
-    mirrors: Mapping[str, str],
-    progress: Progress | None = None,
-) -> Locked:
-    """Fetch another version of a source and write it, with its digest, into the project's file."""
-    url = source.url.replace(source.version, version)
-    if url == source.url:
-        raise SourceError(
-            f"{source.name}: its address does not contain {source.version}, or it is {version} "
-            "already: change version and url in inventory/sources.lock.yml"
-        )
-    wanted = Source(source.name, version, url)
-    fetched = fetch(wanted, downloads, mirrors, progress)
-    path = inventory / "sources.lock.yml"
-    record = {"version": version, "url": url, "sha256": fetched.sha256}
-    put_entry(path, "sources", source.name, record)
-    return Locked(source.name, version, fetched.sha256, "changed")
 
 
 def _lock_one(

@@ -91,19 +91,6 @@ def install(
     return Installed(name, digest, place, did)
 
 
-def switch_back(programs_folder: Path, name: str) -> str:
-    """Lead `current` back to the version before; gives its digest."""
-    home = programs_folder / name
-    if not home.is_dir():
-        raise SourceError(f"{name}: nothing is installed in {home}")
-    with _lock(home, name):
-        before = _target(home / "previous")
-        if before is None or not manifest.is_intact(home / before):
-            raise SourceError(f"{name}: no version before this one is kept in {home}")
-        _switch(home, before)
-    return before
-
-
 def _home(programs_folder: Path, name: str, digest: str) -> Path:
     if not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
         raise SourceError(f"{name}: {digest!r} is no sha256 of a program called so")

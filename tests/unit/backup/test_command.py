@@ -18,11 +18,12 @@ from hearth.backup.volumes import places
 from hearth.catalogue import derive, load
 from hearth.catalogue.read import FILES
 from hearth.cli.app import app
-from hearth.cli.backup_key import with_recipient
 from hearth.project import current
+from hearth.yaml_edit import with_value
 from tests.unit.backup.local import KEY, RECIPIENT, backup, place
 
 ROOT = Path(__file__).parents[3]
+PATH = ("machines", "house", "backup", "recipient")
 OTHER = age.new_key()[1]
 
 
@@ -40,11 +41,11 @@ OTHER = age.new_key()[1]
         f"machines:\n  house:\n    backup:\n      recipient: {OTHER}\n      keep: 3\n",
         "machines:\n  house:\n    backup:\n",
         "machines:\n",
+        'machines: {"house": {"sleep": "allowed"}}\n',
     ],
 )
 def test_a_recipient_is_one_line_more_and_nothing_else_changes(text: str) -> None:
-    new = with_recipient(text, "house", RECIPIENT)
-    assert new is not None
+    new = with_value(text, PATH, RECIPIENT)
     wanted = yaml.safe_load(text) or {}
     wanted["machines"] = wanted.get("machines") or {}
     record = wanted["machines"].setdefault("house", {})
@@ -55,7 +56,10 @@ def test_a_recipient_is_one_line_more_and_nothing_else_changes(text: str) -> Non
 
 
 def test_what_cannot_be_extended_safely_is_left_alone() -> None:
-    assert with_recipient('machines: {"house": {"sleep": "allowed"}}\n', "house", RECIPIENT) is None
+    merged = "machines:\n  other: &one {sleep: allowed}\n  house: {<<: *one, domain: lan}\n"
+    assert yaml.safe_load(with_value(merged, PATH, RECIPIENT))["machines"]["house"]["sleep"]
+    with pytest.raises(ValueError, match="another meaning"):
+        with_value("machines:\n  other: &one {sleep: allowed}\n  house: *one\n", PATH, RECIPIENT)
 
 
 @pytest.fixture

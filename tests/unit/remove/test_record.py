@@ -1,4 +1,4 @@
-"""The inventory says that a service is gone, and whatever else people wrote there stays."""
+"""The inventory records that a service is gone, and everything else in the file stays."""
 
 from pathlib import Path
 
@@ -6,8 +6,11 @@ import pytest
 import yaml
 
 from hearth.remove import RemoveError
-from hearth.remove.record import FILE, note_absent, without
+from hearth.remove.record import FILE, note_absent
+from hearth.yaml_edit import with_value
 from tests.role_data import ROOT
+
+PRESENT = ("services", "chat", "present")
 
 HABITS = [
     "---\n",
@@ -23,11 +26,10 @@ HABITS = [
 
 
 @pytest.mark.parametrize("text", HABITS)
-def test_one_thing_more_is_said_and_nothing_else(text: str) -> None:
+def test_only_this_one_value_changes(text: str) -> None:
     before = yaml.safe_load(text) or {}
     services = before.get("services") or {}
-    new = without(text, "chat")
-    assert new is not None
+    new = with_value(text, PRESENT, False)
     assert new.endswith("\n")
     wanted = {**services, "chat": {**(services.get("chat") or {}), "present": False}}
     assert yaml.safe_load(new) == {**before, "services": wanted}
@@ -37,7 +39,8 @@ def test_one_thing_more_is_said_and_nothing_else(text: str) -> None:
 
 def test_a_text_that_cannot_be_edited_safely_is_left_alone() -> None:
     # Two services of one record: what is said of the one would be said of the other.
-    assert without("services:\n  voice: &one {port: 1}\n  chat: *one\n", "chat") is None
+    with pytest.raises(ValueError, match="another meaning"):
+        with_value("services:\n  voice: &one {port: 1}\n  chat: *one\n", PRESENT, False)
 
 
 def inventory(folder: Path) -> Path:

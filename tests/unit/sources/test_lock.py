@@ -95,24 +95,6 @@ def test_lock_records_verifies_and_replaces_on_demand(place: Path) -> None:
         lock(TOOL, "toll")
 
 
-def test_change_version_writes_the_projects_file(place: Path) -> None:
-    path = place / "inventory/sources.lock.yml"
-    path.write_text(
-        "# top\nsources:\n  tool:\n    version: '1'\n    url: https://example.org/tool-1.tar\n"
-        "    sha256: first-sight\n\n# end\nmirrors: {}\n"
-    )
-    program(place / "mirror" / "tool-2.tar", "two")
-    mirrors = {"https://example.org/": f"{place}/mirror/"}
-    args = (place / "inventory", TOOL, "2", place / "downloads", mirrors)
-    digest = locking.change_version(*args).sha256
-    assert path.read_text() == (
-        '# top\nsources:\n  tool:\n    version: "2"\n    url: "https://example.org/tool-2.tar"\n'
-        f'    sha256: "{digest}"\n\n# end\nmirrors: {{}}\n'
-    )
-    with pytest.raises(SourceError, match="does not contain"):
-        locking.change_version(place / "inventory", TOOL, "1", place / "downloads", mirrors)
-
-
 def test_the_catalogue_accepts_what_is_recorded(tmp_path: Path) -> None:
     for path in INVENTORY.glob("*.yml"):
         if path.name != "secrets.yml":

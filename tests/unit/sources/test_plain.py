@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.sources import Installed, Plain, Source, SourceError, install_files, switch_back
+from hearth.sources import Installed, Plain, Source, SourceError, install_files
 from hearth.sources import lock as locking
 from hearth.sources.archive import sha256_of
 
@@ -102,8 +102,9 @@ def test_another_version_keeps_the_way_back(tmp_path: Path) -> None:
     install_file(tmp_path / "2", tmp_path / "programs", "model", two, NAME)
     current = tmp_path / "programs" / "model" / "current" / NAME
     assert current.read_bytes() == b"two"
-    assert switch_back(tmp_path / "programs", "model") == one
-    assert current.read_bytes() == b"one"
+    before = tmp_path / "programs" / "model" / "previous"
+    assert os.readlink(before) == one
+    assert (before / NAME).read_bytes() == b"one"
 
 
 def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.sources import SourceError
-from hearth.sources.yaml_edit import edited, put_entry
+from hearth.yaml_edit import EditError, set_in_file, with_value
 
+KEYS = ("sources", "tool@1.0")
 RECORD = {"version": "1.0", "url": "https://example.org/a", "sha256": "1" * 64}
 LINES = (
     '  "tool@1.0":\n    version: "1.0"\n    url: "https://example.org/a"\n'
@@ -19,7 +19,7 @@ LINES = (
     ("old", "new"),
     [
         ("---\n", f"---\nsources:\n{LINES}"),
-        ("sources: {}\n", f"sources: \n{LINES}"),
+        ("sources: {}\n", f"sources:\n{LINES}"),
         ("sources:\n", f"sources:\n{LINES}"),
         ("# mine\nmodels:\n  a: b  # b\n", f"# mine\nmodels:\n  a: b  # b\nsources:\n{LINES}"),
         (
@@ -37,28 +37,30 @@ LINES = (
     ],
 )
 def test_the_rest_stays_as_it_is(old: str, new: str) -> None:
-    assert edited(old, "sources", "tool@1.0", RECORD) == new
+    assert with_value(old, KEYS, RECORD) == new
 
 
 def test_four_columns_stay_four(tmp_path: Path) -> None:
-    text = edited("sources:\n    other: {}\n", "sources", "tool@1.0", RECORD)
+    text = with_value("sources:\n    other: {}\n", KEYS, RECORD)
     assert '\n    "tool@1.0":\n      version' in text
 
 
 def test_digits_stay_text(tmp_path: Path) -> None:
-    put_entry(tmp_path / "a.yml", "models", "llama3.1", "sha256:12")
-    put_entry(tmp_path / "a.yml", "models", "on", "1e5")
-    put_entry(tmp_path / "a.yml", "models", "llama3.1", "sha256:13")
+    set_in_file(tmp_path / "a.yml", ("models", "llama3.1"), "sha256:12")
+    set_in_file(tmp_path / "a.yml", ("models", "on"), "1e5")
+    set_in_file(tmp_path / "a.yml", ("models", "llama3.1"), "sha256:13")
     assert yaml.safe_load((tmp_path / "a.yml").read_text()) == {
         "models": {"llama3.1": "sha256:13", "on": "1e5"}
     }
 
 
-@pytest.mark.parametrize("odd", ["sources: {other: {a: b}}\n", "- a\n", "sources: [\n", "a\n"])
+@pytest.mark.parametrize(
+    "odd", ["sources: {other: &a {a: b}, 'tool@1.0': *a, x: *a}\n", "- a\n", "sources: [\n", "a\n"]
+)
 def test_what_cannot_be_extended_is_left_and_said(tmp_path: Path, odd: str) -> None:
     path = tmp_path / "sources.lock.yml"
     path.write_text(odd)
-    with pytest.raises(SourceError, match=r'write into its section sources: "tool@1.0":') as caught:
-        put_entry(path, "sources", "tool@1.0", RECORD)
+    with pytest.raises(EditError, match=r'write into its section sources: "tool@1.0":') as caught:
+        set_in_file(path, KEYS, RECORD)
     assert "\n" not in str(caught.value)
     assert path.read_text() == odd
