@@ -12,37 +12,35 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
-from hearth.backup import BackupError, bech32
+from hearth.backup import BackupError
 
 MAGIC = b"age-encryption.org/v1"
-_RECIPIENT, _IDENTITY = "age", "age-secret-key-"
 _WAIT_S = 60
 
 
 def new_key() -> tuple[str, str]:
-    """Make a key at random; return what opens (keep it secret) and the recipient."""
-    key = X25519PrivateKey.generate()
-    identity = bech32.encode(_IDENTITY, key.private_bytes_raw()).upper()
-    return identity, bech32.encode(_RECIPIENT, key.public_key().public_bytes_raw())
+    """Make a random key; return the identity (keep it secret) and its recipient."""
+    from pyrage import x25519
+
+    key = x25519.Identity.generate()
+    return str(key), str(key.to_public())
 
 
 def recipient_of(identity: str) -> str:
-    """Return the recipient that an identity belongs to; BackupError when it is none."""
-    raw = bech32.decode(_IDENTITY, identity.lower()) if identity.isupper() else None
-    if raw is None:
-        raise BackupError(
-            "this is no recovery key: it begins with AGE-SECRET-KEY-1 and has 74 signs, and one "
-            "of them is wrong or missing"
-        )
-    key = X25519PrivateKey.from_private_bytes(raw).public_key()
-    return bech32.encode(_RECIPIENT, key.public_bytes_raw())
+    """Return the recipient of an identity; BackupError when it is not a valid one."""
+    from pyrage import IdentityError, x25519
 
-
-def is_recipient(text: str) -> bool:
-    """Whether a text is a recipient without a mistake in it."""
-    return bech32.decode(_RECIPIENT, text) is not None
+    try:
+        key = x25519.Identity.from_str(identity)
+        # pyrage takes small letters too; the program age does not.
+        if str(key) == identity:
+            return str(key.to_public())
+    except IdentityError:
+        pass
+    raise BackupError(
+        "this is not a valid recovery key: one starts with AGE-SECRET-KEY-1 and has 74 "
+        "characters, and one of them is wrong or missing"
+    )
 
 
 def read_identity(text: str) -> str:

@@ -6,7 +6,6 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from hearth.backup import bech32
 from hearth.catalogue import naming
 
 
@@ -188,9 +187,15 @@ def recipient(text: str) -> str:
             "is the recovery key itself, which opens every backup; keep it elsewhere, and let "
             "`hearth backup --new-key` make another one"
         )
-    if bech32.decode("age", text) is None:
-        raise ValueError(f"{text!r} is not age's recipient; `hearth backup --new-key` writes one")
-    return text
+    from pyrage import RecipientError, x25519
+
+    try:
+        # pyrage takes capitals too; the program age does not.
+        if str(x25519.Recipient.from_str(text)) == text:
+            return text
+    except RecipientError:
+        pass
+    raise ValueError(f"{text!r} is not an age recipient; `hearth backup --new-key` writes one")
 
 
 def upstream(value: object) -> str | list[str]:

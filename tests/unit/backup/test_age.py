@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from hearth.backup import BackupError, age
+from hearth.catalogue import values
 from tests.unit.backup.local import KEY, RECIPIENT
 
 
@@ -44,9 +45,10 @@ def test_a_mistyped_key_is_found_and_not_repeated(text: str) -> None:
     assert not text or text.splitlines()[0] not in str(refused.value)
 
 
-def test_a_recipient_with_a_mistake_is_none() -> None:
-    assert age.is_recipient(RECIPIENT)
+def test_a_recipient_with_a_mistake_is_refused() -> None:
+    assert values.recipient(RECIPIENT) == RECIPIENT
     swapped = RECIPIENT[:10] + RECIPIENT[11] + RECIPIENT[10] + RECIPIENT[12:]
     assert swapped != RECIPIENT
     for text in (swapped, RECIPIENT[:-1], RECIPIENT.upper(), "age1", "", KEY, KEY.lower()):
-        assert not age.is_recipient(text)
+        with pytest.raises(ValueError, match="backup --new-key`"):
+            values.recipient(text)
