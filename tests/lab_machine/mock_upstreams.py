@@ -10,11 +10,10 @@ from pathlib import Path
 
 from hearth.project import Project
 from tests import lab_machine as lab
-from tests.lab_machine import process
+from tests.lab_machine import process, wires
 from tests.lab_machine.command import LabError
 from tests.lab_machine.steps import step
 
-PORT = 443
 _CONTROL_PORTS = 24400
 _NAMES_S = 60
 _PREPARE_S = 1800
@@ -98,6 +97,7 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
         "--address",
         machine.outer_address,
     ]
+    argv += ["--port", str(wires.UPSTREAMS_PORT)]
     argv += ["--control-port", control(machine).rpartition(":")[2]]
     process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
     deadline = time.monotonic() + _ANSWER_S
@@ -110,7 +110,10 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
 
 def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
     """Return whether the server answers for each name with a certificate of this authority."""
-    where, trust = (machine.outer_address, PORT), ssl.create_default_context(cafile=authority)
+    where, trust = (
+        (machine.outer_address, wires.UPSTREAMS_PORT),
+        ssl.create_default_context(cafile=authority),
+    )
     try:
         for name in names:
             with socket.create_connection(where, timeout=1) as plug:

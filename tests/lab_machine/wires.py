@@ -11,7 +11,7 @@ from tests.lab_machine.model import Machine
 from tests.lab_machine.steps import remark
 
 TABLE = "inet hearth_lab"
-CACHE_PORT = 3142
+CACHE_PORT, UPSTREAMS_PORT = 3142, 8443
 
 
 def ruleset(machines: Iterable[Machine]) -> str:
@@ -21,10 +21,15 @@ def ruleset(machines: Iterable[Machine]) -> str:
         f"    ip saddr 10.99.{net}.0/24 ip daddr 10.99.0.0/16 ip daddr != 10.99.{net}.0/24 drop\n"
         for net in nets
     )
+    outer = ", ".join(f"10.99.{net}.1" for net in nets) or "10.99.0.1"
     return (
         f"add table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n"
         "  chain nat {\n    type nat hook postrouting priority srcnat; policy accept;\n"
         '    ip saddr 10.99.0.0/16 oifname != "hl-*" masquerade\n  }\n'
+        # Port 443 of this machine may be taken, by a house that lives on it.
+        "  chain upstreams {\n    type nat hook prerouting priority dstnat; policy accept;\n"
+        f'    iifname "hl-*" tcp dport 443 ip daddr {{ {outer} }} redirect to :{UPSTREAMS_PORT}\n'
+        "  }\n"
         "  chain forward {\n    type filter hook forward priority filter; policy accept;\n"
         f"{apart}  }}\n"
         "  chain input {\n    type filter hook input priority filter; policy accept;\n"

@@ -29,6 +29,8 @@ def test_the_rules_keep_labs_apart_and_are_one_table() -> None:
     assert drops == [("10.99.4.0/24", "10.99.4.0/24"), ("10.99.5.0/24", "10.99.5.0/24")]
     assert 'iifname != { "lo", "hl-*" } tcp dport 3142 drop' in text
     assert "masquerade" in text
+    assert "tcp dport 443 ip daddr { 10.99.4.1, 10.99.5.1 } redirect to :8443" in text
+    assert "tcp dport 443 ip daddr { 10.99.0.1 }" in wires.ruleset([])
 
 
 def test_networks_in_use_are_seen() -> None:
