@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ def outer_pid(unit: Unit) -> int:
     """Return the number that the main process of a service's unit has out here."""
     # Incus counts the starts of an instance in the name of its group.
     place = re.compile(
-        rf"/hearth-lab-{NAME}/.*/lxc\.payload\.{unit.instance}(-\d+)?"
+        rf"/hearth-lab-{NAME}(\.scope)?/.*/lxc\.payload\.{unit.instance}(-\d+)?"
         rf"/system\.slice/{unit.service}\.service$",
         re.MULTILINE,
     )
@@ -116,28 +117,39 @@ def outer_pid(unit: Unit) -> int:
 
 
 @contextmanager
-def starved(unit: Unit, left_bytes: int) -> Iterator[Path]:
-    """Give one process hardly more memory than it has; what it starts anew is free of that.
+def starved(house: House, unit: Unit, left_bytes: int) -> Iterator[Path | None]:
+    """Leave one process hardly more memory than it has; its next start is free of the limit.
 
-    There is no control group for memory inside the lab, so it is one of the machine around it.
+    The lab has no control group for memory of its own, so this is one of the machine around it;
+    there the kernel ends the process. Where that machine has none either (version 2 of control
+    groups), the process gets a limit of its addresses and yields None: an allocation fails then.
     """
     group = MEMORY / f"hearth-lab-{NAME}" / "starved"
-    assert group.parent.is_dir(), f"{MEMORY} (version 1 of control groups) is not here"
+    if not group.parent.is_dir():
+        pid = outer_pid(unit)
+        status = Path(f"/proc/{pid}/status").read_text()
+        found = re.search(r"^VmSize:\s+(\d+) kB", status, re.MULTILINE)
+        assert found, status
+        limit = 1024 * int(found[1]) + left_bytes
+        subprocess.run(["prlimit", f"--pid={pid}", f"--as={limit}"], check=True)
+        yield None
+        house.shell(unit.systemctl("restart"))
+        return
     group.mkdir(exist_ok=True)
     try:
         (group / "memory.limit_in_bytes").write_text(str(left_bytes))
         (group / "cgroup.procs").write_text(str(outer_pid(unit)))
         yield group
     finally:
-        for pid in (group / "cgroup.procs").read_text().split():
-            (group.parent / "cgroup.procs").write_text(pid)
+        for number in (group / "cgroup.procs").read_text().split():
+            (group.parent / "cgroup.procs").write_text(number)
         group.rmdir()
 
 
 def kills(group: Path) -> int:
     """Return how many processes the kernel has killed in a group for want of memory."""
-    said = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
-    return int(said["oom_kill"])
+    counts = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
+    return int(counts["oom_kill"])
 
 
 def restarted(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
