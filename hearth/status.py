@@ -166,7 +166,7 @@ def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
     """Say how often a program has ended, how, and what it said last."""
     text = f"ends again and again ({unit.restarts + 1} times; {unit.exit or unit.result})"
     try:
-        words = systemd.last_words(instance, name)
+        words = systemd.last_log_lines(instance, name)
     except engine.EngineError:
         words = ""
     short = words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"

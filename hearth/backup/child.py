@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from hearth.backup import BackupError
-from hearth.machine.instance_exec import CHUNK_BYTES, SOCKET, STREAMS, open_stream
+from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS, open_stream
 
 # A large database is copied and checked before its first byte comes.
 SILENT_S = 3600

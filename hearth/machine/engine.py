@@ -1,15 +1,18 @@
-"""The only place where our programs talk to the engine that carries instances.
+"""The only place where our programs talk to Incus, the engine that carries instances.
 
-`incus exec` loses output when several run at once, so everything goes through Incus' API with
-pylxd. Wherever a function takes an instance, `None` means the machine itself: its parts are
+`incus exec` loses output when several run at once, and pylxd's own `execute` polls all sockets of
+a command in one thread that a closing socket can kill. Here each stream has a reader of its own.
+Wherever a function takes an optional instance, `None` means the machine itself: its parts are
 ordinary systemd units there.
 """
 
+import contextlib
 import functools
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +22,19 @@ os.environ.setdefault("PYLXD_WARNINGS", "none")
 import pylxd
 import pylxd.exceptions
 import requests
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, unix_connect
 
-from hearth.machine import instance_exec
-from hearth.machine.instance_config import POOL
-from hearth.machine.instance_exec import SOCKET
-
+SOCKET = "/var/lib/incus/unix.socket"
+# The storage pool with the instances and their data.
+POOL = "hearth"
+# Incus reads a message whole; this is well below its limit.
+CHUNK_BYTES = 64 * 1024
+# How Incus names input, output and errors of a command.
+STREAMS = ("0", "1", "2")
 READ_S = 20
-# `timeout` ends the command inside; this is what the answer may take on top of it.
+_OPEN_S = 10
+# `timeout` ends the command inside; this is what the response may take on top of it.
 _GRACE_S = 5
 _TIMED_OUT = 124
 _ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8"}
@@ -36,12 +45,21 @@ class EngineError(Exception):
 
 
 class OutputLost(EngineError):
-    """The command ended, but not all that it said arrived: who only looks may look again."""
+    """The command ended and part of its output is missing: a command that only reads may retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The exit code of a command and all of its output as bytes."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """What a command left behind: its exit code and all of its output as text."""
+    """The exit code of a command and all of its output as text."""
 
     returncode: int
     stdout: str
@@ -50,14 +68,14 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the engine says of an instance; `memory_bytes` is what it uses now."""
+    """An instance's state in Incus; `memory_bytes` is its use now."""
 
     status: str
     memory_bytes: int
 
     @property
     def running(self) -> bool:
-        """Say whether the instance runs."""
+        """Return whether the instance runs."""
         return self.status == "Running"
 
 
@@ -70,19 +88,26 @@ def execute(
         instance: the instance's name, `None` for the machine itself.
         argv: the program and its arguments; no shell reads them.
         timeout: seconds after which the command is ended, inside.
-        stdin: what the command reads.
+        stdin: the command's input.
 
     Raises:
         EngineError: the instance or the engine is not there, or the time is over.
     """
     bounded = ["/usr/bin/timeout", "--kill-after=2", f"{timeout:g}", *argv]
+    given = stdin.encode() if isinstance(stdin, str) else stdin or b""
     if instance is None:
-        done = _run_here(bounded, timeout + _GRACE_S, stdin)
+        done = _run_here(bounded, timeout + _GRACE_S, given)
     else:
-        done = _run_inside(instance, bounded, timeout + _GRACE_S, stdin)
-    if done.returncode == _TIMED_OUT:
+        done = _bounded(
+            instance,
+            lambda: run_inside(_client(), instance, bounded, stdin=given, environment=_ENVIRONMENT),
+            timeout + _GRACE_S,
+        )
+    if done.exit_code == _TIMED_OUT:
         raise EngineError(f"{_name(instance)}: `{argv[0]}` took longer than {timeout:g} s")
-    return done
+    return Completed(
+        done.exit_code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
 
 
 def read_file(instance: str | None, path: str) -> str:
@@ -93,31 +118,31 @@ def read_file(instance: str | None, path: str) -> str:
     """
     done = execute(instance, ["/bin/cat", "--", path], timeout=READ_S)
     if done.returncode:
-        raise refusal(instance, f"cannot read {path}", done)
+        raise failure(instance, f"cannot read {path}", done)
     return done.stdout
 
 
-def refusal(instance: str | None, what: str, done: Completed) -> EngineError:
-    """Return what is said of a command that failed: where, what, and its own last line."""
+def failure(instance: str | None, action: str, done: Completed) -> EngineError:
+    """Return the error for a command that failed: where, what, and its own last line."""
     lines = done.stderr.strip().splitlines() or ["no reason given"]
-    return EngineError(f"{_name(instance)}: {what}: {lines[-1]}")
+    return EngineError(f"{_name(instance)}: {action}: {lines[-1]}")
 
 
 def state(instance: str) -> State:
-    """Return what the engine says of one instance.
+    """Return the state of one instance.
 
     Raises:
         EngineError: the instance or the engine is not there.
     """
-    answer = _bounded(instance, lambda: _instance(instance).state(), READ_S)
-    return State(status=answer.status, memory_bytes=int((answer.memory or {}).get("usage", 0)))
+    found = _bounded(instance, lambda: _client().instances.get(instance).state(), READ_S)
+    return State(status=found.status, memory_bytes=int((found.memory or {}).get("usage", 0)))
 
 
 def has_volume(name: str) -> bool:
-    """Say whether the house's pool holds a volume of this name; a machine without Incus has none.
+    """Return whether the house's pool holds this volume; a machine without Incus has none.
 
     Raises:
-        EngineError: Incus is there and does not answer, so nobody knows.
+        EngineError: Incus is there and does not answer.
     """
 
     def search() -> bool:
@@ -130,37 +155,111 @@ def has_volume(name: str) -> bool:
     return os.path.exists(SOCKET) and bool(_bounded(f"volume {name}", search, READ_S))
 
 
+def run_inside(
+    client: Any,
+    instance: str,
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    socket: str = SOCKET,
+) -> Output:
+    """Run `argv` as root in the instance and wait for its end, however long that takes.
+
+    Args:
+        client: a `pylxd.Client` on `socket`.
+        instance: the instance's name.
+        argv: the program and its arguments; no shell reads them.
+        stdin: the command's input, until end of file.
+        environment: variables on top of the instance's own.
+        socket: path of Incus' API socket.
+
+    Raises:
+        EngineError: a stream broke off, or Incus did not report how the command ended.
+    """
+    response = client.api.instances[instance].exec.post(
+        json={
+            "command": list(argv),
+            "environment": dict(environment or {}),
+            "wait-for-websocket": True,
+            "interactive": False,
+        }
+    )
+    operation = response.json()["metadata"]
+    collected: dict[str, bytes] = {}
+    with contextlib.ExitStack() as opened:
+        streams = {
+            name: opened.enter_context(open_stream(socket, operation["id"], secret))
+            for name, secret in operation["metadata"]["fds"].items()
+            if name in STREAMS
+        }
+        readers = [
+            threading.Thread(target=_collect, args=(streams[name], name, collected), daemon=True)
+            for name in STREAMS[1:]
+        ]
+        for reader in readers:
+            reader.start()
+        _send(streams[STREAMS[0]], stdin)
+        ended = client.api.operations[operation["id"]].wait.get().json()["metadata"]
+        for reader in readers:
+            reader.join()
+    code = (ended.get("metadata") or {}).get("return")
+    if code is None:
+        reason = ended.get("err") or "a command ended without an exit code"
+        raise EngineError(f"{instance}: {reason}")
+    if broken := [name for name in STREAMS[1:] if name not in collected]:
+        raise OutputLost(f"{instance}: stream {broken[0]} of a command broke off")
+    return Output(int(code), *(collected[name] for name in STREAMS[1:]))
+
+
+def open_stream(
+    socket: str, operation: str, secret: str
+) -> AbstractContextManager[ClientConnection]:
+    """Open one stream of a command that Incus has started."""
+    return unix_connect(
+        socket,
+        f"ws://incus/1.0/operations/{operation}/websocket?secret={secret}",
+        open_timeout=_OPEN_S,
+        max_size=None,
+        compression=None,
+        ping_interval=None,
+    )
+
+
+def _collect(stream: ClientConnection, name: str, into: dict[str, bytes]) -> None:
+    """Read one stream to its end: an empty text message, or the closing of the socket."""
+    pieces: list[bytes] = []
+    try:
+        while isinstance(message := stream.recv(), bytes):
+            pieces.append(message)
+    except ConnectionClosed as error:
+        # Without a closing frame the rest may be missing, and half an output is no output.
+        if error.rcvd is None:
+            return
+    into[name] = b"".join(pieces)
+
+
+def _send(stream: ClientConnection, data: bytes) -> None:
+    # A command may end without reading all of it; its exit code is the result then.
+    with contextlib.suppress(ConnectionClosed):
+        for start in range(0, len(data), CHUNK_BYTES):
+            stream.send(data[start : start + CHUNK_BYTES])
+        # An empty text message is the end of file.
+        stream.send("")
+
+
 def _name(instance: str | None) -> str:
     return instance or "this machine"
 
 
-def _run_here(argv: Sequence[str], seconds: float, stdin: str | bytes | None) -> Completed:
-    given = stdin.encode() if isinstance(stdin, str) else stdin
+def _run_here(argv: Sequence[str], seconds: float, stdin: bytes) -> Output:
     try:
         done = subprocess.run(  # noqa: S603 - argv comes from our own code, and no shell reads it
-            argv, input=given or b"", capture_output=True, check=False, timeout=seconds
+            argv, input=stdin, capture_output=True, check=False, timeout=seconds
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EngineError(f"this machine: {error}") from error
-    return Completed(
-        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    )
-
-
-def _run_inside(
-    instance: str, argv: Sequence[str], seconds: float, stdin: str | bytes | None
-) -> Completed:
-    given = stdin.encode() if isinstance(stdin, str) else stdin
-    done = _bounded(
-        instance,
-        lambda: instance_exec.execute(
-            _client(), instance, argv, stdin=given or b"", environment=_ENVIRONMENT
-        ),
-        seconds,
-    )
-    return Completed(
-        done.exit_code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    )
+    return Output(done.returncode, done.stdout, done.stderr)
 
 
 @functools.lru_cache(maxsize=1)
@@ -170,41 +269,37 @@ def _client() -> Any:
     return pylxd.Client(endpoint=SOCKET)
 
 
-def _instance(name: str) -> Any:
-    return _client().instances.get(name)
-
-
-def _bounded(instance: str, call: Callable[[], Any], seconds: float) -> Any:
-    """Return what `call` returns, or raise after `seconds`: pylxd knows no deadline."""
+def _bounded(name: str, call: Callable[[], Any], seconds: float) -> Any:
+    """Return what `call` returns, or raise after `seconds`: pylxd has no deadline."""
     box: list[Any] = []
-    trouble: list[BaseException] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
             box.append(call())
         except BaseException as error:
-            trouble.append(error)
+            errors.append(error)
 
     # A daemon thread: one that hangs in a dead instance must not keep the program alive.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise EngineError(f"{instance}: no answer from the engine in {seconds:g} s")
-    if trouble:
-        raise _explained(instance, trouble[0]) from trouble[0]
+        raise EngineError(f"{name}: no response from Incus in {seconds:g} s")
+    if errors:
+        raise _explained(name, errors[0]) from errors[0]
     return box[0]
 
 
-def _explained(instance: str, error: BaseException) -> EngineError:
-    if isinstance(error, instance_exec.OutputLost):
-        return OutputLost(str(error))
+def _explained(name: str, error: BaseException) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
     if isinstance(error, pylxd.exceptions.NotFound):
-        return EngineError(f"{instance}: no such instance: run `hearth up` to make it")
+        return EngineError(f"{name}: no such instance: run `hearth up` to make it")
     if isinstance(
         error, pylxd.exceptions.ClientConnectionFailed | requests.ConnectionError | OSError
     ):
         return EngineError(
-            f"{instance}: Incus does not answer on {SOCKET}: run this on the house, as root"
+            f"{name}: Incus does not answer on {SOCKET}: run this on the house, as root"
         )
-    return EngineError(f"{instance}: {error or type(error).__name__}")
+    return EngineError(f"{name}: {error or type(error).__name__}")

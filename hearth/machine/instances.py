@@ -1,27 +1,36 @@
-"""Make each instance what it shall be: created, rebuilt, changed, started, or gone."""
+"""Describe each instance, and converge it: created, rebuilt, changed, started, or removed."""
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pylxd import Client
 from pylxd.exceptions import LXDAPIException, NotFound
 
-from hearth.machine import instance_exec
-from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, POOL, Instance
-from hearth.machine.instance_exec import ExecError, Output
+from hearth.machine import engine
+from hearth.machine.engine import POOL, EngineError, Output
+from hearth.machine.facts import Facts
+from hearth.machine.images import Recipe
 from hearth.paths import PROGRAMS
 
+# Fixed numbers, so that what a program wrote to its volume is its own in the next instance, too.
+SERVICE_UID = 900
+OWNER_KEY = "user.hearth"
+IMAGE_KEY = "user.hearth.image"
+# For a record without limits: enough for its models, and a runaway program still leaves the machine
+# enough for a repair. They are only a bound, so nothing is added up from them.
+DEFAULT_LIMITS = {"limits.memory": "80%", "limits.processes": "4096"}
 RUNNING_CODE = 103
 READY_LIMIT_S = 60
 SETTLE_LIMIT_S = 300.0
 NESTING_KEY = "security.nesting"
-# That it was Hearth who set it, so that what somebody else set is told apart.
+# Marks nesting that Hearth enabled, to tell it from nesting that a person enabled.
 NESTED_KEY = "user.hearth.nesting"
-# What every unit of Hearth needs of systemd inside an instance: a secret, and a shut file system.
+# Every unit of Hearth needs this from systemd in an instance: a credential, a read-only system.
 PROBE = (
-    # A file that every Debian has; a small one of release 12 has no /etc/hosts.
+    # Every Debian has this file; a minimal Debian 12 has no /etc/hosts.
     *("systemd-run", "--quiet", "--wait", "--pipe", "--property=LoadCredential=probe:/etc/passwd"),
     *("--property=DynamicUser=yes", "--property=ProtectSystem=strict"),
     *(
@@ -33,13 +42,95 @@ PROBE = (
 
 
 class InstanceError(RuntimeError):
-    """An instance could not be made; the text says which one and what to do."""
+    """An instance could not be converged; the text says which one and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance as Incus' API takes it: config and devices."""
+
+    name: str
+    image: str
+    config: Mapping[str, str]
+    devices: Mapping[str, Mapping[str, str]]
+    volumes: tuple[str, ...] = field(default=())
+
+
+def describe(
+    service: Mapping[str, Any], recipe: Recipe, facts: Facts, accelerator: str
+) -> Instance:
+    """Return the instance that a service's record describes."""
+    name = str(service["instance"])
+    limits = service.get("limits") or {}
+    config = {
+        OWNER_KEY: "1",
+        IMAGE_KEY: recipe.alias,
+        "boot.autostart": "true",
+        # Incus restarts an instance whose first process was killed, without a run of Hearth.
+        "boot.autorestart": "true",
+        "boot.autostart.priority": str(100 - int(service["start_order"])),
+        "security.idmap.isolated": "true",
+        # Incus' own socket inside would reveal the machine's paths, and no program of ours uses it.
+        "security.guestapi": "false",
+    }
+    config |= DEFAULT_LIMITS
+    for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
+        if limits.get(ours):
+            config[f"limits.{theirs}"] = str(limits[ours])
+    devices = {
+        "root": {"type": "disk", "path": "/", "pool": POOL},
+        "eth0": {
+            "type": "nic",
+            "nictype": "routed",
+            "ipv4.address": str(service["address"]),
+            "host_name": str(service["host_name"]),
+        },
+        "programs": {
+            "type": "disk",
+            "source": str(PROGRAMS),
+            "path": "/opt/hearth",
+            "readonly": "true",
+        },
+    }
+    volumes = []
+    for number, volume in enumerate(service["volumes"]):
+        device = {"type": "disk", "path": str(volume["path"])}
+        if volume["from"]:
+            device |= {"source": str(volume["from"]), "shift": "true"}
+        else:
+            device |= {"source": str(volume["name"]), "pool": POOL}
+            volumes.append(str(volume["name"]))
+        devices[f"data{number}"] = device
+    _add_graphics(config, devices, facts, accelerator)
+    return Instance(name, recipe.alias, config, devices, tuple(volumes))
+
+
+def _add_graphics(
+    config: dict[str, str],
+    devices: dict[str, dict[str, str]],
+    facts: Facts,
+    accelerator: str,
+) -> None:
+    if accelerator == "cuda":
+        devices["gpu"] = {"type": "gpu", "gputype": "physical"}
+        config["nvidia.runtime"] = "true"
+        config["nvidia.driver.capabilities"] = "compute,utility"
+    if accelerator == "vulkan":
+        for number, node in enumerate(facts.render_nodes):
+            # Not required: a card that appears late must not keep the service from starting.
+            devices[f"render{number}"] = {
+                "type": "unix-char",
+                "source": node.path,
+                "required": "false",
+                "gid": str(SERVICE_UID),
+                "mode": "0660",
+            }
 
 
 def ensure_pool(client: Client, write: bool) -> list[str]:
-    """Make the storage pool of the house where it lacks; say what was lacking."""
+    """Create the house's storage pool if it is missing; return what was missing."""
     if write:
-        # Instances see it read-only; it must be there before the first one starts.
+        # Instances mount it read-only; it must exist before the first one starts.
         PROGRAMS.mkdir(parents=True, exist_ok=True)
     if client.storage_pools.exists(POOL):
         return []
@@ -49,7 +140,7 @@ def ensure_pool(client: Client, write: bool) -> list[str]:
 
 
 def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]:
-    """Make the volumes that hold the service's data; a volume that is there is never touched."""
+    """Create the missing volumes for the service's data; an existing volume is never touched."""
     if not instance.volumes:
         return []
     try:
@@ -65,10 +156,10 @@ def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]
 
 
 def find(client: Client, name: str) -> Any | None:
-    """The instance of that name if it is Hearth's; refuse one that is somebody else's.
+    """Return the instance of that name, or None.
 
     Raises:
-        InstanceError: There is one that Hearth did not make.
+        InstanceError: there is one that Hearth did not make.
     """
     try:
         found = client.instances.get(name)
@@ -83,17 +174,17 @@ def find(client: Client, name: str) -> Any | None:
 
 
 def is_running(client: Client, name: str) -> bool:
-    """Whether commands can be run in the instance."""
+    """Return whether commands can be run in the instance."""
     found = find(client, name)
     return found is not None and found.status_code == RUNNING_CODE
 
 
 def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
-    """Create, rebuild, update or start one instance; give what was done, in words."""
+    """Create, rebuild, update or start one instance; return the steps taken, as text."""
     done = ensure_volumes(client, wanted, write)
     found = find(client, wanted.name)
     if found is not None and found.config.get(IMAGE_KEY) != wanted.image:
-        # The system is new, the data stay: they lie in volumes of their own.
+        # Only the system is rebuilt; the data are in volumes of their own.
         done.append(f"rebuild {wanted.name} from {wanted.image}")
         if write:
             remove(found)
@@ -115,49 +206,49 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             wait_ready(client, found)
             done += _ensure_credentials(client, found)
     elif nested and NESTING_KEY not in found.config:
-        # Whoever gave what was just taken away may have known why.
+        # The nesting that was just removed may have been needed.
         done += _ensure_credentials(client, found)
     if fresh:
-        # Last: one that a killed run did not finish names no image, and is rebuilt.
-        _note(client, found, **{IMAGE_KEY: wanted.image})
+        # Last: an instance that a killed run left unfinished has no image key, and is rebuilt.
+        _patch_config(client, found, **{IMAGE_KEY: wanted.image})
     return done
 
 
 def settle(client: Client, within_s: float = SETTLE_LIMIT_S) -> None:
-    """Return when Incus has ended what it does by itself, such as what a killed run asked for."""
+    """Wait until Incus has finished its running operations, such as those of a killed run."""
     end = time.monotonic() + within_s
-    while _at_work(client) and time.monotonic() < end:
+    while _operations(client) and time.monotonic() < end:
         time.sleep(0.2)
 
 
-def _at_work(client: Client) -> list[str]:
-    answer = client.api.operations.get(params={"recursion": "1"}).json()
-    running = (answer.get("metadata") or {}).get("running") or []
-    # The other classes are commands and shells of people, which may last for ever.
+def _operations(client: Client) -> list[str]:
+    response = client.api.operations.get(params={"recursion": "1"}).json()
+    running = (response.get("metadata") or {}).get("running") or []
+    # The other classes are commands and shells of people, which may never end.
     return [operation["description"] for operation in running if operation["class"] == "task"]
 
 
 def _ensure_credentials(client: Client, found: Any) -> list[str]:
-    """Let systemd hand secrets to units inside, which some machines' AppArmor forbids at first."""
+    """Let systemd in the instance use credentials; AppArmor on some machines forbids them."""
     if _inside(client, found, PROBE).exit_code == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
-    _note(client, found, **{NESTING_KEY: "true", NESTED_KEY: "1"})
+    _patch_config(client, found, **{NESTING_KEY: "true", NESTED_KEY: "1"})
     found.restart(wait=True)
     wait_ready(client, found)
     probed = _inside(client, found, PROBE)
     if probed.exit_code:
-        words = probed.stderr.decode(errors="replace").strip().splitlines() or ["nothing said"]
+        lines = probed.stderr.decode(errors="replace").strip().splitlines() or ["no error message"]
         raise InstanceError(
-            f"instance {found.name} cannot give a hardened unit its secrets ({words[-1]}); look "
-            "for AppArmor's refusal in `journalctl -k`"
+            f"instance {found.name} cannot pass secrets to a hardened unit ({lines[-1]}); look "
+            "for AppArmor's denial in `journalctl -k`"
         )
     return [f"{found.name}: {NESTING_KEY}, since this machine's AppArmor forbids credentials"]
 
 
-def _note(client: Client, found: Any, **config: str) -> None:
-    """Set some keys of an instance that runs; its start gave it keys of Incus' own, which stay."""
-    # pylxd's `save` sends all keys as they were first read, and its `sync` reads none again.
+def _patch_config(client: Client, found: Any, **config: str) -> None:
+    """Set some keys of a running instance and keep the keys that Incus itself added."""
+    # pylxd's `save` sends all keys as first read, and its `sync` does not refresh them.
     client.api.instances[found.name].patch(json={"config": config})
 
 
@@ -179,7 +270,7 @@ def _create(client: Client, wanted: Instance) -> Any:
 
 
 def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
-    # Incus adds keys of its own, and the machine may need nesting; all others are the catalogue's.
+    # Incus adds keys, and the machine may need nesting; all other keys come from the catalogue.
     kept = {
         key: value
         for key, value in found.config.items()
@@ -198,7 +289,7 @@ def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
         for key in sorted({*found.devices, *devices})
         if found.devices.get(key) != devices.get(key)
     ]
-    # One would bring devices of its own: another network, which no rule judges.
+    # A profile may add devices, such as a network that no firewall rule covers.
     changes += [f"{wanted.name}: profiles"] if found.profiles else []
     if changes and write:
         found.config, found.devices, found.profiles = config, devices, []
@@ -217,20 +308,20 @@ def remove(found: Any) -> None:
 
 
 def wait_ready(client: Client, found: Any) -> None:
-    """Return when the instance's systemd has come up (or says that something in it failed)."""
+    """Wait until the instance's systemd has started, even if a unit in it failed."""
     end = time.monotonic() + READY_LIMIT_S
     while True:
-        with contextlib.suppress(LXDAPIException, ExecError, OSError):
+        with contextlib.suppress(LXDAPIException, EngineError, OSError):
             state = _inside(client, found, ["systemctl", "is-system-running"]).stdout.strip()
             if state in (b"running", b"degraded"):
                 return
         if time.monotonic() > end:
             raise InstanceError(
-                f"instance {found.name} did not come up in {READY_LIMIT_S} s: "
+                f"instance {found.name} did not start in {READY_LIMIT_S} s: "
                 f"look with `incus console {found.name} --show-log`"
             )
         time.sleep(0.2)
 
 
 def _inside(client: Client, found: Any, argv: Sequence[str]) -> Output:
-    return instance_exec.execute(client, found.name, argv)
+    return engine.run_inside(client, found.name, argv)

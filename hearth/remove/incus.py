@@ -11,8 +11,8 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
 from hearth.machine import instances
-from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, POOL
-from hearth.machine.instance_exec import SOCKET
+from hearth.machine.engine import SOCKET
+from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, POOL
 from hearth.remove import RemoveError, Trace
 
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")

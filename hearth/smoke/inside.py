@@ -13,7 +13,7 @@ import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth.machine import engine, probe
-from hearth.machine.instance_exec import SOCKET
+from hearth.machine.engine import SOCKET
 from hearth.smoke import confined, loaded
 
 _COMMAND_S = 60

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.machine import facts, instances
-from hearth.machine.instance_config import UNSAID
+from hearth.machine.instances import DEFAULT_LIMITS
 from hearth.project import Project
 from hearth.render.units import CREDENTIALS_FOLDER, exposure_ceiling
 from hearth.smoke import inside as look
@@ -68,7 +68,7 @@ def test_instance_is_shut_in(inside: Service, notes: Notes) -> None:
     assert inside.instance
     config = look.incus_says(inside.instance)
     assert config.get("security.privileged", "false") == "false", "the instance is privileged"
-    lacking = [key for key in UNSAID if not config.get(key)]
+    lacking = [key for key in DEFAULT_LIMITS if not config.get(key)]
     assert not lacking, f"the instance has no {', '.join(lacking)}"
     if config.get(instances.NESTING_KEY, "false") != "false":
         notes.remark(

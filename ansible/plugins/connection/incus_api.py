@@ -45,7 +45,7 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException, NotFound
 
 from hearth.machine import runs
-from hearth.machine.instance_exec import ExecError, execute
+from hearth.machine.engine import EngineError, run_inside
 
 
 def _mark() -> dict[str, str]:
@@ -86,7 +86,7 @@ class Connection(ConnectionBase):
         """Run one shell line as root in the instance; give exit code, output and errors."""
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         try:
-            result = execute(
+            result = run_inside(
                 self._client,
                 self._instance.name,
                 ["/bin/sh", "-c", cmd],
@@ -94,7 +94,7 @@ class Connection(ConnectionBase):
                 environment={"HOME": "/root", "LANG": "C.UTF-8", **_mark()},
                 socket=self.get_option("socket"),
             )
-        except (ExecError, LXDAPIException, OSError) as error:
+        except (EngineError, LXDAPIException, OSError) as error:
             raise AnsibleConnectionFailure(
                 f"instance {self._instance.name!r} takes no command: {error}"
             ) from error

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleFilterError
 from hearth.backup.timer import units
 from hearth.machine.facts import Facts
 from hearth.machine.images import recipe_of
-from hearth.machine.instance_config import IMAGE_KEY, describe
+from hearth.machine.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten
 from hearth.render.chat_ui import ChatConfigError
 from hearth.render.chat_ui import chat_settings as open_webui_settings

@@ -24,9 +24,8 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.machine import images, instances
+from hearth.machine.engine import SOCKET
 from hearth.machine.facts import Facts
-from hearth.machine.instance_config import describe
-from hearth.machine.instance_exec import SOCKET
 from hearth.remove import incus
 
 FOLDER = Path("/var/lib/hearth/images")
@@ -47,7 +46,7 @@ def converge(module: AnsibleModule) -> dict[str, object]:
         name: images.recipe_of(service, params["resolver"]) for name, service in services.items()
     }
     wanted = [
-        describe(service, recipes[name], facts, params["accelerators"][name])
+        instances.describe(service, recipes[name], facts, params["accelerators"][name])
         for name, service in services.items()
     ]
     if not write and not Path(SOCKET).exists():

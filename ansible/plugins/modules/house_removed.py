@@ -20,7 +20,7 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth.machine.instance_exec import SOCKET
+from hearth.machine.engine import SOCKET
 from hearth.machine.instances import InstanceError
 from hearth.remove.service import traces
 

@@ -136,7 +136,9 @@ LOOPS = systemd.UnitState(
 def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
     house: House, url: str, unit: systemd.UnitState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(systemd, "last_words", lambda *_: "models.json: no such file " + 200 * "x")
+    monkeypatch.setattr(
+        systemd, "last_log_lines", lambda *_: "models.json: no such file " + 200 * "x"
+    )
     just_now = replace(unit, since=int(time.time()))
     found = row(house, url, "/healthy", monkeypatch, just_now)
     assert not found.up

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hearth.machine import engine, instance_exec
+from hearth.machine import engine
 from tests.unit.engine.instance import Instance
 
 
@@ -19,11 +19,11 @@ def incus(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         client = SimpleNamespace(instances=SimpleNamespace(get=get))
 
-        def execute(given: Any, name: str, argv: list[str], **more: Any) -> instance_exec.Output:
+        def execute(given: Any, name: str, argv: list[str], **more: Any) -> engine.Output:
             found: Instance = given.instances.get(name)
             return found.execute(argv, more["stdin"])
 
         monkeypatch.setattr(engine, "_client", lambda: client)
-        monkeypatch.setattr(instance_exec, "execute", execute)
+        monkeypatch.setattr(engine, "run_inside", execute)
 
     return put

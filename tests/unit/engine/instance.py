@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hearth.machine import instance_exec
+from hearth.machine import engine
 
 
 class Instance:
@@ -13,9 +13,9 @@ class Instance:
         self.code, self.stdout = code, stdout
         self.calls: list[tuple[list[str], Any]] = []
 
-    def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:
+    def execute(self, argv: list[str], stdin: bytes) -> engine.Output:
         self.calls.append((argv, stdin))
-        return instance_exec.Output(self.code, self.stdout, b"why\n")
+        return engine.Output(self.code, self.stdout, b"why\n")
 
     def state(self) -> Any:
         return SimpleNamespace(status="Running", memory={"usage": 42})

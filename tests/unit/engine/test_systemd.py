@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hearth.machine import engine, instance_exec, systemd
+from hearth.machine import engine, systemd
 from tests.unit.engine.instance import Instance
 
 
@@ -31,17 +31,17 @@ def test_a_unit_says_how_often_and_how_it_ended(
 
 def test_the_last_words_are_the_last_lines_that_say_something(incus: Any) -> None:
     incus(Instance(stdout=b"first\n\nno such file\n \ngiving up\n"))
-    assert systemd.last_words("ollama", "ollama.service") == "no such file; giving up"
+    assert systemd.last_log_lines("ollama", "ollama.service") == "no such file; giving up"
     incus(Instance(stdout=b""))
-    assert systemd.last_words("ollama", "ollama.service") == ""
+    assert systemd.last_log_lines("ollama", "ollama.service") == ""
 
 
 def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> None:
     class Careless(Instance):
-        def execute(self, argv: list[str], stdin: bytes) -> instance_exec.Output:
+        def execute(self, argv: list[str], stdin: bytes) -> engine.Output:
             done = super().execute(argv, stdin)
             if len(self.calls) == 1:
-                raise instance_exec.OutputLost("ollama: stream 2 of a command broke off")
+                raise engine.OutputLost("ollama: stream 2 of a command broke off")
             return done
 
     incus(Careless(stdout=b"ActiveState=active\n"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from pylxd.exceptions import LXDAPIException, NotFound
 
-from hearth.machine.instance_exec import Output
+from hearth.machine.engine import Output
 from hearth.machine.instances import NESTING_KEY, RUNNING_CODE
 
 STOPPED_CODE = 102
@@ -136,5 +136,5 @@ class FakeIncus:
 
 
 def execute(client: FakeIncus, name: str, argv: Sequence[str]) -> Output:
-    """What stands in for `instance_exec.execute`."""
+    """What stands in for `engine.run_inside`."""
     return client.made[name].execute(argv)

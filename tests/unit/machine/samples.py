@@ -4,7 +4,7 @@ from typing import Any
 
 from hearth.machine.facts import Facts, RenderNode
 from hearth.machine.images import Recipe
-from hearth.machine.instance_config import Instance, describe
+from hearth.machine.instances import Instance, describe
 
 GIB = 1024**3
 

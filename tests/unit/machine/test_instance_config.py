@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, describe
+from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, describe
 from tests.unit.machine.samples import RECIPE, VOLUME, facts, service, wanted
 
 

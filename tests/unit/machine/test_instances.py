@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 from pylxd import Client
 
-from hearth.machine import instance_exec, instances
+from hearth.machine import engine, instances
 from hearth.machine.images import Recipe
-from hearth.machine.instance_config import OWNER_KEY, Instance, describe
-from hearth.machine.instances import NESTED_KEY, InstanceError
+from hearth.machine.instances import NESTED_KEY, OWNER_KEY, Instance, InstanceError, describe
 from tests.unit.machine.fake_incus import FakeIncus, execute
 from tests.unit.machine.samples import RECIPE, VOLUME, facts, service, wanted
 
@@ -21,7 +20,7 @@ from tests.unit.machine.samples import RECIPE, VOLUME, facts, service, wanted
 def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIncus:
     monkeypatch.setattr(instances, "PROGRAMS", tmp_path / "programs")
     monkeypatch.setattr(instances, "READY_LIMIT_S", 0)
-    monkeypatch.setattr(instance_exec, "execute", execute)
+    monkeypatch.setattr(engine, "run_inside", execute)
     fake = FakeIncus()
     instances.ensure_pool(cast(Client, fake), write=True)
     fake.did.clear()
@@ -180,8 +179,7 @@ def test_an_instance_that_does_not_come_up_is_said(incus: FakeIncus) -> None:
     with pytest.raises(InstanceError) as caught:
         ensure(incus, wanted())
     assert str(caught.value) == (
-        "instance open-webui did not come up in 0 s: "
-        "look with `incus console open-webui --show-log`"
+        "instance open-webui did not start in 0 s: look with `incus console open-webui --show-log`"
     )
 
 
@@ -208,8 +206,8 @@ def test_a_machine_that_forbids_them_all_the_same_is_refused(incus: FakeIncus) -
     with pytest.raises(InstanceError) as caught:
         ensure(incus, wanted())
     assert str(caught.value) == (
-        "instance open-webui cannot give a hardened unit its secrets (no credential); look for "
-        "AppArmor's refusal in `journalctl -k`"
+        "instance open-webui cannot pass secrets to a hardened unit (no credential); look for "
+        "AppArmor's denial in `journalctl -k`"
     )
 
 

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleFileNotFound
 from ansible.playbook.play_context import PlayContext
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.machine.instance_exec import ExecError, Output
+from hearth.machine.engine import EngineError, Output
 from tests.unit.machine.fake_incus import api_error
 from tests.unit.plugins.by_path import plugin
 
@@ -69,7 +69,7 @@ def test_a_command_runs_in_a_shell_as_root_and_its_answer_is_bytes(
         ran.append((instance, argv, more))
         return Output(3, b"\xfftwo", b"text")
 
-    monkeypatch.setattr(module, "execute", execute)
+    monkeypatch.setattr(module, "run_inside", execute)
     made = connection(module)
     made._connect()
     assert made.exec_command("exit 3", in_data=b"module") == (3, b"\xfftwo", b"text")
@@ -127,7 +127,7 @@ def test_who_does_not_answer_is_said(module: ModuleType, name: str, socket: str,
     ("error", "line"),
     [
         (api_error("Instance is not running"), "Instance is not running"),
-        (ExecError("ollama: a stream broke off"), "ollama: a stream broke off"),
+        (EngineError("ollama: a stream broke off"), "ollama: a stream broke off"),
         (ConnectionResetError("reset by Incus"), "reset by Incus"),
     ],
 )
@@ -137,7 +137,7 @@ def test_an_instance_that_stopped_meanwhile_is_said(
     def execute(*_: Any, **__: Any) -> Output:
         raise error
 
-    monkeypatch.setattr(module, "execute", execute)
+    monkeypatch.setattr(module, "run_inside", execute)
     made = connection(module)
     made._connect()
     with pytest.raises(AnsibleConnectionFailure) as caught:

@@ -11,7 +11,7 @@ import pytest
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.machine.instance_config import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, POOL
 from hearth.remove import RemoveError, incus
 from tests.unit.machine.fake_incus import api_error
 
