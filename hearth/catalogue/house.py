@@ -1,11 +1,15 @@
-"""The house as every other program sees it: all names, addresses and wires worked out once."""
+"""The house as every other program sees it: all names, addresses and flows derived once."""
 
 from __future__ import annotations
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cache
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +283,21 @@ class House:
     disabled: tuple[str, ...]
 
     def as_vars(self) -> dict[str, Any]:
-        """Give the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
+        """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
         plain = _plain(self)
-        assert isinstance(plain, dict)  # noqa: S101 (a dataclass always gives a dict)
+        assert isinstance(plain, dict)  # noqa: S101 (a dataclass always becomes a dict)
         return plain
+
+    @classmethod
+    def from_vars(cls, plain: Mapping[str, Any]) -> House:
+        """Return the house that `as_vars` turned into plain data."""
+        return from_vars(cls, plain)
+
+
+def from_vars(kind: type[T], plain: Mapping[str, Any]) -> T:
+    """Return one value of the house, such as a Service, from its part of `as_vars`."""
+    made: T = _typed(kind, plain)
+    return made
 
 
 def _plain(value: Any) -> Any:
@@ -296,3 +311,24 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return value
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return kind(**{name: _typed(of, value[key]) for name, key, of in _fields(kind)})
+    if origin is Mapping:
+        return {arguments[0](key): _typed(arguments[1], item) for key, item in value.items()}
+    if isinstance(value, str) or not isinstance(value, typing.Sequence):
+        return value
+    # Of a union such as `str | tuple[str, ...]`, only the tuple can hold a list.
+    items = arguments if origin is tuple else typing.get_args(arguments[-1])
+    return tuple(_typed(items[0], item) for item in value)
+
+
+@cache
+def _fields(kind: type) -> list[tuple[str, str, Any]]:
+    """Return name, key in plain data, and type of each field of a dataclass."""
+    hints = typing.get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    return [(item.name, item.metadata.get("key", item.name), hints[item.name]) for item in fields]

@@ -1,1 +1,1 @@
-"""Everything that programs read, made out of the house."""
+"""Configuration data for every program, derived from the house."""

@@ -1,4 +1,4 @@
-"""What Open WebUI is told, made out of the house: its variables, and which secrets they bear."""
+"""Open WebUI's settings: its environment variables, and which secrets become variables."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from hearth.catalogue.house import House, Service
 from hearth.catalogue.naming import suggest
 from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
 
-House = Mapping[str, Any]
-Service = Mapping[str, Any]
-
-# All that the locked Open WebUI reads, by `hearth_open_webui.upstream`.
+# Every variable that the locked Open WebUI reads; `hearth_open_webui.upstream` writes the list.
 NAMES = Path(__file__).resolve().parents[2] / "services/open_webui/hearth_open_webui/names.txt"
-# A value that a stranger shall not read; a file of settings is no place for it.
+# A value that must stay secret does not belong into a file of settings.
 _SECRET = re.compile(r"_(KEY|PASSWORD|SECRET|TOKEN|CREDENTIALS|CREDENTIALS_JSON)$")
-# Engines that a house can have itself, without a way out of it.
+# Engines that can run inside the house, without egress.
 _AT_HOME = frozenset({"searxng", "yacy", "external"})
 
 
 class ChatConfigError(ValueError):
-    """One line for a person: which setting cannot be, and what to write instead."""
+    """One line: which setting is not valid, and what to write instead."""
 
 
 def chat_settings(
@@ -34,12 +32,12 @@ def chat_settings(
     `options` are the role's variables without their prefix.
 
     Raises:
-        ChatConfigError: A setting that Open WebUI does not read, or that is not theirs to change.
+        ChatConfigError: A setting that Open WebUI does not read, or that the house sets itself.
     """
-    gateway = next(r for r in house["services"].values() if "models" in r["offers"])
-    connections = [(f"{gateway['url']}/v1", "gateway_key")]
+    gateway = next(owner for owner in house.services.values() if "models" in owner.offers)
+    connections = [(f"{gateway.url}/v1", "gateway_key")]
     if pipelines := _needed(house, service, "pipelines"):
-        connections.append((pipelines["url"], "pipelines_key"))
+        connections.append((pipelines.url, "pipelines_key"))
     fixed = {**FIXED, **_place(service, options), **_connections(connections)}
     secrets = {
         "OPENAI_API_KEYS": [name for _, name in connections],
@@ -70,10 +68,10 @@ def chat_settings(
 
 
 def _mapping(options: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    # A key with nothing behind it is how YAML writes none.
+    # YAML reads a key without a value as None.
     value = options[key] or {}
     if not isinstance(value, Mapping):
-        raise ChatConfigError(f"open_webui_{key}: is no mapping; write {{NAME: value}}")
+        raise ChatConfigError(f"open_webui_{key}: is not a mapping; write {{NAME: value}}")
     return value
 
 
@@ -93,10 +91,12 @@ def _check_secrets(service: Service, more: Mapping[str, Any], ours: Collection[s
     for name, secret in more.items():
         _check_name("open_webui_secrets", name, ours)
         if not isinstance(secret, str):
-            raise ChatConfigError(f"open_webui_secrets: {name} is no name of a secret; write one")
-        if secret not in service["secrets"]:
             raise ChatConfigError(
-                f"open_webui_secrets: {name}: {secret} is no secret of {service['name']}; write "
+                f"open_webui_secrets: {name} is not the name of a secret; write one"
+            )
+        if secret not in service.secrets:
+            raise ChatConfigError(
+                f"open_webui_secrets: {name}: {secret} is not a secret of {service.name}; write "
                 f"secrets: {{{secret}: given}} into its record"
             )
 
@@ -105,11 +105,11 @@ def _check_name(where: str, name: str, ours: Collection[str]) -> None:
     known = frozenset(NAMES.read_text(encoding="utf-8").split())
     if name not in known:
         near = suggest(str(name), known)
-        # All of them are nearly a thousand.
-        help_ = near if near.startswith("did") else "docs/chat.md says where they are listed"
-        raise ChatConfigError(f"{where}: {name} is no setting; {help_}")
+        # There are nearly a thousand names, too many to list.
+        help_ = near if near.startswith("did") else "docs/chat.md links to their list"
+        raise ChatConfigError(f"{where}: {name} is not a valid setting; {help_}")
     if name in ours:
-        raise ChatConfigError(f"{where}: {name} is the house's own; leave it out")
+        raise ChatConfigError(f"{where}: {name} is set by the house; leave it out")
 
 
 def _check_search(service: Service, environment: Mapping[str, str]) -> None:
@@ -118,22 +118,22 @@ def _check_search(service: Service, environment: Mapping[str, str]) -> None:
     engine = environment.get("WEB_SEARCH_ENGINE")
     if not engine:
         raise ChatConfigError(
-            "open_webui_settings: ENABLE_WEB_SEARCH asks nobody; write WEB_SEARCH_ENGINE, too"
+            "open_webui_settings: ENABLE_WEB_SEARCH needs an engine; add WEB_SEARCH_ENGINE"
         )
-    if engine not in _AT_HOME and not service["egress"]:
+    if engine not in _AT_HOME and not service.egress:
         raise ChatConfigError(
-            f"open_webui_settings: WEB_SEARCH_ENGINE {engine} has no way out of the house; write "
-            f"its server into egress of {service['name']}'s record"
+            f"open_webui_settings: WEB_SEARCH_ENGINE {engine} is outside the house; add its server "
+            f"to egress in {service.name}'s record"
         )
 
 
 def _needed(house: House, service: Service, offer: str) -> Service | None:
-    found = (house["services"][name] for name in service["needs"])
-    return next((record for record in found if offer in record["offers"]), None)
+    found = (house.services[name] for name in service.needs)
+    return next((needed for needed in found if offer in needed.offers), None)
 
 
 def _connections(connections: list[tuple[str, str]]) -> dict[str, str]:
-    # The gateway, which is the first, then says above an answer which model gave it.
+    # The first is the gateway: with this header it shows which model wrote an answer.
     headers = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
     return {
         "OPENAI_API_BASE_URLS": ";".join(url for url, _ in connections),
@@ -142,15 +142,14 @@ def _connections(connections: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
-    site, folder = service["publish"][0], service["volumes"][0]["path"]
-    origin = f"https://{site['fqdn']}"
+    folder, origin = service.volumes[0].path, f"https://{service.publish[0].fqdn}"
     return {
         "DATA_DIR": folder,
         "DATABASE_URL": f"sqlite:///{folder}/webui.db",
-        # Made anew at each start.
-        "STATIC_DIR": f"/run/{service['instance']}/static",
+        # Recreated at each start.
+        "STATIC_DIR": f"/run/{service.instance}/static",
         "WEBUI_URL": origin,
-        # Whose pages may open a socket.
+        # Only these pages may open a WebSocket.
         "CORS_ALLOW_ORIGIN": origin,
         "WEBUI_ADMIN_EMAIL": options["admin_email"],
         "WEBUI_ADMIN_NAME": options["admin_name"],
@@ -159,27 +158,27 @@ def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _models(house: House) -> dict[str, str]:
-    """Say which model a new chat begins with, and which one writes the titles."""
+    """Choose the model of a new chat, and the one that writes titles."""
     if not _offered(house, "fast"):
         return {}
     return {"DEFAULT_MODELS": "fast", "TASK_MODEL_EXTERNAL": "fast"}
 
 
 def _offered(house: House, alias: str) -> bool:
-    return bool(house["aliases"].get(alias, {}).get("offered"))
+    return alias in house.aliases and house.aliases[alias].offered
 
 
 def _documents(house: House, service: Service, gateway: Service) -> dict[str, str]:
     settings = {
         "RAG_EMBEDDING_ENGINE": "openai",
         "RAG_EMBEDDING_MODEL": "embed",
-        "RAG_OPENAI_API_BASE_URL": f"{gateway['url']}/v1",
+        "RAG_OPENAI_API_BASE_URL": f"{gateway.url}/v1",
     }
     if not _offered(house, "embed"):
-        # Nothing finds the parts again: a document is given to the model whole.
+        # Without embeddings no passage can be found, so the model gets the whole document.
         settings["BYPASS_EMBEDDING_AND_RETRIEVAL"] = "True"
-    # What the front door would refuse, the page refuses sooner and in its own words.
-    if size := service["publish"][0]["uploads_bytes"]:
+    # The page rejects what the reverse proxy would reject, earlier and with a better message.
+    if size := service.publish[0].uploads_bytes:
         settings["RAG_FILE_MAX_SIZE"] = str(size // 2**20)
     return settings
 
@@ -188,25 +187,25 @@ def _voice(house: House, service: Service, gateway: Service) -> dict[str, str]:
     settings = {
         "AUDIO_STT_ENGINE": "openai",
         "AUDIO_STT_MODEL": "transcribe",
-        "AUDIO_STT_OPENAI_API_BASE_URL": f"{gateway['url']}/v1",
+        "AUDIO_STT_OPENAI_API_BASE_URL": f"{gateway.url}/v1",
     }
     if not _offered(house, "transcribe"):
-        # Nobody listens: there is no microphone in the field, and no call.
+        # Without speech to text, hide the microphone and the call button.
         settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
     if speaker := _needed(house, service, "speech"):
         settings |= {
             "AUDIO_TTS_ENGINE": "openai",
             "AUDIO_TTS_MODEL": "kokoro",
             "AUDIO_TTS_VOICE": "af_heart",
-            "AUDIO_TTS_OPENAI_API_BASE_URL": f"{speaker['url']}/v1",
-            # The wire is the authentication; Open WebUI only wants a word.
+            "AUDIO_TTS_OPENAI_API_BASE_URL": f"{speaker.url}/v1",
+            # The link is the authentication; Open WebUI requires a value.
             "AUDIO_TTS_OPENAI_API_KEY": "none",
         }
     return settings
 
 
 def _text(value: Any) -> str:
-    """Write a value of YAML as the text that an environment can bear."""
+    """Return a YAML value as the text of an environment variable."""
     if isinstance(value, str):
         return value
     return json.dumps(value) if isinstance(value, dict | list) else str(value)

@@ -1,29 +1,36 @@
-"""Structured data of the house as filters: units, the gateway's configuration."""
+"""Structured data of the house as filters: units, and every program's configuration."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
-from hashlib import sha256
+from functools import wraps
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
 from hearth.backup.timer import units
+from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.facts import Facts
 from hearth.machine.images import recipe_of
 from hearth.machine.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten
-from hearth.render.chat_ui import ChatConfigError
-from hearth.render.chat_ui import chat_settings as open_webui_settings
-from hearth.render.files import consumer_secrets, login_config, puller_models, trust_config
-from hearth.render.gateway import gateway_files, litellm_config
+from hearth.render import chat_ui, files, gateway
 from hearth.render.units import UnitError
 from hearth.render.units import systemd_unit as write_unit
 
 
+def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a projection the typed house, where Ansible has plain data."""
+
+    @wraps(project)
+    def call(house: Mapping[str, Any], *arguments: Any) -> Any:
+        return project(House.from_vars(house), *arguments)
+
+    return call
+
+
 def systemd_unit(data: Mapping[str, Any], name: str) -> str:
-    """Write a unit from start data; none without it, where Debian brings the unit."""
+    """Write a unit from start data; an empty text without it, where Debian has the unit."""
     if not data:
         return ""
     try:
@@ -33,29 +40,31 @@ def systemd_unit(data: Mapping[str, Any], name: str) -> str:
 
 
 def chat_settings(
-    house: Mapping[str, Any], service: Mapping[str, Any], options: Mapping[str, Any]
+    house: House, service: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """What Open WebUI is told; a setting that cannot be is one line."""
+    """Return Open WebUI's settings; one that is not valid is an error of one line."""
     try:
-        return open_webui_settings(house, service, options)
-    except ChatConfigError as error:
+        return chat_ui.chat_settings(house, from_vars(Service, service), options)
+    except chat_ui.ChatConfigError as error:
         raise AnsibleFilterError(str(error)) from error
 
 
+def trust_config(
+    house: House, machine: Mapping[str, Any], service: str, root: str
+) -> dict[str, Any]:
+    """Return the trust page's data on a machine with these facts."""
+    return files.trust_config(house, machine["lan_interface"], service, root)
+
+
 def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
-    """How to ask a service for its health, at its own address or at another one of its instance."""
-    health = service["health"]
-    base = f"http://{address or service['address']}:{service['port']}"
-    return {
-        "url": base + health["path"],
-        **{key: health[key] for key in ("contains", "within_s", "ready_s")},
-    }
+    """Return how to check a service's health, at its own address or another of its instance."""
+    return files.health_at(from_vars(Service, service), address)
 
 
 def incus_instances(
     house: Mapping[str, Any], machine: Mapping[str, Any], accelerators: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What Incus is told of each instance: image, config, devices, volumes."""
+    """Return what Incus needs for each instance: config, devices, volumes."""
     facts = Facts.from_vars(machine)
     resolver = house["machine"]["resolver_address"]
     made = (
@@ -74,32 +83,32 @@ def incus_instances(
 
 
 def backup_units(record: Mapping[str, Any], root: str) -> dict[str, str]:
-    """What makes a backup every night: file names and texts of systemd's units."""
+    """Return the units of the nightly backup: file names and texts."""
     return units(root, record["to"], record["at"])
 
 
-def style_hash(style: str) -> str:
-    """How a page's policy names the one style that it may have."""
-    return f"sha256-{b64encode(sha256(style.encode()).digest()).decode()}"
-
-
 class FilterModule:
-    """What Ansible loads."""
+    """The entry point for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """Name to function."""
+        """Return each filter by its name."""
+        of_house = (
+            chat_settings,
+            trust_config,
+            files.consumer_secrets,
+            files.egress_sets,
+            files.forwarded_ports,
+            files.login_config,
+            files.puller_models,
+            gateway.gateway_files,
+            gateway.litellm_config,
+        )
         return {
             "backup_units": backup_units,
-            "chat_settings": chat_settings,
-            "consumer_secrets": consumer_secrets,
             "forgotten_secrets": forgotten,
-            "gateway_files": gateway_files,
             "health_at": health_at,
             "incus_instances": incus_instances,
-            "litellm_config": litellm_config,
-            "login_config": login_config,
-            "puller_models": puller_models,
-            "style_hash": style_hash,
+            "style_hash": files.style_hash,
             "systemd_unit": systemd_unit,
-            "trust_config": trust_config,
+            **{project.__name__: _of_house(project) for project in of_house},
         }

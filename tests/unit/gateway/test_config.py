@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hearth.catalogue import derive, load
+from hearth.catalogue import House, derive, load
+from hearth.catalogue.house import Consumer
 from hearth.render.gateway import gateway_files, litellm_config
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 CLOUD = frozenset({"openrouter_api_key"})
 
 
-def house(secrets: frozenset[str] = frozenset()) -> dict[str, Any]:
-    return derive(load(INVENTORY), given_secrets=secrets).as_vars()
+def house(secrets: frozenset[str] = frozenset()) -> House:
+    return derive(load(INVENTORY), given_secrets=secrets)
+
+
+def with_key(model: str, secret: str) -> House:
+    """Return the house where this model's server requires a key."""
+    made = house()
+    return replace(made, models={**made.models, model: replace(made.models[model], secret=secret)})
 
 
 def routes(secrets: frozenset[str] = frozenset()) -> dict[str, dict[str, Any]]:
@@ -26,14 +34,14 @@ def routes(secrets: frozenset[str] = frozenset()) -> dict[str, dict[str, Any]]:
 def test_a_local_model_goes_to_its_service_and_needs_no_key() -> None:
     assert routes()["qwen3.5:4b"] == {
         "model": "openai/qwen3.5:4b",
-        "api_base": f"{house()['services']['ollama']['url']}/v1",
+        "api_base": f"{house().services['ollama'].url}/v1",
         "api_key": "none",
         "max_retries": 0,
     }
 
 
 def test_without_a_key_there_is_no_route_to_the_cloud() -> None:
-    ours = house()["services"]["ollama"]["url"]
+    ours = house().services["ollama"].url
     assert {params.get("api_base") for params in routes().values()} == {f"{ours}/v1"}
 
 
@@ -46,9 +54,7 @@ def test_with_its_key_a_cloud_model_has_a_route_without_the_key_in_it() -> None:
 
 
 def test_an_external_server_with_a_key_gets_it() -> None:
-    vars_ = house()
-    vars_["models"]["qwen3.5:4b"]["secret"] = "far_ollama_key"
-    (route, *_) = litellm_config(vars_)["model_list"]
+    (route, *_) = litellm_config(with_key("qwen3.5:4b", "far_ollama_key"))["model_list"]
     assert route["litellm_params"]["api_key"] == "os.environ/FAR_OLLAMA_KEY"
 
 
@@ -61,9 +67,8 @@ def test_an_embedding_model_says_so() -> None:
 
 
 def test_speech_goes_past_litellm_to_its_server() -> None:
-    vars_ = house()
-    names = gateway_files(vars_)["aliases.json"]
-    there = {"url": vars_["services"]["whisper"]["url"], "id": "distil-medium.en", "key": None}
+    names = gateway_files(house())["aliases.json"]
+    there = {"url": house().services["whisper"].url, "id": "distil-medium.en", "key": None}
     assert names["transcribe"]["servers"] == {"distil-medium.en": there}
     assert names["distil-medium.en"]["servers"] == {"distil-medium.en": there}
     assert "distil-medium.en" not in routes()
@@ -73,9 +78,8 @@ def test_speech_goes_past_litellm_to_its_server() -> None:
 
 
 def test_an_external_server_that_hears_gets_its_key() -> None:
-    vars_ = house()
-    vars_["models"]["distil-medium.en"]["secret"] = "far_whisper_key"
-    servers = gateway_files(vars_)["aliases.json"]["transcribe"]["servers"]
+    made = with_key("distil-medium.en", "far_whisper_key")
+    servers = gateway_files(made)["aliases.json"]["transcribe"]["servers"]
     assert servers["distil-medium.en"]["key"] == "FAR_WHISPER_KEY"
 
 
@@ -114,25 +118,26 @@ def test_names_carry_words_for_people_and_what_they_can_do() -> None:
 
 
 def test_an_alias_without_usable_members_is_not_offered() -> None:
-    vars_ = house()
-    vars_["aliases"]["fast"] |= {"members": [], "offered": False}
-    assert "fast" not in gateway_files(vars_)["aliases.json"]
+    made = house()
+    fast = replace(made.aliases["fast"], members=(), offered=False)
+    made = replace(made, aliases={**made.aliases, "fast": fast})
+    assert "fast" not in gateway_files(made)["aliases.json"]
 
 
 def test_consumers_are_those_who_may_call_models() -> None:
-    vars_ = house()
-    vars_["consumers"]["speaker"] = {"services": ["kokoro"], "models": "all"}
-    consumers = gateway_files(vars_)["consumers.json"]
+    made = house()
+    speaker = Consumer("speaker", "", ("kokoro",), "all", "consumer_speaker")
+    made = replace(made, consumers={**made.consumers, "speaker": speaker})
+    consumers = gateway_files(made)["consumers.json"]
     assert consumers["guest"] == {"models": ["fast"]}
     assert consumers["household"] == {"models": "all"}
     assert "speaker" not in consumers
 
 
 def test_a_house_without_any_usable_model_still_has_a_configuration() -> None:
-    vars_ = house()
-    vars_ |= {"models": {}, "aliases": {}}
-    assert litellm_config(vars_)["model_list"] == []
-    assert gateway_files(vars_)["aliases.json"] == {}
+    empty = replace(house(), models={}, aliases={})
+    assert litellm_config(empty)["model_list"] == []
+    assert gateway_files(empty)["aliases.json"] == {}
 
 
 @pytest.mark.parametrize("secrets", [frozenset[str](), CLOUD])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError, AnsibleFilterError
 
+from hearth.catalogue import derive, load
 from hearth.machine.secrets import SecretsError
+from hearth.render.files import consumer_secrets
 from tests.unit.plugins.by_path import plugin
+
+BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
 
 
 class FakeVault:
@@ -82,8 +87,13 @@ def test_without_start_data_there_is_no_unit(filters: ModuleType) -> None:
 
 
 def test_health_is_asked_at_the_services_address_or_at_another(filters: ModuleType) -> None:
-    health = {"path": "/health", "contains": "ok", "within_s": 2, "ready_s": 20}
-    service = {"address": "10.140.30.12", "port": 4000, "health": health}
-    asked = {"contains": "ok", "within_s": 2, "ready_s": 20}
+    service = derive(load(BASE)).as_vars()["services"]["litellm"]
+    asked = {"contains": "healthy", "within_s": 5, "ready_s": 60}
     assert filters.health_at(service) == {"url": "http://10.140.30.12:4000/health", **asked}
     assert filters.health_at(service, "127.0.0.1")["url"] == "http://127.0.0.1:4000/health"
+
+
+def test_a_filter_gives_its_projection_the_typed_house(filters: ModuleType) -> None:
+    house = derive(load(BASE))
+    keys = filters.FilterModule().filters()["consumer_secrets"](house.as_vars(), "litellm")
+    assert keys == consumer_secrets(house, "litellm") == {"household": "consumer_household"}

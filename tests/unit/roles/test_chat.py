@@ -1,16 +1,17 @@
-"""What Open WebUI is told, out of the reference house."""
+"""Open WebUI's settings in the reference house."""
 
 from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hearth.catalogue import derive, load
+from hearth.catalogue import House, derive, load
 from hearth.render.chat_ui import NAMES, ChatConfigError, chat_settings
 from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
 
@@ -25,15 +26,15 @@ OPTIONS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def house() -> dict[str, Any]:
-    return derive(load(ROOT / "inventory")).as_vars()
+def house() -> House:
+    return derive(load(ROOT / "inventory"))
 
 
-def told(house: dict[str, Any], **options: Any) -> dict[str, dict[str, Any]]:
-    return chat_settings(house, house["services"]["open_webui"], OPTIONS | options)
+def told(house: House, **options: Any) -> dict[str, dict[str, Any]]:
+    return chat_settings(house, house.services["open_webui"], OPTIONS | options)
 
 
-def test_every_variable_is_one_that_open_webui_reads(house: dict[str, Any]) -> None:
+def test_every_variable_is_one_that_open_webui_reads(house: House) -> None:
     # Read by libraries of it, and by nothing else.
     libraries = {"ANONYMIZED_TELEMETRY", "HF_HUB_OFFLINE"}
     made = told(house)
@@ -42,7 +43,7 @@ def test_every_variable_is_one_that_open_webui_reads(house: dict[str, Any]) -> N
 
 
 def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
-    house: dict[str, Any],
+    house: House,
 ) -> None:
     made = told(house)
     urls = made["environment"]["OPENAI_API_BASE_URLS"].split(";")
@@ -53,10 +54,10 @@ def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
     assert made["environment"]["ENABLE_OLLAMA_API"] == "False"
 
 
-def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: dict[str, Any]) -> None:
+def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: House) -> None:
     variables = told(house)["environment"]
     for name in ("RAG_EMBEDDING_MODEL", "AUDIO_STT_MODEL", "DEFAULT_MODELS", "TASK_MODEL_EXTERNAL"):
-        assert variables[name] in house["aliases"], name
+        assert variables[name] in house.aliases, name
     assert variables["AUDIO_TTS_OPENAI_API_BASE_URL"] == f"{voice(house)}/v1"
     # Nothing is left at upstream's default, which is a server of the internet.
     urls = [value for name, value in variables.items() if name.endswith(("_URL", "_URLS"))]
@@ -64,28 +65,28 @@ def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: dict[str,
     assert all(re.match(place, url) for url in urls)
 
 
-def voice(house: dict[str, Any]) -> str:
-    (speaker,) = (name for name in house["services"]["open_webui"]["needs"] if "kokoro" in name)
-    return str(house["services"][speaker]["url"])
+def voice(house: House) -> str:
+    (speaker,) = (name for name in house.services["open_webui"].needs if "kokoro" in name)
+    return house.services[speaker].url
 
 
-def test_without_a_voice_nobody_else_is_asked_for_one(house: dict[str, Any]) -> None:
-    service = house["services"]["open_webui"] | {"needs": ["litellm"]}
+def test_without_a_voice_nobody_else_is_asked_for_one(house: House) -> None:
+    service = replace(house.services["open_webui"], needs=("litellm",))
     made = chat_settings(house, service, OPTIONS)
     assert "AUDIO_TTS_ENGINE" not in made["environment"]
     assert made["secrets"]["OPENAI_API_KEYS"] == ["gateway_key"]
 
 
-def test_no_secret_stands_in_the_file(house: dict[str, Any]) -> None:
+def test_no_secret_stands_in_the_file(house: House) -> None:
     made = told(house)
     assert not set(made["secrets"]) & set(made["environment"])
     credentials = {name for names in made["secrets"].values() for name in names}
-    assert credentials - {"gateway_key"} == set(house["services"]["open_webui"]["secrets"]) | {
+    assert credentials - {"gateway_key"} == set(house.services["open_webui"].secrets) | {
         "pipelines_key"
     }
 
 
-def test_a_setting_of_the_inventory_wins_over_a_family_s(house: dict[str, Any]) -> None:
+def test_a_setting_of_the_inventory_wins_over_a_family_s(house: House) -> None:
     wanted = {
         "ENABLE_CHANNELS": True,
         "WEB_SEARCH_RESULT_COUNT": 7,
@@ -101,17 +102,17 @@ def test_a_setting_of_the_inventory_wins_over_a_family_s(house: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("name", [*FIXED, "DATA_DIR", "WEBUI_URL", "WEBUI_SECRET_KEY"])
-def test_what_the_house_promises_is_not_theirs_to_change(name: str, house: dict[str, Any]) -> None:
+def test_what_the_house_promises_is_not_theirs_to_change(name: str, house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, settings={name: "x"})
-    assert str(caught.value) == f"open_webui_settings: {name} is the house's own; leave it out"
+    assert str(caught.value) == f"open_webui_settings: {name} is set by the house; leave it out"
 
 
-def test_a_setting_that_nobody_reads_is_refused_with_the_nearest(house: dict[str, Any]) -> None:
+def test_a_setting_that_nobody_reads_is_refused_with_the_nearest(house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, settings={"ENABLE_SIGN_UP": True})
     assert str(caught.value) == (
-        "open_webui_settings: ENABLE_SIGN_UP is no setting; did you mean ENABLE_SIGNUP?"
+        "open_webui_settings: ENABLE_SIGN_UP is not a valid setting; did you mean ENABLE_SIGNUP?"
     )
 
 
@@ -123,37 +124,44 @@ OPENING = [
 
 
 @pytest.mark.parametrize("name", OPENING)
-def test_what_would_open_the_house_is_shut_and_stays_so(name: str, house: dict[str, Any]) -> None:
+def test_what_would_open_the_house_is_shut_and_stays_so(name: str, house: House) -> None:
     shut = told(house)["environment"][name]
     assert shut in ("", "False", "local", "sqlite:////var/lib/open-webui/webui.db")
-    with pytest.raises(ChatConfigError, match="the house's own"):
+    with pytest.raises(ChatConfigError, match="is set by the house"):
         told(house, settings={name: True})
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"settings": {"TELEMETRY": False}}, "settings: TELEMETRY is no setting; docs/chat.md"),
-        ({"secrets": {"TELEMETRY": "a"}}, "secrets: TELEMETRY is no setting; docs/chat.md"),
-        ({"settings": {1: True}}, "settings: 1 is no setting; docs/chat.md"),
+        (
+            {"settings": {"TELEMETRY": False}},
+            "settings: TELEMETRY is not a valid setting; docs/chat.md",
+        ),
+        (
+            {"secrets": {"TELEMETRY": "a"}},
+            "secrets: TELEMETRY is not a valid setting; docs/chat.md",
+        ),
+        ({"settings": {1: True}}, "settings: 1 is not a valid setting; docs/chat.md"),
         ({"settings": {"ENABLE_NOTES": None}}, "settings: ENABLE_NOTES has no value"),
-        ({"settings": ["ENABLE_NOTES"]}, "settings: is no mapping"),
-        ({"secrets": {"BRAVE_SEARCH_API_KEY": ["a"]}}, "secrets: BRAVE_SEARCH_API_KEY is no name"),
-        ({"secrets": "brave_key"}, "secrets: is no mapping"),
+        ({"settings": ["ENABLE_NOTES"]}, "settings: is not a mapping"),
+        (
+            {"secrets": {"BRAVE_SEARCH_API_KEY": ["a"]}},
+            "secrets: BRAVE_SEARCH_API_KEY is not the name",
+        ),
+        ({"secrets": "brave_key"}, "secrets: is not a mapping"),
         *(
             ({"settings": {name: "abc"}}, f"settings: {name} is a secret; write it into open_")
             for name in ("BRAVE_SEARCH_API_KEY", "LDAP_APP_PASSWORD", "SCIM_TOKEN")
         ),
-        ({"settings": {"ENABLE_WEB_SEARCH": True}}, "settings: ENABLE_WEB_SEARCH asks nobody"),
+        ({"settings": {"ENABLE_WEB_SEARCH": True}}, "settings: ENABLE_WEB_SEARCH needs an engine"),
         (
             {"settings": {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}},
-            "settings: WEB_SEARCH_ENGINE brave has no way out",
+            "settings: WEB_SEARCH_ENGINE brave is outside the house",
         ),
     ],
 )
-def test_what_cannot_be_is_one_short_line(
-    options: dict[str, Any], said: str, house: dict[str, Any]
-) -> None:
+def test_what_cannot_be_is_one_short_line(options: dict[str, Any], said: str, house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, **options)
     assert str(caught.value).startswith(f"open_webui_{said}")
@@ -161,30 +169,30 @@ def test_what_cannot_be_is_one_short_line(
     assert "abc" not in str(caught.value)
 
 
-def test_nothing_behind_a_variable_is_none_of_them(house: dict[str, Any]) -> None:
+def test_nothing_behind_a_variable_is_none_of_them(house: House) -> None:
     assert told(house, settings=None, secrets=None) == told(house)
 
 
-def test_a_list_of_keys_is_no_secret(house: dict[str, Any]) -> None:
+def test_a_list_of_keys_is_no_secret(house: House) -> None:
     assert told(house, settings={"ENABLE_API_KEYS": True})["environment"]["ENABLE_API_KEYS"]
 
 
-def test_the_web_is_searched_by_an_engine_with_a_way_to_it(house: dict[str, Any]) -> None:
-    service = house["services"]["open_webui"]
+def test_the_web_is_searched_by_an_engine_with_a_way_to_it(house: House) -> None:
+    service = house.services["open_webui"]
     asked = {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}
-    out = service | {"egress": ["api.search.brave.com"]}
+    out = replace(service, egress=("api.search.brave.com",))
     made = chat_settings(house, out, OPTIONS | {"settings": asked})
     assert made["environment"]["WEB_SEARCH_ENGINE"] == "brave"
     # One that is a service of the house needs no way out of it.
     assert told(house, settings=asked | {"WEB_SEARCH_ENGINE": "searxng"})
 
 
-def without(house: dict[str, Any], alias: str) -> dict[str, Any]:
-    aliases = house["aliases"] | {alias: house["aliases"][alias] | {"offered": False}}
-    return house | {"aliases": aliases}
+def without(house: House, alias: str) -> House:
+    aliases = {**house.aliases, alias: replace(house.aliases[alias], offered=False)}
+    return replace(house, aliases=aliases)
 
 
-def test_nothing_is_asked_of_an_alias_that_the_house_has_not(house: dict[str, Any]) -> None:
+def test_nothing_is_asked_of_an_alias_that_the_house_has_not(house: House) -> None:
     whole = told(house)["environment"]
     deaf = told(without(house, "transcribe"))["environment"]
     plain = told(without(house, "embed"))["environment"]
@@ -195,16 +203,16 @@ def test_nothing_is_asked_of_an_alias_that_the_house_has_not(house: dict[str, An
     assert "DEFAULT_MODELS" not in told(without(house, "fast"))["environment"]
 
 
-def test_a_setting_can_be_a_secret_of_the_record(house: dict[str, Any]) -> None:
-    service = house["services"]["open_webui"]
-    more = service | {"secrets": service["secrets"] | {"brave_key": "given"}}
+def test_a_setting_can_be_a_secret_of_the_record(house: House) -> None:
+    service = house.services["open_webui"]
+    more = replace(service, secrets={**service.secrets, "brave_key": "given"})
     asked = OPTIONS | {"secrets": {"BRAVE_SEARCH_API_KEY": "brave_key"}}
     made = chat_settings(house, more, asked)
     assert made["secrets"]["BRAVE_SEARCH_API_KEY"] == ["brave_key"]
     with pytest.raises(ChatConfigError) as caught:
         chat_settings(house, service, asked)
     assert str(caught.value) == (
-        "open_webui_secrets: BRAVE_SEARCH_API_KEY: brave_key is no secret of open_webui; write "
+        "open_webui_secrets: BRAVE_SEARCH_API_KEY: brave_key is not a secret of open_webui; write "
         "secrets: {brave_key: given} into its record"
     )
 

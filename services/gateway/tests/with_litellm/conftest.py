@@ -68,9 +68,9 @@ def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pa
     etc, credentials = folder / "etc", folder / "credentials"
     etc.mkdir()
     credentials.mkdir(mode=0o700)
-    house_vars = house(upstream.url)
-    (etc / "config.yaml").write_text(yaml.safe_dump(litellm_config(house_vars)))
-    for name, content in gateway_files(house_vars).items():
+    made = house(upstream.url)
+    (etc / "config.yaml").write_text(yaml.safe_dump(litellm_config(made)))
+    for name, content in gateway_files(made).items():
         (etc / name).write_text(json.dumps(content))
     (credentials / "consumer_keys").write_text(json.dumps(KEYS))
     (credentials / "litellm_master_key").write_text(MASTER_KEY)

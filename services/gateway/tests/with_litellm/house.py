@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+
+from hearth.catalogue.house import Alias, House, Model
+from tests.small_house import alias, model, small_house
 
 MODES = ("plain", "streamed")
 HEARING = (
@@ -36,55 +39,49 @@ MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
 NOBODY_LISTENS = "http://127.0.0.1:9"
 
 
-def house(url: str) -> dict[str, Any]:
-    """Return the part of `House.as_vars()` that the gateway reads."""
-    models = {name: _model(name, url) for name in ("good", "slow", "endless", "cut", "crash")}
-    models |= {name: _model(name, url) for name in ("tools", "picture", "forged", "llama3.1")}
-    models["picture"]["kind"] = "vision"
-    models["vectors"] = {**_model("vectors", url), "kind": "embed"}
-    aliases = {"fast": _alias("good"), "slowly": _alias("slow", first_token_timeout_s=WAITED_S)}
-    aliases |= {"forever": _alias("endless", timeout_s=3), "unending": _alias("endless")}
-    aliases["embed"] = _alias("vectors")
-    aliases["vision"] = _alias("picture")
+def house(url: str) -> House:
+    """Return a house with one alias for each fault of the server at `url`."""
+    models = [_model(name, url) for name in ("good", "slow", "endless", "cut", "crash")]
+    models += [_model(name, url) for name in ("tools", "forged", "llama3.1")]
+    models.append(replace(_model("picture", url), kind="vision"))
+    aliases = [
+        _alias("fast", "good"),
+        _alias("slowly", "slow", first_token_timeout_s=WAITED_S),
+        _alias("forever", "endless", timeout_s=3),
+        _alias("unending", "endless"),
+        _alias("embed", "vectors"),
+        _alias("vision", "picture"),
+    ]
     for fault in (*FAULTS, *RESTS):
         for mode in MODES:
             # One model per case: a slow one rests afterwards, and the next test must not see it.
             name = f"{fault}-{mode}"
-            models[name] = _model(name, NOBODY_LISTENS if fault == "refused" else url)
-            aliases[f"after-{name}"] = _alias(name, "good", first_token_timeout_s=_member_s(fault))
+            models.append(_model(name, NOBODY_LISTENS if fault == "refused" else url))
+            aliases.append(
+                _alias(f"after-{name}", name, "good", first_token_timeout_s=_member_s(fault))
+            )
     for name in HEARING:
-        models[name] = _hearing(name, NOBODY_LISTENS if name == "unheard" else url)
-        aliases[f"by-{name}"] = _alias(name, "ear", first_token_timeout_s=_member_s(name))
-    models["twin"] = _hearing("twin", f"{url}/")  # another server, as far as a gateway can tell
-    aliases |= {
-        "hear": _alias("ear"),
-        "patient": _alias("mute-again", "ear", first_token_timeout_s=WAITED_S, timeout_s=3),
-    }
-    vectors = {**_model("500-vectors", url), "kind": "embed"}
-    models["500-vectors"] = vectors
-    aliases["numbers"] = _alias("500-vectors", "vectors")
-    aliases["broken"] = _alias("500-plain", "mute-plain", first_token_timeout_s=WAITED_S)
-    aliases["impatient"] = _alias("mute-ear", "twin", first_token_timeout_s=0.5)
-    return {
-        "models": models,
-        "aliases": aliases,
-        "services": {"litellm": {"offers": ["models"]}, "other": {"offers": []}},
-        "consumers": {
-            "owner": {"models": "all", "services": ["litellm"]},
-            "guest": {"models": ["fast", "hear"], "services": ["litellm"]},
-            "nobody": {"models": [], "services": ["litellm"]},
-            "elsewhere": {"models": "all", "services": ["other"]},
-        },
-    }
+        models.append(_hearing(name, NOBODY_LISTENS if name == "unheard" else url))
+        aliases.append(_alias(f"by-{name}", name, "ear", first_token_timeout_s=_member_s(name)))
+    models.append(_hearing("twin", f"{url}/"))  # another server, as far as a gateway can tell
+    models += [replace(_model(name, url), kind="embed") for name in ("vectors", "500-vectors")]
+    aliases += [
+        _alias("hear", "ear"),
+        _alias("patient", "mute-again", "ear", first_token_timeout_s=WAITED_S, timeout_s=3),
+        _alias("numbers", "500-vectors", "vectors"),
+        _alias("broken", "500-plain", "mute-plain", first_token_timeout_s=WAITED_S),
+        _alias("impatient", "mute-ear", "twin", first_token_timeout_s=0.5),
+    ]
+    consumers = {"owner": "all", "guest": ("fast", "hear"), "nobody": ()}
+    return small_house(models, aliases, consumers, elsewhere=["elsewhere"])
 
 
-def _hearing(name: str, url: str) -> dict[str, Any]:
-    return {**_model(name, url), "id": f"{name}-there", "kind": "transcribe"}
+def _hearing(name: str, url: str) -> Model:
+    return replace(_model(name, url), id=f"{name}-there", kind="transcribe")
 
 
-def _model(name: str, url: str) -> dict[str, Any]:
-    where = {"local": True, "url": url, "litellm": "ollama", "secret": None, "usable": True}
-    return {"name": name, "id": name, "kind": "chat", "summary": f"Is {name}.", **where}
+def _model(name: str, url: str) -> Model:
+    return model(name, url, summary=f"Is {name}.")
 
 
 def _member_s(fault: str) -> float:
@@ -92,8 +89,15 @@ def _member_s(fault: str) -> float:
 
 
 def _alias(
-    *members: str, first_token_timeout_s: float = PATIENT_S, timeout_s: float = TIMEOUT_S
-) -> dict[str, Any]:
-    deadlines = {"first_token_timeout_s": first_token_timeout_s, "timeout_s": timeout_s}
-    summary = f"Answers by {members[0]}."
-    return {"members": list(members), **deadlines, "offered": True, "summary": summary}
+    name: str,
+    *members: str,
+    first_token_timeout_s: float = PATIENT_S,
+    timeout_s: float = TIMEOUT_S,
+) -> Alias:
+    return alias(
+        name,
+        *members,
+        summary=f"Answers by {members[0]}.",
+        first_token_timeout_s=first_token_timeout_s,
+        timeout_s=timeout_s,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -11,6 +12,7 @@ from hearth.render.gateway import gateway_files, litellm_config
 from hearth.render.units import systemd_unit
 from hearth.smoke.drill import place
 from hearth.smoke.drill.plan import FILES, HOST, Plan, make
+from tests.small_house import alias, model, small_house
 
 OLLAMA = "http://10.140.30.11:11434"
 COMMAND = ["/usr/bin/python3", "-m", "hearth_gateway", "--config", "/etc/litellm/config.yaml"]
@@ -24,39 +26,29 @@ UNIT: dict[str, Any] = {
 }
 
 
-def model(name: str, kind: str = "chat", **more: Any) -> dict[str, Any]:
-    here = {"local": True, "url": OLLAMA, "litellm": "ollama", "secret": None, "usable": True}
-    return {"name": name, "id": name, "kind": kind, "summary": "", **here, **more}
-
-
 CLOUD: dict[str, Any] = {
     "local": False,
     "url": None,
     "litellm": "openrouter",
     "secret": "openrouter_api_key",
 }
-MODELS = [model("a"), model("b"), model("far", **CLOUD), model("t", "transcribe"), model("alone")]
-
-
-def alias(
-    *members: str, first_token_timeout_s: float = 60, timeout_s: float = 300
-) -> dict[str, Any]:
-    said = {
-        "members": list(members),
-        "first_token_timeout_s": first_token_timeout_s,
-        "timeout_s": timeout_s,
-    }
-    return {**said, "offered": True, "summary": ""}
+MODELS = [
+    model("a", OLLAMA),
+    model("b", OLLAMA),
+    replace(model("far", OLLAMA), **CLOUD),
+    model("t", OLLAMA, kind="transcribe"),
+    model("alone", OLLAMA),
+]
+ALIASES = [
+    alias("fast", "a", "b"),
+    alias("far", "far", "a"),
+    alias("hear", "t"),
+    alias("soon", "a", "b", first_token_timeout_s=0.5, timeout_s=2),
+]
 
 
 def plan() -> Plan:
-    house = {
-        "models": {each["name"]: each for each in MODELS},
-        "aliases": {"fast": alias("a", "b"), "far": alias("far", "a"), "hear": alias("t")}
-        | {"soon": alias("a", "b", first_token_timeout_s=0.5, timeout_s=2)},
-        "services": {"litellm": {"offers": ["models"]}},
-        "consumers": {"owner": {"models": "all", "services": ["litellm"]}},
-    }
+    house = small_house(MODELS, ALIASES, {"owner": "all"})
     files = {"config.yaml": yaml.safe_dump(litellm_config(house))}
     files |= {name: json.dumps(content) for name, content in gateway_files(house).items()}
     return make(files, {"b", "far"}, 1.0)

@@ -1,0 +1,84 @@
+"""A small house for tests of the gateway: only its models, aliases and consumers vary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hearth.catalogue import House, derive, load
+from hearth.catalogue.house import Alias, Consumer, Model
+
+BASE = Path(__file__).parent / "fixtures" / "catalogue" / "base"
+_OLLAMA = Model(
+    name="",
+    id="",
+    summary="",
+    kind="chat",
+    provider="ollama",
+    litellm="ollama",
+    local=True,
+    pulled=True,
+    program=None,
+    service="ollama",
+    url=None,
+    host=None,
+    secret=None,
+    download_bytes=None,
+    memory_bytes=None,
+    digest=None,
+    usable=True,
+    reason=None,
+)
+
+
+def model(name: str, url: str, **more: Any) -> Model:
+    """Return a usable model of a server at `url`, by default one of this house for chats."""
+    return replace(_OLLAMA, **{"name": name, "id": name, "url": url} | more)
+
+
+def alias(name: str, *members: str, **more: Any) -> Alias:
+    """Return an alias that is offered."""
+    made = Alias(
+        name=name,
+        summary="",
+        kind="chat",
+        members=members,
+        dropped=(),
+        cloud=False,
+        first_token_timeout_s=60,
+        timeout_s=300,
+        offered=True,
+        reason=None,
+    )
+    return replace(made, **more)
+
+
+def small_house(
+    models: Iterable[Model],
+    aliases: Iterable[Alias],
+    consumers: Mapping[str, Sequence[str]],
+    elsewhere: Iterable[str] = (),
+) -> House:
+    """Return a house whose consumers hold a key of its gateway, or of another service.
+
+    Args:
+        models: All its models.
+        aliases: All its aliases.
+        consumers: The models that each consumer of the gateway may call.
+        elsewhere: Consumers that may call another service only, with every model.
+    """
+    held = {
+        name: Consumer(
+            name, "", ("litellm",), called if isinstance(called, str) else tuple(called), name
+        )
+        for name, called in consumers.items()
+    }
+    held |= {name: Consumer(name, "", ("other",), "all", name) for name in elsewhere}
+    return replace(
+        derive(load(BASE)),
+        models={model.name: model for model in models},
+        aliases={alias.name: alias for alias in aliases},
+        consumers=held,
+    )
