@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 
 from hearth.catalogue.house import House, Part, Service
-from hearth.clients import trust
+from hearth.clients import health, trust
 from hearth.clients.models import PENDING, Overview, model_states
 from hearth.machine import engine, systemd
 from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5
-# What systemd has started again so often, and not long ago, will end again.
-_LOOP, _LOOP_S = 3, 10
+# A program that was restarted less than this long ago may end again.
+_LOOP_S = 10
 _WORDS = 160
 
 
@@ -159,7 +159,7 @@ def _firewall() -> Row:
 def _loops(unit: systemd.UnitState) -> bool:
     """Say whether a program ends again and again, also in a moment in which it runs."""
     fresh = not unit.up or time.time() - unit.since < _LOOP_S
-    return unit.restarts >= _LOOP and fresh
+    return unit.restarts >= health.RESTART_LIMIT and fresh
 
 
 def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
@@ -174,31 +174,8 @@ def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
 
 
 def _health(service: Service) -> tuple[bool, str]:
-    """Ask a service what only the working program can say, within its own deadline."""
-    health = service.health
-    try:
-        with (
-            httpx.Client(timeout=health.within_s, trust_env=False) as client,
-            client.stream("GET", service.url + health.path) as answer,
-        ):
-            text = _read(answer, time.monotonic() + health.within_s)
-    except TimeoutError:
-        return False, f"no answer in {health.within_s:g} s"
-    except httpx.HTTPError as error:
-        return False, f"no answer: {type(error).__name__}"
-    if answer.status_code != httpx.codes.OK:
-        return False, f"health says HTTP {answer.status_code}"
-    return (True, "up") if health.contains in text else (False, "health says something else")
-
-
-def _read(answer: httpx.Response, deadline: float) -> str:
-    """Read an answer to its end or to its deadline: httpx bounds each read only."""
-    body = b""
-    for chunk in answer.iter_bytes():
-        body += chunk
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return body.decode(errors="replace")
+    result = health.check(service)
+    return result.healthy, result.reason or "up"
 
 
 def _ask_json(url: str) -> Any:

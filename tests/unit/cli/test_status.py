@@ -96,8 +96,8 @@ def row(
     ("path", "up", "text"),
     [
         ("/healthy", True, "up"),
-        ("/other", False, "health says something else"),
-        ("/failing", False, "health says HTTP 500"),
+        ("/other", False, "health returns no 'I am well'"),
+        ("/failing", False, "health returns HTTP 500"),
     ],
 )
 def test_only_the_right_answer_is_up(

@@ -7,13 +7,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from hearth.catalogue import derive, load
+from hearth.catalogue.house import Service
+from hearth.clients import health
 from tests.ports import kept_port
+from tests.role_data import ROOT
 from tests.unit.plugins.by_path import plugin
 
 KNOWN = b"\x04home\x03lan\0"
@@ -67,6 +72,39 @@ def module() -> ModuleType:
 
 def asked(url: str, contains: str = '"healthy"', within_s: float = 30) -> dict[str, Any]:
     return {"url": url, "contains": contains, "within_s": within_s, "ready_s": 1}
+
+
+@pytest.fixture(scope="module")
+def ollama() -> Service:
+    return derive(load(ROOT / "inventory")).services["ollama"]
+
+
+@pytest.mark.parametrize(
+    ("path", "contains", "within_s", "healthy"),
+    [
+        ("/health", '"healthy"', 30.0, True),
+        ("/health", '"ready"', 30.0, False),
+        ("/loading", '"healthy"', 30.0, False),
+        ("/garbage", '"healthy"', 30.0, False),
+        ("/drip", '"healthy"', 0.3, False),
+    ],
+)
+def test_the_module_judges_as_the_status_and_the_smoke_tests_do(
+    module: ModuleType,
+    ollama: Service,
+    server: str,
+    path: str,
+    contains: str,
+    within_s: float,
+    healthy: bool,
+) -> None:
+    record = replace(ollama.health, path=path, contains=contains, within_s=within_s)
+    assert health.check(replace(ollama, url=server, health=record)).healthy == healthy
+    assert (module.healthy(asked(f"{server}{path}", contains, within_s)) == "") == healthy
+
+
+def test_the_module_waits_for_two_more_restarts(module: ModuleType) -> None:
+    assert module.LOOP == health.RESTART_LIMIT + 2
 
 
 def test_the_expected_content_is_healthy(module: ModuleType, server: str) -> None:
