@@ -12,9 +12,7 @@ from hearth.cli.bench_chat import bench_chat
 from hearth.cli.say import AsJson, err, show, table, write_json
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project, current
-from hearth.smoke.drill.record import Drill
-from hearth.smoke.page import number, write
-from hearth.smoke.receipt import Receipt, Verdict
+from hearth.smoke.receipt import Drill, Receipt, Verdict, number, write
 from hearth.smoke.run import run
 
 bench = typer.Typer(help="Measure.", no_args_is_help=True)

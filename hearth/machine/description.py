@@ -1,4 +1,4 @@
-"""What the machine is that figures were measured on, read from the machine itself."""
+"""Describe the machine on which figures were measured, and the versions on it."""
 
 import os
 import platform
@@ -9,15 +9,15 @@ from pathlib import Path
 from hearth.machine.facts import cpu_name, memory_bytes
 from hearth.paths import PROGRAMS
 
-# Debian's packages that the house stands on, by what people call them.
+# Debian's packages that the house depends on, with the names that people know.
 _PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
 _VENDORS = {"0x1002": "AMD", "0x10de": "NVIDIA", "0x8086": "Intel", "0x1af4": "virtio"}
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """One machine as figures see it; `gpus` are the graphics devices it has, used or not."""
+class MachineInfo:
+    """The machine behind the figures; `gpus` are its graphics devices, used or not."""
 
     name: str
     system: str
@@ -28,11 +28,11 @@ class Machine:
     gpus: list[str]
 
 
-def machine() -> Machine:
-    """Return what this machine is."""
+def machine() -> MachineInfo:
+    """Describe this machine."""
     release = platform.freedesktop_os_release()
     version = _text(Path("/etc/debian_version"))
-    return Machine(
+    return MachineInfo(
         name=platform.node(),
         system=f"{release.get('NAME', 'Linux')} {version or release.get('VERSION_ID', '')}".strip(),
         kernel=platform.release(),
@@ -57,10 +57,9 @@ def gpus(devices: Path) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Debian's packages and of what Hearth fetched itself.
+    """Return the versions of Debian's packages and of the programs that Hearth installed.
 
-    A program that Hearth fetched is named by the digest of what its `current` link points to:
-    that says exactly what ran.
+    The version of an installed program is the digest that its `current` link points to.
     """
     found = {}
     for package, name in _PACKAGES.items():

@@ -1,10 +1,10 @@
 """A program of its own, sent whole into each instance: it tries many connections at once.
 
-Only Python's standard library, so that `/usr/bin/python3 -c PROGRAM` runs it anywhere. It reads
-`{"connect": [[address, port], ...], "resolve": [[server, name, type], ...]}` and answers
-`{"connect": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`.
-Outcomes are open, rejected (a firewall said no), refused (nobody listens, or so it says),
-unreachable and silent; code is the DNS answer's, -1 for silence.
+Only Python's standard library, so that `/usr/bin/python3 -I -c PROGRAM` runs it anywhere. It reads
+`{"connect": [[address, port], ...], "resolve": [[server, name, type], ...]}` and prints
+`{"connect": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`. Outcomes are open,
+rejected (by a firewall), refused (the port is closed), unreachable and silent. The code is that of
+the DNS answer, -1 for silence.
 """
 
 import errno
@@ -20,31 +20,31 @@ from typing import Any
 
 WITHIN_S = 2.0
 TYPES = {"A": 1, "AAAA": 28}
-WORDS = {errno.ECONNREFUSED: "refused"}
+OUTCOMES = {errno.ECONNREFUSED: "refused"}
 # How the kernel reports ICMP's "administratively prohibited", for IPv4 and IPv6.
-WORDS |= dict.fromkeys((errno.EHOSTUNREACH, errno.EACCES, errno.EPERM), "rejected")
+OUTCOMES |= dict.fromkeys((errno.EHOSTUNREACH, errno.EACCES, errno.EPERM), "rejected")
 
 
 def connect(address: str, port: int) -> tuple[str, float]:
-    """Say what a TCP connection to `address` meets, and how long that took in seconds."""
-    began = time.monotonic()
+    """Try a TCP connection; return its outcome and how many seconds that took."""
+    start = time.monotonic()
     try:
         family, kind, proto, _, where = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )[0]
-        with socket.socket(family, kind, proto) as plug:
-            plug.settimeout(WITHIN_S)
-            plug.connect(where)
+        with socket.socket(family, kind, proto) as connection:
+            connection.settimeout(WITHIN_S)
+            connection.connect(where)
         outcome = "open"
     except TimeoutError:
         outcome = "silent"
     except OSError as error:
-        outcome = WORDS.get(error.errno or 0, "unreachable")
-    return outcome, round(time.monotonic() - began, 4)
+        outcome = OUTCOMES.get(error.errno or 0, "unreachable")
+    return outcome, round(time.monotonic() - start, 4)
 
 
 def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
-    """Ask `server` for a name; return the answer's code and addresses."""
+    """Query `server` for a name; return the answer's code and addresses."""
     number = secrets.randbelow(65536)
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     asked = labels + b"\0" + struct.pack(">HH", TYPES[kind], 1)
@@ -53,11 +53,11 @@ def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
         family, form, proto, _, where = socket.getaddrinfo(
             server, 53, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
         )[0]
-        with socket.socket(family, form, proto) as plug:
-            plug.settimeout(WITHIN_S)
-            plug.connect(where)
-            plug.send(query)
-            answer = plug.recv(4096)
+        with socket.socket(family, form, proto) as connection:
+            connection.settimeout(WITHIN_S)
+            connection.connect(where)
+            connection.send(query)
+            answer = connection.recv(4096)
     except OSError:
         return -1, []
     return answer[3] & 0x0F, _addresses(answer, 12 + len(asked))
@@ -80,7 +80,7 @@ def _addresses(answer: bytes, offset: int) -> list[str]:
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:
-    """Do everything that was asked, at once."""
+    """Run all attempts and queries at once."""
     with ThreadPoolExecutor(max_workers=32) as pool:
 
         def every(call: Callable[..., Any], rows: Iterable[list[Any]]) -> list[Any]:

@@ -1,29 +1,79 @@
-"""A pytest plugin: two outcomes of ours, journals beside failures, and a stream for the receipt.
+"""A pytest plugin: two further outcomes, journals beside failures, and a stream for the receipt.
 
-Loaded by `-p hearth.smoke.plugin`. With `--hearth-events=PATH` each verdict is written there as
-one line of JSON as soon as it is known, and what the tests noted as the last line.
+Loaded by `-p hearth.smoke.plugin`. With `--hearth-events=PATH` it writes each verdict as one line
+of JSON as soon as it is known, and the tests' notes as the last line.
 """
 
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hearth.machine import engine, systemd
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured, Pending
+from hearth.smoke.receipt import Figure, summarise
 
 PENDING = "pending"
 NOT_MEASURED = "not measured"
 _JOURNAL_LINES = 30
+
+
+# A skip hides a gap; these two outcomes appear in the receipt with their reason.
+class Pending(Exception):
+    """The house is not ready yet, which is no failure; `percent` says how far it is."""
+
+    def __init__(self, percent: int, reason: str) -> None:
+        super().__init__(reason)
+        self.percent = percent
+
+
+class NotMeasured(Exception):
+    """This machine or house cannot show it; the text is the reason."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the tests of one run record for the receipt."""
+
+    figures: list[Figure] = field(default_factory=list)
+    samples: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    accelerator: dict[str, object] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    drill: dict[str, Any] = field(default_factory=dict)
+
+    def remark(self, text: str) -> None:
+        """Add one line that a person should know, although nothing failed."""
+        self.remarks.append(text)
+
+    def figure(self, name: str, unit: str, values: Sequence[float], note: str = "") -> None:
+        """Add one figure."""
+        self.figures.append(summarise(name, unit, values, note))
+
+    def sample(self, name: str, unit: str, value: float) -> None:
+        """Add one value to a figure that several tests measure together."""
+        self.samples.setdefault((name, unit), []).append(value)
+
+    def as_event(self) -> dict[str, object]:
+        """Return everything as plain data; figures of several tests come last."""
+        shared = [summarise(name, unit, values) for (name, unit), values in self.samples.items()]
+        return {
+            "figures": [asdict(figure) for figure in (*self.figures, *shared)],
+            "versions": self.versions,
+            "accelerator": self.accelerator,
+            "remarks": self.remarks,
+            "drill": self.drill,
+        }
+
+
 _notes = pytest.StashKey[Notes]()
 _events = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take the path of the stream."""
+    """Add the option for the stream's path."""
     parser.addoption("--hearth-events", help="write one line of JSON per verdict there")
 
 
@@ -33,11 +83,11 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--hearth-events")
     if path:
         config.stash[_events] = Path(path).open("w", buffering=1, encoding="utf-8")  # noqa: SIM115
-    config.addinivalue_line("markers", "unit(instance, unit): whose journal explains a failure")
+    config.addinivalue_line("markers", "unit(instance, unit): the journal that explains a failure")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what this house has nothing of: no forbidden pair, no instance, no site."""
+    """Deselect tests for which this house has no row: no instance, no site, no alias."""
     empty = [item for item in items if any(_is_empty(mark) for mark in item.iter_markers("skip"))]
     config.hook.pytest_deselected(items=empty)
     items[:] = [item for item in items if item not in empty]
@@ -48,21 +98,20 @@ def _is_empty(mark: pytest.Mark) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Say how many verdicts will follow."""
+    """Announce the number of verdicts."""
     _write(session.config, {"kind": "start", "tests": len(session.items)})
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what the tests noted, and close the stream."""
-    notes = session.config.stash[_notes]
-    _write(session.config, {"kind": "notes", **notes.as_event()})
+    """Write the tests' notes and close the stream."""
+    _write(session.config, {"kind": "notes", **session.config.stash[_notes].as_event()})
     if _events in session.config.stash:
         session.config.stash[_events].close()
 
 
 @pytest.fixture(scope="session")
 def notes(request: pytest.FixtureRequest) -> Notes:
-    """What this run writes down for the receipt: figures, versions, the accelerator."""
+    """What this run records for the receipt: figures, versions, the accelerator."""
     return request.config.stash[_notes]
 
 
@@ -70,7 +119,7 @@ def notes(request: pytest.FixtureRequest) -> Notes:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Turn our outcomes into outcomes, add the journal to a failure, and report the verdict."""
+    """Set the outcome, add the journal to a failure, and write the verdict."""
     report: Any = yield
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, Pending | NotMeasured):
@@ -78,7 +127,6 @@ def pytest_runtest_makereport(
         report.longrepr = str(error)
         report.hearth_percent = getattr(error, "percent", None)
     if report.outcome == "skipped":
-        # A skip hides; what was not looked at stands in the receipt.
         report.outcome, report.longrepr = NOT_MEASURED, str(error)
     journal = _journal(item) if report.outcome == "failed" else []
     if journal:
@@ -89,7 +137,7 @@ def pytest_runtest_makereport(
 
 
 def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
-    """Name and colour our outcomes."""
+    """Name and colour the two further outcomes."""
     if report.outcome == PENDING:
         return PENDING, "p", (f"PENDING, {report.hearth_percent} %", {"yellow": True})
     if report.outcome == NOT_MEASURED:
@@ -104,9 +152,6 @@ def _write(config: pytest.Config, event: dict[str, Any]) -> None:
 
 def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) -> dict[str, Any]:
     name, _, about = item.name.partition("[")
-    detail = ""
-    if report.outcome != "passed":
-        detail = _reason(report, error)
     return {
         "kind": "verdict",
         "test": item.nodeid,
@@ -114,7 +159,7 @@ def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) 
         "about": about.removesuffix("]"),
         "outcome": report.outcome,
         "percent": getattr(report, "hearth_percent", None),
-        "detail": detail,
+        "detail": "" if report.outcome == "passed" else _reason(report, error),
         "seconds": round(report.duration, 3),
         "journal": journal,
     }
@@ -123,17 +168,16 @@ def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) 
 def _reason(report: Any, error: object) -> str:
     """Return the line that a person needs, without the traceback around it."""
     text = str(error) if error is not None else str(report.longrepr)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def _journal(item: pytest.Item) -> list[str]:
-    """Return the last lines of the journal of the service that this test is about."""
+    """Return the last lines of the journals of the services that this test is about."""
     units = [(mark.args[0], mark.args[1]) for mark in item.iter_markers("unit")]
     callspec = getattr(item, "callspec", None)
-    for value in callspec.params.values() if callspec else ():
-        if hasattr(value, "unit"):
-            units.append((getattr(value, "instance", None), value.unit))
+    for row in callspec.params.values() if callspec else ():
+        if hasattr(row, "unit"):
+            units.append((getattr(row, "instance", None), row.unit))
     found: list[str] = []
     for instance, unit in dict.fromkeys(units):
         try:

@@ -1,16 +1,22 @@
-"""The receipt: what was promised, what was measured, and on which machine."""
+"""The receipt: what was promised, what was measured and on which machine, as JSON and as a page."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from hearth.machine.description import Machine
-from hearth.smoke.drill.record import Drill
-from hearth.smoke.figures import Figure
+import jinja2
+
+from hearth.clients.stats import Spread, spread
+from hearth.files import write_atomic
+from hearth.machine.description import MachineInfo
+from hearth.smoke.drill.cases import SLOW, Row
 
 OUTCOMES = ("failed", "pending", "not measured", "passed")
+_TEMPLATE = Path(__file__).with_name("receipt.html.j2")
 
 
 class VerifyError(Exception):
@@ -18,8 +24,33 @@ class VerifyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured quantity; `p95` is the value that 95 of 100 do not exceed."""
+
+    name: str
+    unit: str
+    n: int
+    median: float
+    p95: float
+    note: str = ""
+
+
+def summarise(name: str, unit: str, values: Sequence[float], note: str = "") -> Figure:
+    """Return the figure of `values`, at least one."""
+    found = spread(values)
+    if found is None:
+        raise ValueError(f"{name}: nothing was measured, so there is no figure")
+    return from_spread(name, unit, found, note)
+
+
+def from_spread(name: str, unit: str, found: Spread, note: str = "") -> Figure:
+    """Return the figure of a spread that a benchmark has computed."""
+    return Figure(name, unit, found.n, found.median, found.p95, note)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one test found: `promise` is what it tests, `about` the service or name it tests."""
+    """The result of one test: the `promise` it tests, and which service or name it is `about`."""
 
     promise: str
     about: str
@@ -36,36 +67,92 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class AliasSummary:
+    """The drill of one alias; seconds are the slowest until the next member's first word."""
+
+    alias: str
+    right: int
+    of: int
+    quick_s: float | None
+    slow_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drill:
+    """One drill: when, by which Hearth, with which timeout, which members it played itself."""
+
+    made: str
+    hearth: str
+    first_token_timeout_s: float
+    played: Sequence[str] = ()
+    rows: Sequence[Row] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[AliasSummary]:
+        """One summary per alias."""
+        names = dict.fromkeys(row.alias for row in self.rows)
+        return [_summary(name, [row for row in self.rows if row.alias == name]) for name in names]
+
+
+def _summary(alias: str, rows: Sequence[Row]) -> AliasSummary:
+    waits: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        if row.broken != "all":
+            waits[row.fault in SLOW] += [s for s in (row.plain_s, row.streamed_s) if s is not None]
+    right = sum(not row.problems for row in rows)
+    quick_s, slow_s = (max(waits[slow], default=None) for slow in (False, True))
+    return AliasSummary(alias, right, len(rows), quick_s, slow_s)
+
+
+def drill_of(event: Mapping[str, Any], made: str, hearth: str) -> Drill | None:
+    """Return the drill that the tests recorded in this run, if there was one."""
+    if not event.get("rows"):
+        return None
+    rows = [Row(**row) for row in event["rows"]]
+    return Drill(made, hearth, event["first_token_timeout_s"], event["played"], rows)
+
+
+def last_drill(receipt: Path) -> Drill | None:
+    """Return the drill of an earlier receipt: a run without a drill keeps the last one."""
+    try:
+        found = json.loads(receipt.read_text(encoding="utf-8")).get("drill")
+        return Drill(**{**found, "rows": [Row(**row) for row in found["rows"]]}) if found else None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
-    """Everything that one run of the smoke tests found on one machine."""
+    """All results of one run of the smoke tests on one machine.
+
+    `remarks` are for people to know or act on, although nothing failed. `trust` lists where a new
+    device gets the root certificate. The last `drill` may be older than this receipt.
+    """
 
     house: str
     made: str
     seconds: float
     hearth: str
-    machine: Machine
+    machine: MachineInfo
     accelerator: Mapping[str, Any]
     versions: Mapping[str, str]
     addresses: Sequence[str]
     figures: Sequence[Figure]
     verdicts: Sequence[Verdict]
     remarks: Sequence[str] = field(default_factory=list)
-    """What the tests would have a person know or do, though nothing failed."""
     unverified: Sequence[str] = field(default_factory=list)
     trust: Sequence[str] = field(default_factory=list)
-    """Where a device begins that has nothing of the house's yet."""
     drill: Drill | None = None
-    """The last drill, which may be older than this receipt."""
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many verdicts of each outcome there are; those without any are left out."""
+        """The number of verdicts of each outcome that occurred."""
         counted = Counter(verdict.outcome for verdict in self.verdicts)
         return {outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]}
 
     @property
     def good(self) -> bool:
-        """Say whether something was tested and nothing failed."""
+        """Whether something was tested and nothing failed."""
         return bool(self.verdicts) and "failed" not in self.counts
 
     @property
@@ -78,6 +165,43 @@ class Receipt:
         return {"summary": self.counts, "good": self.good, **asdict(self)}
 
 
-def now() -> str:
-    """The time as a receipt writes it."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def write(receipt: Receipt, folder: Path) -> None:
+    """Write `receipt.json` and `index.html`, each of them whole or not at all.
+
+    Raises:
+        VerifyError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+        text = json.dumps(receipt.as_json(), indent=2, ensure_ascii=False)
+        write_atomic(folder / "receipt.json", text.encode() + b"\n")
+        write_atomic(folder / "index.html", render(receipt).encode())
+    except OSError as error:
+        raise VerifyError(
+            f"cannot write the receipt: {error}: run this as root on the house"
+        ) from error
+
+
+def render(receipt: Receipt) -> str:
+    """Return the receipt as one HTML page without scripts that loads nothing."""
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {"gib": gib, "number": number, "moment": moment}
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(r=receipt)
+
+
+def gib(count: int) -> str:
+    """Return bytes as people read memory."""
+    return f"{count / 2**30:.1f} GiB"
+
+
+def number(value: float) -> str:
+    """Return a figure with three significant digits."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def moment(iso: str) -> str:
+    """Return a time as people read it, in UTC."""
+    return datetime.fromisoformat(iso).astimezone(UTC).strftime("%-d %B %Y, %H:%M UTC")

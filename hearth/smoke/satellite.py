@@ -1,23 +1,19 @@
-"""Ask a port that speaks Wyoming as a voice satellite does: who are you, and what did I say?
-
-Home Assistant's own library is not among the controller's; the protocol is lines of JSON and sound.
-"""
+"""Use a Wyoming port as a voice satellite of Home Assistant does."""
 
 from __future__ import annotations
 
-import json
-import socket
+import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
 
+from wyoming.client import AsyncTcpClient
+from wyoming.event import Event
+
+# Not wyoming.audio: importing it warns about audioop, and warnings are errors in the tests.
 _FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
-# As Home Assistant cuts it: 64 ms.
+# 64 ms, the chunk size of Home Assistant.
 _CHUNK_BYTES = 2048
-# No event of a server is longer; whoever sends more is no satellite's server.
-_MOST_BYTES = 1024 * 1024
 
 
 class SatelliteError(Exception):
@@ -25,88 +21,63 @@ class SatelliteError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """One event of the protocol."""
+class Reply:
+    """The events that answered one request, and the seconds until the last of them."""
 
-    type: str
-    data: dict[str, Any]
-
-
-@dataclass(slots=True)
-class Satellite:
-    """An open connection; everything together has until `deadline`."""
-
-    where: str
-    plug: socket.socket
-    stream: BinaryIO
-    deadline: float
-
-    def describe(self) -> dict[str, Any]:
-        """Return what the server says of itself."""
-        self._tell("describe", {})
-        return self._until("info")[-1].data
-
-    def transcribe(self, pcm: bytes, language: str = "en") -> list[Event]:
-        """Speak 16-bit mono at 16 kHz, and return all that was answered up to the text's end."""
-        self._tell("transcribe", {"language": language})
-        self._tell("audio-start", _FORMAT)
-        for at in range(0, len(pcm), _CHUNK_BYTES):
-            self._tell("audio-chunk", _FORMAT, pcm[at : at + _CHUNK_BYTES])
-        self._tell("audio-stop", {})
-        return self._until("transcript-stop")
-
-    def _tell(self, kind: str, data: dict[str, Any], payload: bytes = b"") -> None:
-        head = {"type": kind, "data": data, "payload_length": len(payload)}
-        self._in_time()
-        try:
-            self.plug.sendall(json.dumps(head).encode() + b"\n" + payload)
-        except OSError as error:
-            raise self._broken(error) from error
-
-    def _until(self, kind: str) -> list[Event]:
-        heard = [self._hear()]
-        while heard[-1].type != kind:
-            if heard[-1].type == "error":
-                raise SatelliteError(f"{self.where}: {heard[-1].data.get('text')}")
-            heard.append(self._hear())
-        return heard
-
-    def _hear(self) -> Event:
-        self._in_time()
-        try:
-            head = json.loads(self.stream.readline(_MOST_BYTES))
-            data = head.get("data") or {}
-            if size := head.get("data_length"):
-                data |= json.loads(self.stream.read(min(size, _MOST_BYTES)))
-            if size := head.get("payload_length"):
-                self.stream.read(min(size, _MOST_BYTES))
-            return Event(head["type"], data)
-        except OSError as error:
-            raise self._broken(error) from error
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise SatelliteError(f"{self.where}: it hung up, or speaks no Wyoming") from None
-
-    def _in_time(self) -> None:
-        left_s = self.deadline - time.monotonic()
-        if left_s <= 0:
-            raise SatelliteError(f"{self.where}: no whole answer in time")
-        self.plug.settimeout(left_s)
-
-    def _broken(self, error: OSError) -> SatelliteError:
-        return SatelliteError(f"{self.where}: {error or type(error).__name__}")
+    events: Sequence[Event]
+    seconds: float
 
 
-@contextmanager
-def satellite(address: str, port: int, within_s: float) -> Iterator[Satellite]:
-    """Connect as a satellite does; what is said in all may take `within_s` seconds.
+DESCRIBE = [Event("describe")]
+
+
+def speech(pcm: bytes, language: str = "en") -> list[Event]:
+    """Return the request to transcribe 16-bit mono at 16 kHz."""
+    chunks = (pcm[at : at + _CHUNK_BYTES] for at in range(0, len(pcm), _CHUNK_BYTES))
+    return [
+        Event("transcribe", {"language": language}),
+        Event("audio-start", _FORMAT),
+        *(Event("audio-chunk", _FORMAT, chunk) for chunk in chunks),
+        Event("audio-stop"),
+    ]
+
+
+def converse(
+    address: str, port: int, requests: Sequence[Sequence[Event]], until: str, within_s: float
+) -> list[Reply]:
+    """Send requests over one connection; each is answered up to an event of type `until`.
 
     Raises:
-        SatelliteError: nobody answers there.
+        SatelliteError: the port is closed, the server reports an error or does not speak Wyoming,
+            or not everything was answered `within_s` seconds.
     """
     where = f"{address} port {port}"
+
+    async def exchange() -> list[Reply]:
+        async with asyncio.timeout(within_s), AsyncTcpClient(address, port) as client:
+            return [await _request(client, request, until) for request in requests]
+
     try:
-        plug = socket.create_connection((address, port), timeout=within_s)
+        return asyncio.run(exchange())
+    except TimeoutError:
+        raise SatelliteError(f"{where}: no complete answer in {within_s:g} s") from None
+    except SatelliteError as error:
+        raise SatelliteError(f"{where}: {error}") from None
     except OSError as error:
-        raise SatelliteError(f"{where}: {error}") from error
-    with plug, plug.makefile("rb") as stream:
-        yield Satellite(where, plug, stream, time.monotonic() + within_s)
+        raise SatelliteError(f"{where}: {error or type(error).__name__}") from error
+    except (EOFError, ValueError, KeyError, TypeError, AttributeError):
+        raise SatelliteError(f"{where}: it hung up, or does not speak Wyoming") from None
+
+
+async def _request(client: AsyncTcpClient, request: Sequence[Event], until: str) -> Reply:
+    start, events = time.perf_counter(), list[Event]()
+    for event in request:
+        await client.write_event(event)
+    while not events or events[-1].type != until:
+        received = await client.read_event()
+        if received is None:
+            raise EOFError
+        if received.type == "error":
+            raise SatelliteError(str(received.data.get("text")))
+        events.append(received)
+    return Reply(events, time.perf_counter() - start)

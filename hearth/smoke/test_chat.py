@@ -15,10 +15,9 @@ from hearth.clients.edge import Edge
 from hearth.clients.socketio import LineError, dialled
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
-from hearth.smoke import inside as look
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured, Pending
-from hearth.smoke.policy import violations
+from hearth.smoke import hosts
+from hearth.smoke.criteria import policy_violations
+from hearth.smoke.plugin import Notes, NotMeasured, Pending
 
 pytestmark = pytest.mark.home
 
@@ -81,7 +80,7 @@ def test_the_page_loads_nothing_foreign(door: Door) -> None:
     answer = door.send("GET", "/", headers={"Accept": "text/html"})
     assert answer.status_code == 200, f"HTTP {answer.status_code}"
     assert "<html" in answer.text
-    found = violations(answer.headers.get("content-security-policy", ""), door.fqdn)
+    found = policy_violations(answer.headers.get("content-security-policy", ""), door.fqdn)
     assert not found, "its policy: " + "; ".join(found)
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -184,7 +183,7 @@ def test_a_question_is_answered_over_the_line(admin: Person, house: House, notes
 
 def test_what_it_takes(chat: Service, notes: Notes) -> None:
     read = f"cat /proc/$(systemctl show {chat.unit} --property MainPID --value)/status"
-    said = look.host(chat.instance).check_output(read)
+    said = hosts.host(chat.instance).check_output(read)
     held, most = (
         int(re.findall(rf"{word}:\s+(\d+)", said)[0]) / 1024 for word in ("VmRSS", "VmHWM")
     )

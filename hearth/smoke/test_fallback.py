@@ -14,7 +14,7 @@ from hearth.smoke.drill import place
 from hearth.smoke.drill.cases import PLAIN, Row, Tell, all_are_broken, ask, first_is_broken
 from hearth.smoke.drill.faults import DRIP, FAULTS
 from hearth.smoke.drill.plan import Plan, Target, make
-from hearth.smoke.figures import Notes
+from hearth.smoke.plugin import Notes
 
 pytestmark = pytest.mark.drill
 

@@ -12,8 +12,8 @@ from hearth.machine import facts, instances
 from hearth.machine.instances import DEFAULT_LIMITS
 from hearth.project import Project
 from hearth.render.units import CREDENTIALS_FOLDER, exposure_ceiling
-from hearth.smoke import inside as look
-from hearth.smoke.figures import Notes
+from hearth.smoke import hosts
+from hearth.smoke.plugin import Notes
 
 pytestmark = pytest.mark.home
 
@@ -30,8 +30,8 @@ SECRETS = (f"{CREDENTIALS_FOLDER}/*/*", "/etc/shadow", "/etc/gshadow")
 
 def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
     instance = getattr(owner, "instance", None)
-    host = look.host(instance)
-    for unit in look.units(instance, owner.unit):
+    host = hosts.host(instance)
+    for unit in hosts.units(instance, owner.unit):
         said = host.run("systemd-analyze security --no-pager %s", unit).stdout
         level = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
         assert level, f"systemd-analyze says nothing of {unit}"
@@ -43,8 +43,8 @@ def test_unit_is_hardened(owner: Service | Part, notes: Notes) -> None:
 
 def test_program_is_not_root(owner: Service | Part) -> None:
     instance = getattr(owner, "instance", None)
-    host = look.host(instance)
-    for unit in look.units(instance, owner.unit):
+    host = hosts.host(instance)
+    for unit in hosts.units(instance, owner.unit):
         user = host.check_output("systemctl show --property=User --value %s", unit)
         root = user in ("", "root")
         assert root == (owner.name == AS_ROOT), f"{unit} runs as {user or 'root'}"
@@ -55,7 +55,7 @@ def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
     instance = getattr(owner, "instance", None)
     secrets = SECRETS if instance else (*SECRETS, *_secrets_of_the_machine(project))
     tried = {
-        unit: look.confinement(instance, unit, secrets) for unit in look.units(instance, owner.unit)
+        unit: hosts.sandbox(instance, unit, secrets) for unit in hosts.units(instance, owner.unit)
     }
     assert any(tried.values()), f"nothing of {owner.name} lives"
     for unit, seen in tried.items():
@@ -66,7 +66,7 @@ def test_program_is_shut_in(owner: Service | Part, project: Project) -> None:
 
 def test_instance_is_shut_in(inside: Service, notes: Notes) -> None:
     assert inside.instance
-    config = look.incus_says(inside.instance)
+    config = hosts.incus_config(inside.instance)
     assert config.get("security.privileged", "false") == "false", "the instance is privileged"
     lacking = [key for key in DEFAULT_LIMITS if not config.get(key)]
     assert not lacking, f"the instance has no {', '.join(lacking)}"
@@ -75,7 +75,7 @@ def test_instance_is_shut_in(inside: Service, notes: Notes) -> None:
             f"{inside.name}: {instances.NESTING_KEY}, since this machine's AppArmor lets systemd "
             "hand over no credentials without (docs/security.md)"
         )
-    host = look.host(inside.instance)
+    host = hosts.host(inside.instance)
     # The kernel's own word; a machine without memory controllers has no such file.
     bound = host.run("cat /sys/fs/cgroup/memory.max").stdout.strip()
     assert bound != "max", "the kernel bounds no memory of the instance"
@@ -85,7 +85,7 @@ def test_no_two_instances_share_a_user(house: House) -> None:
     ranges = []
     for service in house.services.values():
         if service.address:
-            said = look.host(service.instance).check_output("cat /proc/self/uid_map").split()
+            said = hosts.host(service.instance).check_output("cat /proc/self/uid_map").split()
             first, count = int(said[1]), int(said[2])
             # 0 would be the machine's own root.
             assert first >= FIRST_FREE_USER, f"{service.name} counts its users from {first}"
@@ -101,7 +101,7 @@ def _secrets_of_the_machine(project: Project) -> tuple[str, ...]:
     return (*vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*")
 
 
-def _leaks(seen: look.Confined, *, root: bool) -> Iterator[str]:
+def _leaks(seen: hosts.Sandbox, *, root: bool) -> Iterator[str]:
     """Say what a unit's process can do that it shall not, and what the probe could not do."""
     if seen.written["/tmp"] != "done":
         yield f"the probe could not write its own /tmp ({seen.written['/tmp']})"
@@ -124,7 +124,7 @@ def _leaks(seen: look.Confined, *, root: bool) -> Iterator[str]:
         yield f"its process may gain {seen.status['CapBnd']}, its unit names {seen.capabilities}"
 
 
-def _told(seen: look.Confined) -> Iterator[str]:
+def _told(seen: hosts.Sandbox) -> Iterator[str]:
     """Say what a process learns of others: root's own files and all processes show to root."""
     yield from (f"reads {at}" for at, said in seen.secrets.items() if said == "done")
     if not seen.secrets:
@@ -138,7 +138,7 @@ def test_instance_listens_only_where_the_catalogue_says(inside: Service) -> None
     known = {(inside.address, port) for port in ports if port}
     known |= {("0.0.0.0", port) for _, port in known} | {("*", port) for _, port in known}
     found = set()
-    for line in look.host(inside.instance).check_output("ss -Hlntu").splitlines():
+    for line in hosts.host(inside.instance).check_output("ss -Hlntu").splitlines():
         address, _, port = line.split()[4].rpartition(":")
         address = address.partition("%")[0].strip("[]")
         if not address.startswith(LOOPBACK):
@@ -172,7 +172,7 @@ def test_incus_itself_is_not_on_the_network() -> None:
 
 
 def test_the_firewall_survives_a_reboot(house: House) -> None:
-    host = look.host(None)
+    host = hosts.host(None)
     table = json.loads(host.check_output("nft -j list table inet hearth"))["nftables"]
     sets = {row["set"]["name"] for row in table if "set" in row}
     assert {"flows", "published", "wires"} <= sets

@@ -7,8 +7,7 @@ import pytest
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.machine import systemd
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke.plugin import Notes, NotMeasured
 
 pytestmark = pytest.mark.home
 

@@ -11,8 +11,8 @@ from hearth.clients.edge import Edge
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import Project
-from hearth.smoke import inside as look
-from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke import hosts
+from hearth.smoke.plugin import NotMeasured
 
 pytestmark = pytest.mark.home
 
@@ -131,8 +131,8 @@ def _sign_out(edge: Edge, fqdn: str, held: dict[str, str], origin: dict[str, str
 
 @pytest.mark.unit(None, "hearth-caddy.service")
 def test_no_key_stands_in_a_caddyfile(vault: Vault, house: House) -> None:
-    text = look.host(None).check_output("cat /etc/caddy/* /etc/hearth/caddy/* 2>/dev/null; true")
-    text += look.host(None).check_output("find /etc/hearth -name '*Caddyfile*' -exec cat {} +")
+    text = hosts.host(None).check_output("cat /etc/caddy/* /etc/hearth/caddy/* 2>/dev/null; true")
+    text += hosts.host(None).check_output("find /etc/hearth -name '*Caddyfile*' -exec cat {} +")
     assert text, "no Caddyfile was found"
     found = _found(vault, house, text)
     assert not found, f"a Caddyfile holds {', '.join(found)}"
@@ -170,7 +170,7 @@ def _found(vault: Vault, house: House, text: str) -> list[str]:
 def test_files_of_secrets_are_closed(inside: Service) -> None:
     line = "find /etc/hearth/credentials -type f -printf '%m %U %p\\n' 2>/dev/null; true"
     for instance in (inside.instance, None):
-        for found in look.host(instance).check_output(line).splitlines():
+        for found in hosts.host(instance).check_output(line).splitlines():
             mode, owner, path = found.split(" ", 2)
             where = instance or "the machine"
             assert mode in ("400", "440"), f"{where}: {path} is {mode}"

@@ -5,10 +5,10 @@ how many words were understood is a figure. The recordings are the benchmarks' (
 """
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import pytest
 
 from hearth.bench.stt.call import wav
@@ -19,15 +19,14 @@ from hearth.clients.pace import room
 from hearth.clients.recordings import BYTES, RATE, utterances
 from hearth.clients.stt import Talk, TalkError, dialled, talk
 from hearth.clients.tts import ask_inside
-from hearth.smoke import hearing
-from hearth.smoke import inside as look
-from hearth.smoke.figures import Notes
-from hearth.smoke.listening import PATH, form, violations
-from hearth.smoke.outcomes import NotMeasured
-from hearth.smoke.satellite import Satellite, satellite
+from hearth.smoke import hosts
+from hearth.smoke.criteria import advice_on_speed, stream_violations
+from hearth.smoke.plugin import Notes, NotMeasured
+from hearth.smoke.satellite import DESCRIBE, converse, speech
 
 pytestmark = pytest.mark.home
 
+PATH = "/v1/audio/transcriptions"
 WITHIN_S = 120.0
 ASK_S = 5.0
 FREE_S = 10.0
@@ -46,11 +45,11 @@ def port(listener: Service) -> int:
     return next(iter(listener.publish_tcp))
 
 
-@pytest.fixture
-def station(listener: Service, port: int) -> Iterator[Satellite]:
-    """A satellite on the machine itself, whose root reaches every instance."""
-    with satellite(listener.address or "", port, WITHIN_S) as opened:
-        yield opened
+def form(name: str, sound: bytes, **fields: str) -> tuple[bytes, dict[str, str]]:
+    """Return a multipart form with a file, and the headers that describe it."""
+    # httpx only encodes the form; nothing is sent.
+    request = httpx.Request("POST", "http://form/", data=fields, files={"file": (name, sound)})
+    return request.read(), {"Content-Type": request.headers["content-type"]}
 
 
 def write_down(
@@ -121,9 +120,8 @@ def test_it_keeps_up_with_speech_and_answers_meanwhile(
     notes.figure(about, "", rtf, f"{model}: seconds of work for one of speech")
     notes.figure(f"health of {listener.name} while it listens", "ms", waited)
     known = [m.name for m in house.models.values() if m.service == listener.name]
-    verdict = hearing.judge(min(rtf), model, known)
-    if not verdict.keeps_up:
-        notes.remark(f"{listener.name}: {verdict.line}")
+    if advice := advice_on_speed(min(rtf), model, known):
+        notes.remark(f"{listener.name}: {advice}")
 
 
 def test_a_talker_is_heard_while_speaking(
@@ -148,7 +146,7 @@ def test_a_talker_is_heard_while_speaking(
 
 def kept(came: Talk) -> None:
     """Hold a talk to what its protocol promises."""
-    found = violations(came.said, came.heard_s)
+    found = stream_violations(came.said, came.heard_s)
     assert not found, "; ".join(found)
 
 
@@ -213,34 +211,31 @@ def settled(service: Service, before: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_satellite_learns_what_there_is(station: Satellite, listener: Service) -> None:
-    (program,) = station.describe()["asr"]
+def test_a_satellite_gets_a_description_of_the_model(listener: Service, port: int) -> None:
+    # From the machine itself, whose root may connect to every instance.
+    (info,) = converse(listener.address or "", port, [DESCRIBE], "info", WITHIN_S)
+    (program,) = info.events[-1].data["asr"]
     (model,) = program["models"]
     assert model["name"] == status_of(listener)["model"]
     assert model["installed"]
     assert "en" in model["languages"]
 
 
-def test_a_satellite_is_written_down(station: Satellite, listener: Service, notes: Notes) -> None:
-    spoken = utterances(3)[0]
-    # As satellites do: until they notice that nobody speaks any more.
-    began = time.perf_counter()
-    heard = station.transcribe(room(LEAD_S) + spoken.pcm + room(0.7))
-    notes.figure(
-        f"text of {listener.name} for a satellite",
-        "ms",
-        [1000 * (time.perf_counter() - began)],
-        "3 s of speech, sent at once",
-    )
-    assert [event.type for event in heard][-2:] == ["transcript", "transcript-stop"]
-    assert heard[-2].data["text"].strip(), "the text is empty"
-    assert station.transcribe(room(QUIET_S))[-2].data["text"] == ""
+def test_a_satellite_gets_the_text_of_speech(listener: Service, port: int, notes: Notes) -> None:
+    # A satellite sends on until it notices that nobody speaks any more.
+    requests = [speech(room(LEAD_S) + utterances(3)[0].pcm + room(0.7)), speech(room(QUIET_S))]
+    spoken, quiet = converse(listener.address or "", port, requests, "transcript-stop", WITHIN_S)
+    about = "3 s of speech, sent at once"
+    notes.figure(f"text of {listener.name} for a satellite", "ms", [1000 * spoken.seconds], about)
+    assert [event.type for event in spoken.events][-2:] == ["transcript", "transcript-stop"]
+    assert spoken.events[-2].data["text"].strip(), "the text is empty"
+    assert quiet.events[-2].data["text"] == ""
 
 
 def test_nobody_else_on_the_machine_reaches_the_satellites_port(
     listener: Service, port: int
 ) -> None:
-    (tried,) = look.connections(None, [(listener.address or "", port)], user=NOBODY)
+    (tried,) = hosts.connections(None, [(listener.address or "", port)], user=NOBODY)
     assert tried.outcome == "rejected", str(tried)
 
 

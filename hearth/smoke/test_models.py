@@ -11,8 +11,7 @@ from hearth import status
 from hearth.catalogue.house import Alias, House
 from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.models import NOT_OFFERED, PENDING, Overview
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured, Pending
+from hearth.smoke.plugin import Notes, NotMeasured, Pending
 
 pytestmark = pytest.mark.home
 

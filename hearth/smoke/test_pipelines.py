@@ -10,7 +10,7 @@ from hearth.catalogue.pipelines import files
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import Project
-from hearth.smoke import inside as look
+from hearth.smoke import hosts
 
 pytestmark = pytest.mark.home
 
@@ -80,7 +80,7 @@ def test_nothing_is_changed_over_the_wire(pipes: Service, vault: Vault) -> None:
 
 
 def test_nothing_can_be_written_or_fetched_there(pipes: Service) -> None:
-    inside = look.host(pipes.instance)
+    inside = hosts.host(pipes.instance)
     place = folder(pipes)
     # Not even by root, who owns nothing here.
     assert inside.run(f"touch {place}/new.py").rc != 0
@@ -96,7 +96,7 @@ def test_only_who_needs_it_reaches_it(pipes: Service, house: House) -> None:
     for service in house.services.values():
         if not service.address or service.name == pipes.name:
             continue
-        (tried,) = look.connections(service.instance, here)
+        (tried,) = hosts.connections(service.instance, here)
         wanted = ("open",) if service.name in allowed else CLOSED
         assert tried.outcome in wanted, f"from {service.name}: {tried}"
     assert not pipes.publish, "it asks nobody for a password: it must not be published"

@@ -18,8 +18,8 @@ from hearth.clients.edge import Edge
 from hearth.clients.speech_request import VOICE
 from hearth.clients.tts import Line, ask_inside
 from hearth.clients.websocket import WebSocket, opened
-from hearth.smoke.early import judge
-from hearth.smoke.figures import Notes
+from hearth.smoke.criteria import judge_first_sound
+from hearth.smoke.plugin import Notes
 
 pytestmark = pytest.mark.home
 
@@ -67,10 +67,10 @@ def _hold(
     about: str, what: str, whole: Sequence[float], first: Sequence[float], notes: Notes
 ) -> None:
     """Hold the first sound to the rule; what is slow is remarked upon."""
-    verdict = judge(statistics.median(whole), statistics.median(first))
-    if verdict.word == "slow":
+    verdict = judge_first_sound(statistics.median(whole), statistics.median(first))
+    if verdict.grade == "slow":
         notes.remark(f"{about}, {what}: {verdict.line}")
-    assert not verdict.failed, f"{what}: {verdict.line}"
+    assert verdict.grade != "failed", f"{what}: {verdict.line}"
 
 
 def settled(service: Service) -> None:

@@ -11,8 +11,8 @@ from hearth.bench.llm import LlmReport, WayFigures, bench_llm
 from hearth.bench.view import added_text
 from hearth.catalogue.house import House, Model
 from hearth.clients.model_endpoints import both, devices_of, local_model, server_api
-from hearth.smoke.figures import Notes, of_spread
-from hearth.smoke.outcomes import NotMeasured, Pending
+from hearth.smoke.plugin import Notes, NotMeasured, Pending
+from hearth.smoke.receipt import from_spread
 
 pytestmark = pytest.mark.home
 
@@ -59,7 +59,7 @@ def note_down(way: WayFigures, model: str, notes: Notes) -> None:
         ("generated", "tokens/s", way.tokens_per_s),
     ):
         if spread is not None:
-            notes.figures.append(of_spread(f"{name}, {way.way}", unit, spread, model))
+            notes.figures.append(from_spread(f"{name}, {way.way}", unit, spread, model))
 
 
 def test_accelerator_is_what_was_asked_for(house: House, model: Model, notes: Notes) -> None:

@@ -11,7 +11,7 @@ from hearth.catalogue.house import House, Site
 from hearth.clients.edge import Edge
 from hearth.clients.websocket import opened
 from hearth.paths import ROOT_CERTIFICATE
-from hearth.smoke.figures import Notes
+from hearth.smoke.plugin import Notes
 
 pytestmark = [
     pytest.mark.home,

@@ -7,9 +7,8 @@ import pytest
 from packaging.version import InvalidVersion, Version
 
 from hearth.catalogue.house import House, MinimumVersion, Part, Service
-from hearth.smoke import inside as look
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke import hosts
+from hearth.smoke.plugin import Notes, NotMeasured
 
 pytestmark = pytest.mark.home
 
@@ -36,7 +35,7 @@ def test_no_program_is_older_than_its_minimum(
 
 def _older(version: str, minimum: MinimumVersion) -> bool:
     if minimum.kind == "debian":
-        host = look.host(None)
+        host = hosts.host(None)
         return bool(host.run("dpkg --compare-versions %s lt %s", version, minimum.oldest).rc == 0)
     try:
         return Version(version) < Version(minimum.oldest or "0")
@@ -62,7 +61,7 @@ def _said(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
 def _loaded(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
     """Look which version of a Python package the services have loaded."""
     for service in _instances(house):
-        seen = look.running(service.instance, service.unit, [minimum.name])
+        seen = hosts.loaded(service.instance, service.unit, [minimum.name])
         if minimum.name in seen.packages:
             yield f"in {service.name}", seen.packages[minimum.name]
 
@@ -71,7 +70,7 @@ def _installed(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str
     """Read which version of Debian's package is installed, on the machine and in instances."""
     for instance in (None, *(service.instance for service in _instances(house))):
         argv = "dpkg-query --show --showformat='${db:Status-Status} ${Version}' %s"
-        status, _, version = look.host(instance).run(argv, minimum.name).stdout.partition(" ")
+        status, _, version = hosts.host(instance).run(argv, minimum.name).stdout.partition(" ")
         if status == "installed":
             yield f"in {instance}" if instance else "on the machine", version.strip()
 
@@ -82,11 +81,11 @@ _FOUND = {"source": _said, "python": _loaded, "debian": _installed}
 def test_what_runs_is_what_is_installed(owner: Service | Part) -> None:
     """A library that was replaced is still in the memory of who has loaded it, holes and all."""
     instance = getattr(owner, "instance", None)
-    for unit in look.units(instance, owner.unit):
-        stale = look.running(instance, unit, []).stale
+    for unit in hosts.units(instance, owner.unit):
+        stale = hosts.loaded(instance, unit, []).stale
         assert not stale, f"{unit} still runs what was replaced ({stale[0]}): restart it"
 
 
 def test_incus_runs_as_it_is_installed() -> None:
-    stale = look.running(None, "incus.service", []).stale
+    stale = hosts.loaded(None, "incus.service", []).stale
     assert not stale, f"incus.service still runs what was replaced ({stale[0]}): restart it"

@@ -10,8 +10,8 @@ import pytest
 
 from hearth.catalogue.house import Egress, House, Service
 from hearth.machine import facts
-from hearth.smoke import inside as look
-from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke import hosts
+from hearth.smoke.plugin import NotMeasured
 
 pytestmark = pytest.mark.home
 
@@ -44,7 +44,7 @@ def everywhere(house: House) -> Iterator[Everywhere]:
         yield lambda question, inside: asked(question)[inside.name].result()
 
 
-def wrong(tried: list[look.Tried], wanted: set[str]) -> str:
+def wrong(tried: list[hosts.Attempt], wanted: set[str]) -> str:
     """Say which attempts met something else, or made somebody wait."""
     return "; ".join(str(one) for one in tried if one.outcome not in wanted or not one.quick)
 
@@ -62,12 +62,12 @@ def leaks(instance: str | None, targets: list[tuple[str, int]]) -> str:
     limits how many refusals it sends in a second, so of many attempts most meet silence, and only
     one, tried by itself, is asked to be refused quickly.
     """
-    tried = look.connections(instance, targets)
+    tried = hosts.connections(instance, targets)
     reached = [str(one) for one in tried if one.outcome in ("open", "refused")]
     if reached:
         return "; ".join(reached)
     for _ in range(PATIENCE):
-        (one,) = look.connections(instance, targets[:1])
+        (one,) = hosts.connections(instance, targets[:1])
         if one.outcome == "rejected" and one.quick:
             return ""
         time.sleep(1.1)
@@ -77,7 +77,7 @@ def leaks(instance: str | None, targets: list[tuple[str, int]]) -> str:
 def test_needs_are_reached(caller: Service, house: House) -> None:
     flows = [flow for flow in house.flows if flow.source == caller.name]
     targets = [(flow.target_address, flow.port) for flow in flows]
-    none(wrong(look.connections(caller.instance, targets), {"open"}))
+    none(wrong(hosts.connections(caller.instance, targets), {"open"}))
 
 
 def test_nobody_else_is_reached(inside: Service, everywhere: Everywhere) -> None:
@@ -108,14 +108,14 @@ def test_the_machine_answers_names_and_nothing_else(
 def _machine(inside: Service, house: House) -> str:
     resolver = house.machine.resolver_address
     ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL)
-    own = {address for name in look.host(None).interface.names() for address in _addresses(name)}
+    own = {address for name in hosts.host(None).interface.names() for address in _addresses(name)}
     targets = {(address, port) for address in own | {resolver} for port in ports}
-    names = wrong(look.connections(inside.instance, [(resolver, 53)]), {"open"})
+    names = wrong(hosts.connections(inside.instance, [(resolver, 53)]), {"open"})
     return names or leaks(inside.instance, sorted(targets - {(resolver, 53)}))
 
 
 def _addresses(interface: str) -> list[str]:
-    found: list[str] = look.host(None).interface(interface, family="inet").addresses
+    found: list[str] = hosts.host(None).interface(interface, family="inet").addresses
     return [address for address in found if not address.startswith("127.")]
 
 
@@ -136,7 +136,9 @@ def _strange_name(inside: Service, house: House) -> str:
     name = next((one for one in _mirrors() if one not in allowed), None)
     if name is None:
         raise NotMeasured("this machine's apt knows no mirror by name")
-    ((_, addresses),) = look.answers(inside.instance, house.machine.resolver_address, (name, "A"))
+    ((_, addresses),) = hosts.dns_answers(
+        inside.instance, house.machine.resolver_address, (name, "A")
+    )
     if not addresses:
         raise NotMeasured(f"{name} has no address here")
     shared = _shared(inside, house, allowed)
@@ -148,28 +150,28 @@ def _strange_name(inside: Service, house: House) -> str:
 
 def _mirrors() -> list[str]:
     """Return where the machine's own apt goes: names that exist, and that no service needs."""
-    said = look.host(None).check_output("apt-get indextargets --format '$(SITE)'")
-    hosts = {urlsplit(line).hostname for line in said.splitlines()}
-    return sorted(host for host in hosts if host)
+    said = hosts.host(None).check_output("apt-get indextargets --format '$(SITE)'")
+    names = {urlsplit(line).hostname for line in said.splitlines()}
+    return sorted(name for name in names if name)
 
 
 def _shared(inside: Service, house: House, allowed: set[str]) -> set[str]:
     """Return the addresses that are open on purpose: one server may bear many names."""
     asked = [(name, "A") for name in sorted(allowed)]
-    said = look.answers(inside.instance, house.machine.resolver_address, *asked)
+    said = hosts.dns_answers(inside.instance, house.machine.resolver_address, *asked)
     return {address for _, addresses in said for address in addresses}
 
 
 def test_egress_is_open(way_out: Egress, house: House) -> None:
     instance = house.services[way_out.source].instance
     resolver = house.machine.resolver_address
-    ((code, addresses),) = look.answers(instance, resolver, (way_out.host, "A"))
+    ((code, addresses),) = hosts.dns_answers(instance, resolver, (way_out.host, "A"))
     if not addresses:
         raise NotMeasured(f"{way_out.host} has no address here (DNS code {code})")
     targets = [(address, way_out.port) for address in addresses]
-    if not any(one.outcome == "open" for one in look.connections(None, targets)):
+    if not any(one.outcome == "open" for one in hosts.connections(None, targets)):
         raise NotMeasured(f"this machine itself does not reach {way_out.host}")
-    tried = look.connections(instance, targets)
+    tried = hosts.connections(instance, targets)
     assert any(one.outcome == "open" for one in tried), wrong(tried, {"open"})
 
 
@@ -178,15 +180,15 @@ def test_ipv6_is_closed(inside: Service, everywhere: Everywhere) -> None:
 
 
 def _ipv6(inside: Service, house: House) -> str:
-    links = look.host(inside.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
+    links = hosts.host(inside.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
     scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
     if not scopes <= {"20"}:
         return f"{inside.name} has an IPv6 address that is not link-local"
-    line = look.host(None).run("ip -6 -o addr show dev %s scope link", inside.host_name).stdout
+    line = hosts.host(None).run("ip -6 -o addr show dev %s scope link", inside.host_name).stdout
     if not scopes or "inet6" not in line:
         return ""
     address = line.split("inet6")[1].split("/")[0].strip()
-    tried = look.connections(inside.instance, [(f"{address}%eth0", port) for port in USUAL])
+    tried = hosts.connections(inside.instance, [(f"{address}%eth0", port) for port in USUAL])
     # Silence is as good as a refusal: without an IPv6 address nobody ever waits for it.
     return "; ".join(str(one) for one in tried if one.outcome == "open")
 
@@ -194,12 +196,12 @@ def _ipv6(inside: Service, house: House) -> str:
 def test_only_root_and_the_front_door_reach_instances(inside: Service, house: House) -> None:
     assert inside.address
     assert inside.port
-    tried = look.connections(None, [(inside.address, inside.port)], user=NOBODY)
+    tried = hosts.connections(None, [(inside.address, inside.port)], user=NOBODY)
     none(wrong(tried, {"rejected"}))
 
 
 def test_only_root_and_the_front_door_reach_the_login(house: House) -> None:
     port = house.parts["login"].port
     assert port
-    tried = look.connections(None, [("127.0.0.1", port)], user=NOBODY)
+    tried = hosts.connections(None, [("127.0.0.1", port)], user=NOBODY)
     none(wrong(tried, {"rejected"}))

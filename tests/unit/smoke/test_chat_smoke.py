@@ -12,8 +12,7 @@ import pytest
 
 from hearth.clients.chat import SIGN_IN
 from hearth.smoke import test_chat as smoke
-from hearth.smoke.figures import Notes
-from hearth.smoke.outcomes import NotMeasured
+from hearth.smoke.plugin import Notes, NotMeasured
 
 POLICY = "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
 COOKIE = "token=t; HttpOnly; Secure; SameSite=lax; Path=/"
@@ -108,7 +107,7 @@ def test_a_chat_as_it_should_be_passes(test: Callable[[Any], None]) -> None:
     ("test", "flaw", "said"),
     [
         (page, {"policy": ""}, "default-src is missing"),
-        (page, {"policy": f"{POLICY}; img-src https:"}, "img-src lets https: in"),
+        (page, {"policy": f"{POLICY}; img-src https:"}, "img-src allows https:"),
         (sign_up, {"sign_up": 400}, "HTTP 400"),
         (stranger, {"stranger": 200}, "HTTP 200"),
         (password, {"cookie": COOKIE.replace("Secure; ", "")}, "the cookie lacks secure"),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hearth.smoke.figures import Notes, summarise
+from hearth.smoke.plugin import Notes
+from hearth.smoke.receipt import summarise
 
 
 @pytest.mark.parametrize(

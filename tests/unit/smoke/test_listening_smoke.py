@@ -24,7 +24,7 @@ from hearth.clients.recordings import BYTES, RATE, Utterance
 from hearth.clients.stt import Talk, talk
 from hearth.clients.websocket import WebSocket, opened
 from hearth.smoke import test_listening as smoke
-from hearth.smoke.figures import Notes
+from hearth.smoke.plugin import Notes
 
 TEXT = "Put the kettle on."
 LOUD = b"\x00\x40\x00\xc0" * (RATE // 2)  # 1 s
@@ -303,7 +303,7 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
         ("test_a_talker_is_heard_while_speaking", {"text": ""}, "all finals are empty"),
         ("test_a_talker_is_heard_while_speaking", {"live_flaw": "late"}, "0.1 to 99 s of"),
         ("test_a_talker_is_heard_while_speaking", {"live_flaw": "twice"}, "2 finals"),
-        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "endless"}, "not end once"),
+        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "endless"}, "does not end once"),
         ("test_silence_is_no_text", {"of_silence": "Thank you."}, "it wrote 10 characters"),
         ("test_what_is_no_sound_is_refused_in_openais_shape", {"takes_pictures": True}, "HTTP 200"),
         ("test_who_leaves_frees_the_work", {"keeps_working": True}, "1 are served 2 s after"),
@@ -314,3 +314,14 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
 def test_each_flaw_is_seen(passes: Passes, name: str, flaw: dict[str, Any], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         passes(name, Scripted(**flaw), transcriber=ALIAS, gateway="llm.lan")
+
+
+def test_a_form_holds_the_file_and_the_fields() -> None:
+    body, headers = smoke.form("speech.wav", b"RIFF\0\xff\r\n", model="whisper-1", stream="true")
+    kind = f"Content-Type: {headers['Content-Type']}\r\n\r\n".encode()
+    message = message_from_bytes(kind + body, policy=policy.HTTP)
+    parts = {
+        str(part.get_param("name", header="content-disposition")): part.get_payload(decode=True)
+        for part in message.iter_parts()
+    }
+    assert parts == {"model": b"whisper-1", "stream": b"true", "file": b"RIFF\0\xff\r\n"}

@@ -10,7 +10,7 @@ import pytest
 
 TESTS = """
 import pytest
-from hearth.smoke.outcomes import NotMeasured, Pending
+from hearth.smoke.plugin import NotMeasured, Pending
 
 @pytest.fixture
 def downloading():

@@ -11,17 +11,15 @@ import pytest
 from rich.console import Console
 
 from hearth.cli.prove import view
-from hearth.machine.description import Machine, gpus, machine
-from hearth.smoke.figures import summarise
-from hearth.smoke.page import number, write
-from hearth.smoke.receipt import Receipt, Verdict, VerifyError
+from hearth.machine.description import MachineInfo, gpus, machine
+from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, write
 
 RECEIPT = Receipt(
     house="house",
     made="2026-11-21T12:00:00+00:00",
     seconds=61.2,
     hearth="abc1234",
-    machine=Machine("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
+    machine=MachineInfo("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
     accelerator={"kind": "cpu", "speedup": "not measured"},
     versions={"ollama": "0.35.0"},
     addresses=["https://llm.lan", "https://home.lan"],

@@ -21,7 +21,7 @@ def test_a_digest_of_unverified_is_said_and_a_shipped_one_is_not(tmp_path: Path)
     seen = Fetched(tmp_path / "archive", "a" * 64, True, URL)
     record_unverified(tmp_path, Source("ollama", "0.35.0", URL), seen)
     (line,) = unverified(tmp_path, house)
-    assert line.startswith("ollama 0.35.0: first-sight: ")
+    assert line.startswith("ollama 0.35.0: unverified: ")
     assert line.endswith("a" * 64)
     pinned = replace(house, sources={"ollama": replace(shipped, sha256="b" * 64)})
     assert unverified(tmp_path, pinned) == []

@@ -1,4 +1,4 @@
-"""Our small satellite speaks the protocol as its own library does."""
+"""The satellite probe reads whole replies, and reports anything else in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from wyoming.event import Event, read_event, write_event
 
-from hearth.smoke.satellite import SatelliteError, satellite
+from hearth.smoke.satellite import DESCRIBE, Reply, SatelliteError, converse, speech
 from tests.ports import kept_port
 
 WITHIN_S = 5.0
@@ -42,34 +42,43 @@ def served(server: Any) -> Iterator[int]:
         thread.join(WITHIN_S)
 
 
+def describe(port: int, within_s: float = WITHIN_S) -> Reply:
+    (reply,) = converse("127.0.0.1", port, [DESCRIBE], "info", within_s)
+    return reply
+
+
 def test_it_asks_what_there_is() -> None:
     server = Server({"describe": [Event("info", {"asr": [{"name": "whisper"}]})]})
-    with served(server) as port, satellite("127.0.0.1", port, WITHIN_S) as one:
-        assert one.describe() == {"asr": [{"name": "whisper"}]}
+    with served(server) as port:
+        assert describe(port).events[-1].data == {"asr": [{"name": "whisper"}]}
 
 
-def test_it_speaks_and_hears_to_the_end_of_the_text() -> None:
+def test_it_sends_speech_and_reads_to_the_end_of_the_text() -> None:
     said = [Event("transcript", {"text": "Ja."}, b"odd"), Event("transcript-stop")]
     server, sound = Server({"audio-stop": said}), bytes(range(256)) * 20
-    with served(server) as port, satellite("127.0.0.1", port, WITHIN_S) as one:
-        heard = one.transcribe(sound, "de")
-        assert [event.type for event in heard] == ["transcript", "transcript-stop"]
-        assert heard[0].data == {"text": "Ja."}
+    requests = [speech(sound, "de"), speech(b"")]
+    with served(server) as port:
+        first, second = converse("127.0.0.1", port, requests, "transcript-stop", WITHIN_S)
+    for reply in (first, second):
+        assert [event.type for event in reply.events] == ["transcript", "transcript-stop"]
+    assert first.events[0].data == {"text": "Ja."}
+    assert first.seconds > 0
     kinds = [event.type for event in server.heard]
-    assert kinds == ["transcribe", "audio-start", *["audio-chunk"] * 3, "audio-stop"]
-    assert server.heard[0].data == {"language": "de"}
+    one = ["transcribe", "audio-start", *["audio-chunk"] * 3, "audio-stop"]
+    assert kinds == [*one, "transcribe", "audio-start", "audio-stop"]
+    assert server.heard[0].data["language"] == "de"
     assert b"".join(event.payload or b"" for event in server.heard) == sound
-    assert server.heard[2].data == {"rate": 16_000, "width": 2, "channels": 1}
+    audio = {key: server.heard[2].data[key] for key in ("rate", "width", "channels")}
+    assert audio == {"rate": 16_000, "width": 2, "channels": 1}
 
 
-def test_an_error_is_told() -> None:
+def test_an_error_is_reported() -> None:
     server = Server({"audio-stop": [Event("error", {"text": "too many wait"})]})
     with (
         served(server) as port,
-        satellite("127.0.0.1", port, WITHIN_S) as one,
         pytest.raises(SatelliteError, match=f"127.0.0.1 port {port}: too many wait"),
     ):
-        one.transcribe(b"")
+        converse("127.0.0.1", port, [speech(b"")], "transcript-stop", WITHIN_S)
 
 
 class Rubbish:
@@ -91,26 +100,19 @@ class Rubbish:
 def test_rubbish_is_one_line(said: bytes) -> None:
     with (
         served(Rubbish(said)) as port,
-        satellite("127.0.0.1", port, WITHIN_S) as one,
-        pytest.raises(SatelliteError, match="it hung up, or speaks no Wyoming"),
+        pytest.raises(SatelliteError, match="it hung up, or does not speak Wyoming"),
     ):
-        one.describe()
+        describe(port)
 
 
 def test_silence_ends() -> None:
-    server = Server({})
     with (
-        served(server) as port,
-        satellite("127.0.0.1", port, 0.1) as one,
-        pytest.raises(SatelliteError, match=f"127.0.0.1 port {port}: "),
+        served(Server({})) as port,
+        pytest.raises(SatelliteError, match=f"127.0.0.1 port {port}: no complete answer in 0.1 s"),
     ):
-        one.describe()
+        describe(port, 0.1)
 
 
 def test_a_closed_port_is_one_line() -> None:
-    with (
-        kept_port() as port,
-        pytest.raises(SatelliteError, match=f"127.0.0.1 port {port}: "),
-        satellite("127.0.0.1", port, 1),
-    ):
-        pass
+    with kept_port() as port, pytest.raises(SatelliteError, match=f"127.0.0.1.*{port}"):
+        describe(port, 1)

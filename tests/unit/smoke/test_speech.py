@@ -16,7 +16,7 @@ import pytest
 
 from hearth.clients.tts import Line, SpeechCallError
 from hearth.smoke import test_speech as smoke
-from hearth.smoke.figures import Notes
+from hearth.smoke.plugin import Notes
 
 FIRST_S, REST_S = 0.02, 0.4
 LOUD = b"\x00\x40\x00\xc0" * 2400  # 0.2 s

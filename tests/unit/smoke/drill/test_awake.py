@@ -15,7 +15,7 @@ from hearth.clients.models import READY
 from hearth.smoke import test_fallback
 from hearth.smoke.drill.cases import Row
 from hearth.smoke.drill.plan import Plan, Target
-from hearth.smoke.figures import Notes
+from hearth.smoke.plugin import Notes
 
 
 class Card:

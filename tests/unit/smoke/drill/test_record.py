@@ -11,11 +11,9 @@ from typing import Any
 from rich.console import Console
 
 from hearth.cli.prove import view
-from hearth.machine.description import Machine
+from hearth.machine.description import MachineInfo
 from hearth.smoke.drill.cases import NOBODY, Row
-from hearth.smoke.drill.record import Drill, kept, read
-from hearth.smoke.page import render, write
-from hearth.smoke.receipt import Receipt, Verdict
+from hearth.smoke.receipt import Drill, Receipt, Verdict, drill_of, last_drill, render, write
 
 ROWS = [
     Row("fast", "a", "500", "b", 0.12, 0.1, []),
@@ -29,7 +27,7 @@ RECEIPT = Receipt(
     made="2026-11-22T12:00:00+00:00",
     seconds=61.2,
     hearth="def5678",
-    machine=Machine("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
+    machine=MachineInfo("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
     accelerator={},
     versions={},
     addresses=[],
@@ -51,19 +49,19 @@ def test_what_the_tests_noted_becomes_a_drill_and_without_one_there_is_none() ->
         "played": ["far"],
         "rows": [asdict(r) for r in ROWS],
     }
-    assert read(json.loads(json.dumps(noted)), DRILL.made, DRILL.hearth) == DRILL
-    assert read({}, "", "") is None
+    assert drill_of(json.loads(json.dumps(noted)), DRILL.made, DRILL.hearth) == DRILL
+    assert drill_of({}, "", "") is None
 
 
 def test_a_receipt_without_a_drill_does_not_forget_the_last_one(tmp_path: Path) -> None:
-    assert kept(tmp_path / "receipt.json") is None
+    assert last_drill(tmp_path / "receipt.json") is None
     write(RECEIPT, tmp_path)
-    assert kept(tmp_path / "receipt.json") == DRILL
+    assert last_drill(tmp_path / "receipt.json") == DRILL
     for old in ("", "{}", '{"drill": {"made": 1}}', "[]"):
         (tmp_path / "receipt.json").write_text(old)
-        assert kept(tmp_path / "receipt.json") is None
+        assert last_drill(tmp_path / "receipt.json") is None
     write(replace(RECEIPT, drill=None), tmp_path)
-    assert kept(tmp_path / "receipt.json") is None
+    assert last_drill(tmp_path / "receipt.json") is None
 
 
 def test_people_see_each_alias_and_when_it_was_drilled() -> None:

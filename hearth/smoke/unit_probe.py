@@ -1,0 +1,198 @@
+"""A program of its own, sent whole to the system where a unit runs, to inspect its main process.
+
+Only Python's standard library, so that `/usr/bin/python3 -I -c PROGRAM` runs it anywhere, as root.
+It reads one JSON object and prints one; `pid` is 0 where the unit has no process.
+
+* `{"task": "loaded", "unit": NAME, "packages": [PYTHON PACKAGES]}` returns `{"pid", "stale": [files
+  that were replaced under the process], "packages": {name: version}}`. Versions come from the files
+  that the process has mapped, not from where a link points now.
+* `{"task": "sandbox", "program": ITS OWN TEXT, "unit": NAME, "secrets": [path patterns]}` enters
+  the namespaces of the process as its user, without any capability, and tries what must fail. It
+  returns `{"pid", "status": {}, "capabilities": [], "tried": {}}` and leaves no file behind.
+"""
+
+import contextlib
+import errno
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+READ_ONLY = ("/usr", "/etc", "/var", "/opt")
+TMP = "/tmp"  # noqa: S108 - the probe tests whose it is
+HOMES = ("/root", "/home")
+STATUS = ("NoNewPrivs", "Seccomp", "CapBnd", "CapEff", "Uid", "Gid", "Groups")
+CREDENTIALS = "/run/credentials"
+WITHIN_S = 20
+# The folder of one version of a program that Hearth installed.
+PROGRAM = re.compile(r"/opt/hearth/[^/]+/[^/]+/")
+DELETED = " (deleted)"
+
+
+def loaded(asked: dict[str, Any], pid: int) -> dict[str, Any]:
+    """Return the versions and the replaced files among what the process has open."""
+    mapped = files(pid) if pid else set()
+    gone = sorted(name for name in mapped if name.endswith(DELETED) and is_program(name))
+    roots = sorted({found[0] for name in mapped if (found := PROGRAM.match(name))})
+    versions = {}
+    for root in roots:
+        for name in asked["packages"]:
+            if found_version := version(Path(root), name):
+                versions[name] = found_version
+    return {"pid": pid, "stale": gone, "packages": versions}
+
+
+def files(pid: int) -> set[str]:
+    """Return the files of a process: its program and everything that it has mapped."""
+    names = set()
+    with contextlib.suppress(OSError):
+        names.add(os.readlink(f"/proc/{pid}/exe"))
+    for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and words[5].startswith("/"):
+            names.add(words[5])
+    return names
+
+
+def is_program(name: str) -> bool:
+    """Whether a file is a program or a library; others come and go while a program runs."""
+    return name.startswith(("/usr/", "/opt/", "/lib")) and "/share/" not in name
+
+
+def version(folder: Path, package: str) -> str:
+    """Return the version that a Python package's metadata in a folder name, or nothing."""
+    name = re.sub(r"[-_.]+", "_", package)
+    for path in folder.glob(f"{name}-*.dist-info/METADATA"):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("Version: "):
+                return line.removeprefix("Version: ").strip()
+    return ""
+
+
+def sandbox(asked: dict[str, Any], pid: int) -> dict[str, Any]:
+    """Read what the kernel holds the process to, then try from inside its namespaces."""
+    if not pid:
+        return {"pid": 0}
+    unit, status = asked["unit"], kernel_status(pid)
+    with tempfile.NamedTemporaryFile(dir=TMP, prefix="hearth-probe-") as marker:
+        inner = {
+            "marker": marker.name,
+            "own": sorted(glob.glob(f"{CREDENTIALS}/{unit}/*")),
+            "secrets": foreign_secrets(unit, asked["secrets"]),
+        }
+        tried = enter(pid, status, asked["program"], inner)
+    capabilities = unit_property(unit, "CapabilityBoundingSet").split()
+    return {"pid": pid, "status": status, "capabilities": capabilities, "tried": tried}
+
+
+def unit_property(unit: str, name: str) -> str:
+    """Return one property of a unit."""
+    argv = ["systemctl", "show", f"--property={name}", "--value", unit]
+    done = subprocess.run(  # noqa: S603 - fixed words and a unit's name
+        argv, capture_output=True, text=True, check=True, timeout=WITHIN_S
+    )
+    return done.stdout.strip()
+
+
+def kernel_status(pid: int) -> dict[str, str]:
+    """Return the restrictions that the kernel reports for a process."""
+    rows = Path(f"/proc/{pid}/status").read_text().splitlines()
+    fields = {name: value.strip() for name, _, value in (row.partition(":") for row in rows)}
+    return {name: fields[name] for name in STATUS}
+
+
+def foreign_secrets(unit: str, patterns: list[str]) -> list[str]:
+    """Return the files of the patterns, and the credentials of all units but this one."""
+    own = f"{CREDENTIALS}/{unit}/"
+    found = {path for pattern in (*patterns, f"{CREDENTIALS}/*/*") for path in glob.glob(pattern)}
+    return sorted(path for path in found if not path.startswith(own) and os.path.isfile(path))
+
+
+def enter(pid: int, status: dict[str, str], program: str, asked: dict[str, Any]) -> Any:
+    """Run this program again in the namespaces of the unit's process and as its user."""
+    user, group = status["Uid"].split()[0], status["Gid"].split()[0]
+    groups = ",".join(status["Groups"].split())
+    argv = ["nsenter", f"--target={pid}", "--mount", "--ipc", "--uts", "--net", "--"]
+    argv += ["setpriv", f"--reuid={user}", f"--regid={group}"]
+    argv += [f"--groups={groups}"] if groups else ["--clear-groups"]
+    argv += ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
+    argv += ["/usr/bin/python3", "-I", "-c", program, "inside"]
+    done = subprocess.run(  # noqa: S603 - fixed words and numbers
+        argv, input=json.dumps(asked), capture_output=True, text=True, timeout=WITHIN_S, check=False
+    )
+    if done.returncode:
+        sys.exit(f"{done.stderr.strip()} (exit {done.returncode})")
+    return json.loads(done.stdout)
+
+
+def attempts(asked: dict[str, Any]) -> dict[str, Any]:
+    """Try what must fail, and also what must work, so that a broken probe is noticed."""
+    return {
+        "user": os.getuid(),
+        "written": {path: make_folder(path) for path in (*READ_ONLY, TMP)},
+        "marker_seen": os.path.exists(asked["marker"]),
+        "homes": {path: list_folder(path) for path in HOMES},
+        "own": {path: read_byte(path) for path in asked["own"]},
+        "secrets": {path: read_byte(path) for path in asked["secrets"]},
+        "processes": sorted(foreign_processes()),
+    }
+
+
+def make_folder(folder: str) -> str:
+    """Make a folder there and remove it again; return the error's name, or `done`."""
+    path = f"{folder}/.hearth-probe-{os.getpid()}"
+    try:
+        os.mkdir(path)
+        os.rmdir(path)
+    except OSError as error:
+        return error_name(error)
+    return "done"
+
+
+def list_folder(folder: str) -> str:
+    """List a folder; an empty one reveals nothing either."""
+    try:
+        return "done" if os.listdir(folder) else "empty"
+    except OSError as error:
+        return error_name(error)
+
+
+def read_byte(path: str) -> str:
+    """Read a byte of a file."""
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        return error_name(error)
+    return "done"
+
+
+def foreign_processes() -> list[str]:
+    """Return the visible processes of other users."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_uid != os.getuid():
+                found.append(path.name)
+    return found
+
+
+def error_name(error: OSError) -> str:
+    """Return the kernel's name of an error."""
+    return errno.errorcode.get(error.errno or 0, "unknown")
+
+
+def main(asked: dict[str, Any]) -> dict[str, Any]:
+    """Do one task from outside the unit's namespaces."""
+    pid = int(unit_property(asked["unit"], "MainPID") or 0)
+    return {"loaded": loaded, "sandbox": sandbox}[asked["task"]](asked, pid)
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    print(json.dumps(attempts(given) if sys.argv[1:] == ["inside"] else main(given)))
