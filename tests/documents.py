@@ -1,6 +1,6 @@
 """Keep the documents true: their tables come from the catalogue, their commands can be run.
 
-`python -m tests.documents` rewrites README.md and docs/commands.md; `--check` only compares them.
+`python -m tests.documents` rewrites the generated parts of docs/; `--check` only compares them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,14 +152,27 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def rewrite(text: str, house: House) -> str:
+def site_table(house: House) -> str:
+    """Return the table of published names: who may use each, and which paths."""
+    rows = [
+        (
+            f"`https://{site.fqdn}`",
+            _AUTH[site.auth],
+            ", ".join(f"`{path}`" for path in site.paths) or "all",
+        )
+        for site in house.sites
+    ]
+    return _table(("address", "access", "paths"), rows)
+
+
+def rewrite(text: str, tables: Mapping[str, str]) -> str:
     """Return the text with everything between `<!-- NAME: generated -->` markers rebuilt."""
-    for name, table in (("services", service_table(house)), ("models", model_table(house))):
+    for name, table in tables.items():
         marker, end = f"<!-- {name}: generated -->", f"<!-- /{name} -->"
         before, there, rest = text.partition(marker)
         _, closed, after = rest.partition(end)
         if not there or not closed:
-            raise DocumentError(f"README.md: {marker} … {end} is missing: put both lines back")
+            raise DocumentError(f"{marker} … {end} is missing: put both lines back")
         text = f"{before}{marker}\n{table}\n{end}{after}"
     return text
 
@@ -179,8 +192,13 @@ def commands_page() -> str:
 
 def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     """Yield each document with generated parts, and what it should hold."""
-    readme = root / "README.md"
-    yield readme, rewrite(readme.read_text(encoding="utf-8"), shipped_house(root / "inventory"))
+    house = shipped_house(root / "inventory")
+    for name, tables in (
+        ("catalogue", {"services": service_table(house), "models": model_table(house)}),
+        ("http-api", {"sites": site_table(house)}),
+    ):
+        path = root / "docs" / f"{name}.md"
+        yield path, rewrite(path.read_text(encoding="utf-8"), tables)
     yield root / "docs" / "commands.md", commands_page()
 
 

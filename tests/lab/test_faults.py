@@ -1,6 +1,6 @@
 """What happens to a house happens: programs die, a disk fills up, memory ends. It heals by itself.
 
-What somebody on the LAN saw of it is printed, and kept in docs/troubles.md.
+What somebody on the LAN saw of it is printed, and kept in docs/failures.md.
 """
 
 from __future__ import annotations

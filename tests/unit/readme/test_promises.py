@@ -8,7 +8,7 @@ import typer.main
 from hearth.cli.app import app
 from tests.role_data import ROOT
 
-PAGE = ROOT / "docs/promises.md"
+PAGE = ROOT / "docs/checks.md"
 CODE = re.compile(r"`([^`]+)`")
 SCRIPTS = {path.name for path in (ROOT / "scripts").iterdir()}
 HEAD = "| promise | proved by | told in |"

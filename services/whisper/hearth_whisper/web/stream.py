@@ -1,6 +1,6 @@
 """`WS /v1/audio/transcriptions/stream`: sound in as it is spoken, text out when it was.
 
-docs/listening.md tells the protocol.
+docs/speech-to-text.md tells the protocol.
 """
 
 import asyncio
