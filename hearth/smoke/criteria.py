@@ -34,7 +34,7 @@ _WITHOUT_FALLBACK = ("base-uri", "form-action", "frame-ancestors")
 
 _OF_UTTERANCE = ("speech_started", "partial", "final", "speech_ended")
 StreamEvent = Mapping[str, Any]
-"""One event of a live stream, as docs/listening.md defines it."""
+"""One event of a live stream, as docs/speech-to-text.md defines it."""
 
 
 @dataclass(frozen=True, slots=True)
