@@ -1,14 +1,44 @@
-"""All commands of `hearth`, each with an example."""
+"""The commands of `hearth`: each one's module is imported when the command is used."""
 
+import importlib
 import sys
+from typing import Annotated, Any
 
-import typer
+import typer.core
+import typer.main
 
-from hearth.cli import afar, backup, bench_stt, house, keep, kokoro_patch, lab, prove, remove, up
-from hearth.project import current
+import hearth
+
+# Command: its module. The order is that of --help.
+_MODULES = {
+    **{"check": "check", "up": "up", "verify": "verify", "status": "status"},
+    **{"logs": "logs", "shell": "logs", "models": "status", "secret": "secret"},
+    **{"lock": "lock", "backup": "backup", "restore": "backup", "remove": "remove"},
+    **{"bench": "bench", "lab": "lab", "kokoro-patch": "kokoro_patch"},
+}
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """A group whose commands are imported one at a time: importing all takes seconds."""
+
+    def __init__(self, **settings: Any) -> None:
+        """Name the commands, for suggestions after a typing error."""
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(_MODULES)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None when the name is unknown."""
+        if cmd_name not in _MODULES:
+            return None
+        group = typer.main.get_group(
+            importlib.import_module(f"hearth.cli.{_MODULES[cmd_name]}").app
+        )
+        return group.commands.get(cmd_name, group)
+
 
 app = typer.Typer(
     name="hearth",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -17,39 +47,25 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(hearth.__version__)
+        raise typer.Exit
+
+
 @app.callback()
-def follow_the_house(context: typer.Context) -> None:
-    """A private AI house on one Debian machine."""
-    # What is written into the inventory is written here, for the house gets it from here: the key
-    # of backups, and that a service is gone.
-    here = bool({"-h", "--help", "--lab", "--new-key"} & {*sys.argv})
-    here |= context.invoked_subcommand == "remove" and "--all" not in sys.argv
-    if context.invoked_subcommand not in afar.COMMANDS or here:
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
+    ] = False,
+) -> None:
+    """Build and run a private AI house on one Debian machine."""
+    if {"-h", "--help", "--lab"} & {*sys.argv}:
         return
-    project = current()
-    reach = project.house().machine.reach
-    if reach != "local":
-        raise typer.Exit(afar.run(project, reach, sys.argv[1:]))
+    from hearth.cli import remote
 
-
-app.command()(house.check)
-app.command()(up.up)
-app.command()(prove.verify)
-app.command()(house.status)
-app.command()(house.logs)
-app.command()(house.shell)
-app.command()(house.models)
-app.add_typer(keep.secret, name="secret")
-app.command()(keep.lock)
-app.command()(backup.backup)
-app.command()(backup.restore)
-app.command()(remove.remove)
-prove.bench.command("stt")(bench_stt.bench_stt)
-app.add_typer(prove.bench, name="bench")
-# Every option is the tool's own, --help too.
-_PASSED_ON = {
-    **{"ignore_unknown_options": True, "allow_extra_args": True},
-    **{"allow_interspersed_args": False, "help_option_names": []},
-}
-app.command(context_settings=_PASSED_ON)(lab.lab)
-app.command("kokoro-patch")(kokoro_patch.kokoro_patch)
+    code = remote.run_there(str(context.invoked_subcommand), sys.argv[1:])
+    if code is not None:
+        raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""Keep what is precious: make backups, and put one back."""
+"""`hearth backup` and `hearth restore`."""
 
 import contextlib
 import getpass
@@ -19,40 +19,46 @@ from hearth.backup.target import Target
 from hearth.backup.volumes import Hands, Place, kept, places
 from hearth.catalogue.house import House
 from hearth.cli import playbook
-from hearth.cli.backup_key import make_key
-from hearth.cli.say import AsJson, err, show, write_json
-from hearth.files import locked
+from hearth.cli.console import AsJson, err, note, print_json, show, step
+from hearth.files import locked, write_atomic
 from hearth.machine import engine, runs
 from hearth.machine.secrets import Vault
 from hearth.project import Project, current
 from hearth.smoke.run import version
+from hearth.yaml_edit import with_value
 
 LOCK = Path("/run/hearth-backup.lock")
 STATE = Path("/var/lib/hearth/backup")
 _STOP_S = 120
-# Somebody who converges the house meanwhile is waited for.
+# The longest wait for a run that converges the house.
 _LOCK_S = 600
 
 
-def backup(
+app = typer.Typer()
+
+
+@app.command("backup")
+def make_backup(
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="A folder; nothing old is removed.")
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="A folder; older backups in it are kept."),
     ] = None,
     new_key: Annotated[
         bool, typer.Option("--new-key", help="Make the key that opens backups, and show it once.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write everything precious of this house into one encrypted file, while it runs.
+    """Write the data of this running house into one encrypted file.
 
-    That is each `data` folder that is not `copy: none`, all secrets, and the house's authority.
-    Without --to it goes where inventory/machines.yml says, and the oldest ones go.
+    It holds each `data` folder that is not `copy: none`, all secrets, and the house's certificate
+    authority. Without --to it goes to the folder in inventory/machines.yml, and the oldest backups
+    there are removed.
 
     Example: hearth backup --to /mnt/usb
     """
     project = current()
     if new_key:
-        make_key(project)
+        _make_key(project)
         return
     house = project.house()
     settings = house.machine.backup
@@ -60,61 +66,66 @@ def backup(
     folder = to.absolute() if to else Path(settings.to)
     with _alone():
         _begun(project).refuse()
-        made = take(subject, folder, Hands(), _say)
-        # A backup with a database that SQLite cannot read replaces none that it could.
+        made = take(subject, folder, Hands(), step)
+        # A backup with a damaged database must not replace one with a readable database.
         old = (
             keep.rotate(made.path, house.machine.name, settings.keep)
             if made.good and not to
             else []
         )
     if as_json:
-        write_json(
+        print_json(
             {**asdict(made), "path": str(made.path), "good": made.good, "removed": [*map(str, old)]}
         )
     else:
-        _tell(made, old)
+        _show(made, old)
     raise typer.Exit(0 if made.good else 1)
 
 
-def restore(
+@app.command("restore")
+def restore_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, on the house's machine.")],
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="KEYFILE", help="Where the recovery key lies; else asked."),
+        typer.Option(
+            "--key",
+            metavar="KEYFILE",
+            help="The file with the recovery key; else you are asked for it.",
+        ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only read it all and say what is in it.")
+        bool, typer.Option("--check", help="Only read all of it and list what is in it.")
     ] = False,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Give up what this house holds now.")
+        bool, typer.Option("--replace", help="Discard the data that this house has now.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup back: into a bare machine, or into a house in place of what it holds.
+    """Restore a backup, into an empty house or in place of its data.
 
-    All of it is decrypted and compared first. What is damaged, cut, newer or has another key is
-    refused, and nothing was touched.
+    The whole file is decrypted and verified first. A backup that is damaged, cut off, newer than
+    this Hearth or made for another key is rejected before anything changes.
 
     Example: hearth restore /mnt/usb/hearth-house-20261124T033000Z.tar.age
     """
     identity = _identity(key)
-    _say(f"read {file}")
+    step(f"Read {file}")
     contents = back.read(file, identity)
     if check:
         _describe(contents, as_json)
         return
     project = current()
     with _alone():
-        filled = back.restore(file, identity, contents, _target(project), replace, _say)
+        filled = back.restore(file, identity, contents, _target(project), replace, step)
     if as_json:
-        write_json({"restored": [place.path for place in filled], **back.as_json(contents)})
+        print_json({"restored": [place.path for place in filled], **back.as_json(contents)})
     else:
-        show(f"[green]restored:[/green] the house of {contents.header.made_at}, and it is healthy")
-        show("look    hearth verify")
+        show(f"[green]restored:[/green] the house of {contents.header.made_at}; it is healthy")
+        show("next    hearth verify")
     if project.house().machine.backup.recipient is None:
-        err.print(
-            "[yellow]note:[/yellow] this house makes no backups of its own yet: write this into "
-            "inventory/local/machines.yml, below the machine, then say hearth up\n"
+        note(
+            "this house does not make backups yet: add this to its machine in "
+            "inventory/local/machines.yml, then run hearth up\n"
             f"  backup: {{recipient: {age.recipient_of(identity)}}}"
         )
 
@@ -135,8 +146,8 @@ def _subject(project: Project, house: House) -> Subject:
     recipient = house.machine.backup.recipient
     if recipient is None:
         raise BackupError(
-            "nobody could open a backup of this house yet: say `hearth backup --new-key`, and keep "
-            "what it shows"
+            "this house has no key for its backups yet: run `hearth backup --new-key` and keep the "
+            "key that it shows"
         )
     return Subject(
         house=house.machine.name,
@@ -165,7 +176,7 @@ def _target(project: Project) -> Target:
         holds=kept,
         stop=_stop,
         converge=lambda only: _converge(project, house, only),
-        alone=lambda: runs.alone(_say, within_s=_LOCK_S),
+        alone=lambda: runs.alone(step, within_s=_LOCK_S),
         begun=_begun(project),
     )
 
@@ -193,7 +204,7 @@ def _stop(place: Place) -> None:
 
 
 def _converge(project: Project, house: House, only: Sequence[Place]) -> None:
-    """Converge the whole house, or some services and what they need of their machine."""
+    """Converge the whole house, or some services and the machine that they run on."""
     hosts = ",".join(["localhost", house.machine.name, *(place.instance for place in only)])
     playbook.run(project, err, ("--limit", hosts) if only else ())
 
@@ -204,37 +215,73 @@ def _alone() -> Iterator[None]:
         with locked(LOCK, within_s=1):
             yield
     except PermissionError:
-        raise BackupError(f"{LOCK}: only root may do this: say `sudo` before the command") from None
+        raise BackupError(f"{LOCK}: only root may do this: put `sudo` before the command") from None
 
 
-def _say(text: str) -> None:
-    err.print(f"[dim]        [/dim]  {text}", highlight=False)
-
-
-def _tell(made: Made, old: list[Path]) -> None:
+def _show(made: Made, old: list[Path]) -> None:
     show(f"[green]made:[/green] {made.path}  ({made.size / 1e6:.1f} MB, {made.entries} entries)")
     for name, verdict in made.databases.items():
         show(f"database {name}: {verdict}")
     for name, why in made.damaged.items():
-        show(f"[red]damaged:[/red] {name}: {why}; it was copied as a file, older backups are kept")
+        show(f"[red]damaged:[/red] {name}: {why}; copied as a file; older backups are kept")
     for name in made.left_out:
-        show(f"left out (a link or no file): {name}")
+        show(f"left out (a link or a special file): {name}")
     for path in old:
         show(f"removed {path.name}")
 
 
 def _describe(contents: Contents, as_json: bool) -> None:
-    said = back.as_json(contents)
+    found = back.as_json(contents)
     if as_json:
-        write_json(said)
+        print_json(found)
         return
     show(
-        f"[green]whole:[/green] {said['house']} of {said['made_at']}, {said['entries']} entries, "
-        f"{said['bytes'] / 1e6:.1f} MB, {len(contents.secrets)} secrets"
+        f"[green]good:[/green] {found['house']} of {found['made_at']}, {found['entries']} entries, "
+        f"{found['bytes'] / 1e6:.1f} MB, {len(contents.secrets)} secrets"
     )
-    if said["root"]:
-        show(f"root    {said['root']}  (`openssl x509 -fingerprint -sha256` of your own one)")
+    if found["root"]:
+        show(f"root    {found['root']}  (compare `openssl x509 -fingerprint -sha256` of yours)")
     for volume in contents.header.volumes:
         show(f"holds   {volume.path} of {volume.service}")
-    for name, verdict in said["integrity"].items():
+    for name, verdict in found["integrity"].items():
         show(f"database {name}: {verdict}")
+
+
+def _make_key(project: Project) -> None:
+    """Show the key once, then write its recipient into the inventory; the key is not kept.
+
+    Raises:
+        BackupError: there is a recipient already, or no place for a new one; nothing changed.
+    """
+    machine = project.house().machine
+    file = project.inventory / "local" / "machines.yml"
+    if machine.backup.recipient:
+        raise BackupError(
+            f"this house has a recipient already, {machine.backup.recipient}: remove its line from "
+            f"{file} first; its key still opens the backups that were made for it"
+        )
+    identity, recipient = age.new_key()
+    old = file.read_text(encoding="utf-8") if file.exists() else "---\n"
+    try:
+        new = with_value(old, ("machines", machine.name, "backup", "recipient"), recipient)
+    except ValueError:
+        raise BackupError(
+            f"{file}: Hearth cannot edit this file safely: write a line `backup:` into its record "
+            f"{machine.name}, then run this again"
+        ) from None
+    err.print(
+        "This is the recovery key. It is shown once and not stored: write it down, or put it into\n"
+        "a password manager outside this house. Without it, no backup can be opened.\n"
+    )
+    # In this order: a house must not encrypt for a key that was never shown.
+    typer.echo(identity)
+    sys.stdout.flush()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, new.encode())
+    except OSError as error:
+        raise BackupError(
+            f"{file}: {error.strerror}: nothing was written, so the key above opens nothing: "
+            "discard it"
+        ) from None
+    err.print(f"\nIts public half is in {file}. Next: hearth up, then hearth backup")

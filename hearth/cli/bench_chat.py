@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from hearth.cli.say import AsJson
+from hearth.cli.console import AsJson
 
 
 def bench_chat(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from hearth.bench.stt import PARTS
-from hearth.cli.say import AsJson
+from hearth.cli.console import AsJson
 
 
 def bench_stt(

@@ -24,8 +24,8 @@ from hearth.bench.tts.run import Plan, quick
 from hearth.bench.tts.setting import ROLE, Setting, beside, in_house
 from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
+from hearth.cli.console import err, find, print_error, print_json, show
 from hearth.cli.reports import Files, files_of, key_of, write
-from hearth.cli.say import complain, err, find, show, write_json
 from hearth.clients.model_endpoints import both, devices_of, local_model, server_api
 from hearth.project import VERIFIER, Project, current
 
@@ -45,7 +45,7 @@ def llm(pairs: int, model: str, as_json: bool) -> None:
             )
         )
     if as_json:
-        write_json({"llm": report.as_json(), "accelerator": proof.as_json()})
+        print_json({"llm": report.as_json(), "accelerator": proof.as_json()})
     else:
         show(llm_table(report))
         show(proof_text(proof))
@@ -105,10 +105,10 @@ def tts(asked: Speech) -> None:
         other, setting = _other(asked, project), _setting(asked, project)
         report = asyncio.run(_speech(asked, plan, setting, other))
     except BenchError as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from error
     if asked.as_json:
-        write_json(report.as_json())
+        print_json(report.as_json())
     else:
         show(tts_view(report))
     _write(report, files)

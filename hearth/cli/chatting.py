@@ -15,7 +15,7 @@ from hearth.bench.chat.page import Page, client_of, lines, people
 from hearth.bench.chat.process import seen
 from hearth.bench.chat.view import chat_view
 from hearth.catalogue.house import House, Service
-from hearth.cli.say import complain, err, show, write_json
+from hearth.cli.console import err, print_error, print_json, show
 from hearth.clients.chat import ChatError, Person, sign_in, through
 from hearth.clients.edge import front_door
 from hearth.clients.endpoints import Way, by_url
@@ -54,10 +54,10 @@ def chat(asked: Asked, as_json: bool) -> None:
             users = _Users(gateway_of(house).url, project.vault.get(VERIFIER), admin)
             report = asyncio.run(_measure(asked, users, now, tell))
     except (BenchError, ChatError, engine.EngineError) as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from error
     if as_json:
-        write_json(report.as_json())
+        print_json(report.as_json())
     else:
         show(chat_view(report))
     raise typer.Exit(0 if report.fine else 1)

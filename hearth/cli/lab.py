@@ -9,6 +9,12 @@ import typer
 
 from hearth.project import Project, current
 
+app = typer.Typer()
+# Every option is the tool's own, --help too.
+_PASSED_ON = {
+    **{"ignore_unknown_options": True, "allow_extra_args": True},
+    **{"allow_interspersed_args": False, "help_option_names": []},
+}
 _TOOL = "tests.lab_machine"
 
 
@@ -16,7 +22,8 @@ class LabToolError(Exception):
     """One line for a person: why there is no lab tool to run."""
 
 
-def lab(context: typer.Context) -> None:
+@app.command("lab", context_settings=_PASSED_ON)
+def lab_command(context: typer.Context) -> None:
     """Create throw-away Debian 13 machines with real Incus inside, for trying and testing.
 
     Example: hearth lab create try

@@ -18,8 +18,8 @@ from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.view import stt_view
 from hearth.bench.stt.setting import ROLE, Setting, in_house
 from hearth.catalogue.house import Service
+from hearth.cli.console import err, find, print_error, print_json, show
 from hearth.cli.reports import Files, files_of, key_of, write
-from hearth.cli.say import complain, err, find, show, write_json
 from hearth.project import current
 
 
@@ -70,10 +70,10 @@ def stt(asked: Listening) -> None:
     try:
         report = asyncio.run(_listen(_setting(asked), _other(asked), plan))
     except BenchError as error:
-        complain(str(error))
+        print_error(str(error))
         raise typer.Exit(1) from error
     if asked.as_json:
-        write_json(report.as_json())
+        print_json(report.as_json())
     else:
         show(stt_view(report))
     _write(report, files)

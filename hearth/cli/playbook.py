@@ -1,4 +1,4 @@
-"""Run site.yml as a person would, and show each step with its time."""
+"""Run site.yml and show each step with its time."""
 
 import json
 import os
@@ -18,8 +18,8 @@ from hearth.project import Project
 
 _CALLBACKS = Path(__file__).with_name("callback")
 _ENABLED = ("hearth_events",)
-# Faster tasks that changed nothing are not worth a line.
-_WORTH_S = 0.5
+# A faster task that changed nothing gets no line.
+_MIN_SHOWN_S = 0.5
 
 
 class PlaybookError(Exception):
@@ -28,14 +28,14 @@ class PlaybookError(Exception):
 
 @dataclass(slots=True)
 class Steps:
-    """What the playbook said so far, as the display needs it; all it said is in the log."""
+    """What the playbook has reported so far; its full output is in the log."""
 
     console: Console
     status: Status
     log: Path
     preview: bool = False
     task: str = ""
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
     changed: list[str] = field(default_factory=list)
     did: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
@@ -43,35 +43,37 @@ class Steps:
     failures: list[dict[str, str]] = field(default_factory=list)
     totals: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def take(self, event: dict[str, Any]) -> None:
-        """Take one event of the callback plugin."""
+    def handle(self, event: dict[str, Any]) -> None:
+        """Handle one event of the callback plugin."""
         kind = event["kind"]
         if kind in ("task", "play", "stats"):
             self._finish()
         if kind == "task":
-            self.task, self.began = event["name"], time.monotonic()
+            self.task, self.started = event["name"], time.monotonic()
             self.status.update(f"[dim]{self.task}[/dim]")
         elif kind == "ok":
             self.planned += event["planned"]
             for warning in event["warnings"]:
-                self.console.print("[yellow]note:[/yellow]", end=" ")
-                self.console.print(warning, markup=False)
+                self._note(warning)
             self.done.append(event["host"])
             if event["changed"]:
                 self.changed.append(event["host"])
                 self.did += [f"{event['host']}: {line}" for line in event["did"]]
         elif kind == "note":
-            self.console.print("[yellow]note:[/yellow]", end=" ")
-            self.console.print(event["text"], markup=False)
+            self._note(event["text"])
         elif kind == "failed":
             self.failures.append(event)
         elif kind == "stats":
             self.totals = event["hosts"]
 
+    def _note(self, text: str) -> None:
+        self.console.print("[yellow]note:[/yellow]", end=" ")
+        self.console.print(text, markup=False)
+
     def _finish(self) -> None:
-        """Write the line of the task that has ended."""
-        took = time.monotonic() - self.began
-        if self.task and (self.changed or (self.done and took >= _WORTH_S)):
+        """Print the line of the task that has ended."""
+        took = time.monotonic() - self.started
+        if self.task and (self.changed or (self.done and took >= _MIN_SHOWN_S)):
             what = f"  [yellow]{', '.join(self.changed)}[/yellow]" if self.changed else ""
             self.console.print(f"[dim]{took:6.1f} s[/dim]  {self.task}{what}")
             for line in self.did if self.preview else ():
@@ -95,7 +97,7 @@ def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps
         code = 0
         for event in _events(project, log, more):
             code = event["code"] if event["kind"] == "end" else code
-            steps.take(event)
+            steps.handle(event)
     if code:
         raise PlaybookError(_reason(steps, log))
     return steps
@@ -106,18 +108,18 @@ def _reason(steps: Steps, log: Path) -> str:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         last = next((x for x in reversed(lines) if "ERROR" in x), lines[-1] if lines else "")
         return f"Ansible stopped: {last.strip()}\nthe full log: {log}"
-    told = [f"{row['host']}: {row['task']}: {row['message']}" for row in steps.failures]
-    return "\n".join([*told, f"the full log: {log}"])
+    failed = [f"{row['host']}: {row['task']}: {row['message']}" for row in steps.failures]
+    return "\n".join([*failed, f"the full log: {log}"])
 
 
 def _with(name: str, between: str, *ours: object) -> str:
-    """Return a list of Ansible's settings: ours, then what the environment names already."""
+    """Return a list setting of Ansible: our values, then those of the environment."""
     theirs = filter(None, os.environ.get(name, "").split(between))
     return between.join(dict.fromkeys([*map(str, ours), *theirs]))
 
 
 def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield what the callback plugin writes, and at last `end` with the exit code."""
+    """Yield the events of the callback plugin, and `end` with the exit code last."""
     reader, writer = os.pipe()
     plugins = project.root / "ansible/plugins/callback"
     environment = os.environ | {

@@ -1,7 +1,6 @@
-"""`hearth remove`: a service, or the whole house, gone without a trace but its data."""
+"""`hearth remove`: remove a service or the whole house; data stays unless told otherwise."""
 
 import json
-import sys
 from collections.abc import Collection
 from typing import Annotated
 
@@ -9,9 +8,9 @@ import typer
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.catalogue import House, derive, suggest
-from hearth.cli import afar, playbook
-from hearth.cli.prove import prove, view
-from hearth.cli.say import err, show
+from hearth.cli import playbook, remote
+from hearth.cli.console import confirm, err, show, step
+from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
 from hearth.remove import RemoveError, Trace, everything
@@ -23,27 +22,29 @@ def _complete(incomplete: str) -> list[str]:
     return [name for name in current().catalogue().services if name.startswith(incomplete)]
 
 
-def remove(
+app = typer.Typer()
+
+
+@app.command("remove")
+def remove_service(
     service: Annotated[
         str | None,
-        typer.Argument(metavar="SERVICE", help="What shall go.", autocompletion=_complete),
+        typer.Argument(metavar="SERVICE", help="The service to remove.", autocompletion=_complete),
     ] = None,
     everything_: Annotated[
-        bool, typer.Option("--all", help="The whole house, down to what was here before it.")
+        bool, typer.Option("--all", help="Remove the whole house; the machine is as before.")
     ] = False,
-    data: Annotated[
-        bool, typer.Option("--data", help="Its data, too: what people made, for ever.")
-    ] = False,
+    data: Annotated[bool, typer.Option("--data", help="Delete its data too, for ever.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove a service, or the whole house: what goes is shown first, and asked about.
+    """Remove a service or the whole house, after showing what goes and asking.
 
-    Data stay where they are unless --data is said. A removal that was cut short is said again.
+    Data is kept unless you add --data. If a removal is interrupted, run it again.
 
     Example: hearth remove open_webui
     """
     if (service is None) != everything_:
-        raise typer.BadParameter("name one service, or say --all")
+        raise typer.BadParameter("name one service, or add --all")
     project = current()
     if service is None:
         _remove_all(project, data, yes)
@@ -52,18 +53,18 @@ def remove(
     name = _known(project, house, service.replace("-", "_"))
     _refuse_needed(house, name)
     is_here = house.machine.reach == "local"
-    # Which card and which secrets there are elsewhere, only that machine knows.
+    # Only the remote machine knows its GPU and its secrets.
     whole = house if is_here else derive(project.catalogue(), frozenset(), frozenset())
     _describe(whole, name, data, project.vault.names() if is_here else None)
-    _ask(yes)
+    confirm("Remove it?", yes)
     note_absent(project.inventory, name)
     if not is_here:
-        raise typer.Exit(afar.removal(project, house.machine.reach, name, data))
+        raise typer.Exit(remote.remove_there(project, house.machine.reach, name, data))
     more = ("-e", json.dumps({"instances_remove_data": [name]})) if data else ()
     steps = playbook.run(project, err, more)
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')}")
-    # The last receipt speaks of a service that is gone.
-    receipt = prove(project, "home")
+    # The last receipt still names the service.
+    receipt = run_tests(project, "home")
     show(view(receipt))
     raise typer.Exit(0 if receipt.good else 1)
 
@@ -71,7 +72,7 @@ def remove(
 def _known(project: Project, house: House, name: str) -> str:
     services = project.catalogue().services
     if name in house.parts:
-        raise typer.BadParameter(f"{name} is a part of every house: it goes with --all only")
+        raise typer.BadParameter(f"{name} is a part of every house: only --all removes it")
     if name not in services:
         raise typer.BadParameter(f"no service {name!r}: {suggest(name, services)}")
     return name
@@ -82,15 +83,15 @@ def _refuse_needed(house: House, name: str) -> None:
     if needing:
         verb = "needs" if len(needing) == 1 else "need"
         raise RemoveError(
-            f"{name} cannot go: {', '.join(needing)} {verb} it: remove these first, or take "
-            f"{name} out of its needs in inventory/local/services.yml"
+            f"{name} cannot be removed: {', '.join(needing)} {verb} it: remove these first, or "
+            f"take {name} out of their needs in inventory/local/services.yml"
         )
 
 
 def _describe(house: House, name: str, data: bool, secrets: Collection[str] | None) -> None:
-    """Say what goes and what stays, from the record and the names of the secrets that are known."""
+    """Show what goes and what stays; `secrets` are the existing ones, None if unknown."""
     service = house.services.get(name) or house.removed.get(name)
-    show(f"goes    {name}: its instance, its programs, and its place in all other files")
+    show(f"goes    {name}: its instance, its programs, and its entries elsewhere")
     if service is None:
         return
     for site in service.publish:
@@ -104,7 +105,7 @@ def _describe(house: House, name: str, data: bool, secrets: Collection[str] | No
         show(f"{'goes ' if secret in going else 'stays'}   secret {secret}")
     for volume in service.volumes:
         if volume.from_folder:
-            show(f"stays   {volume.from_folder}: a folder of yours")
+            show(f"stays   {volume.from_folder}: your own folder")
         elif data:
             show(f"[red]goes[/red]    data in {volume.path}, for ever")
         else:
@@ -120,11 +121,11 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
     if not found.goes:
         show("nothing of Hearth is left here")
         return
-    _ask(yes)
-    with runs.alone(err.print):
-        # What a killed run left at work may have made something since.
+    confirm("Remove it?", yes)
+    with runs.alone(step):
+        # Programs that a killed run left may have made something since.
         for trace in _plan(project, data).goes:
-            _go(trace)
+            _remove(trace)
     show("[green]removed[/green]")
 
 
@@ -135,17 +136,11 @@ def _plan(project: Project, data: bool) -> everything.Plan:
         raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
 
 
-def _go(trace: Trace) -> None:
-    err.print(f"[dim]        [/dim]  Remove {trace.what}", markup=True)
+def _remove(trace: Trace) -> None:
+    step(f"Remove {trace.what}")
     try:
         trace.remove()
     except (OSError, ClientConnectionFailed, LXDAPIException) as error:
-        raise RemoveError(f"{trace.what} did not go: {error}: say it again when mended") from None
-
-
-def _ask(yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("nobody can be asked here: say --yes")
-    typer.confirm("Remove it?", abort=True)
+        raise RemoveError(
+            f"{trace.what}: cannot be removed: {error}: fix this, then run the command again"
+        ) from None

@@ -1,52 +1,65 @@
-"""`hearth up`: the whole way from a bare machine to a receipt."""
+"""`hearth up`: from a bare machine to a receipt."""
 
 import os
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from hearth.catalogue.house import House
-from hearth.cli import first_answer, place, playbook
+from hearth import status
+from hearth.catalogue.house import House, Model
+from hearth.cli import playbook, preflight
+from hearth.cli.console import err, note, show
 from hearth.cli.lab import run_tool
-from hearth.cli.prove import prove, view
-from hearth.cli.say import err, show
+from hearth.cli.verify import run_tests, view
 from hearth.clients import trust
-from hearth.clients.edge import front_door
+from hearth.clients.edge import Edge, EdgeError, front_door
+from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG, ModelState
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import VERIFIER, Project, current
 
 _COMMAND = Path("/usr/local/bin/hearth")
 _SCRIPT = ("scripts", "hearth")
+_ALIAS = "fast"
+# A model on the disk may take this long to load for the first time.
+_ANSWER_S = 300
+_POLL_S = 1
+_FINAL = (TOO_BIG, MISSING)
+
+app = typer.Typer()
 
 
-def up(
+@app.command("up")
+def build_and_verify(
     lab: Annotated[
-        bool, typer.Option("--lab", help="Build in a throw-away lab machine, here.")
+        bool, typer.Option("--lab", help="Build it in a throw-away lab machine.")
     ] = False,
     lab_name: Annotated[str, typer.Option(help="The lab machine's name.")] = "house",
     preview: Annotated[bool, typer.Option("--check", help="Only show what would change.")] = False,
 ) -> None:
-    """Build the house or bring it up to date, then prove it.
+    """Build the house or bring it up to date, then verify it.
 
     Example: scripts/up
     """
     project = current()
-    if lab or place.needs_lab():
+    if lab or preflight.needs_lab():
         if not lab:
-            err.print("note: systemd is not process 1 here, so the house goes into a lab machine")
+            note("systemd is not process 1 here, so the house goes into a lab machine")
         run_tool(project, ["up", lab_name, *(["--check"] if preview else [])])
-    place.check()
+    preflight.check()
     if preview:
-        _foretell(project)
+        _preview(project)
         return
     raise typer.Exit(0 if build(project) else 1)
 
 
-def _foretell(project: Project) -> None:
-    """Show what a run would do, change nothing, and say what cannot be known yet."""
+def _preview(project: Project) -> None:
+    """Show what a run would change, and how many tasks cannot be previewed."""
     steps = playbook.run(project, err, ("--check", "--diff"))
     for service in project.house().services.values():
         if service.instance in steps.planned:
@@ -55,47 +68,47 @@ def _foretell(project: Project) -> None:
                 for path in (project.root / "roles" / service.role / "tasks").glob("*.yml")
                 if path.name != "main.yml"
             )
-            show(f"{service.instance} is not there yet: {tasks} tasks in it cannot be previewed")
+            show(f"{service.instance} does not exist yet: {tasks} tasks in it cannot be previewed")
     show(f"{steps.total('changed')} tasks would change something; differences: {steps.log}")
 
 
 def build(project: Project) -> bool:
-    """Converge, wait for the first answer, verify, and say where everything is."""
-    began = time.monotonic()
+    """Converge, wait for the first answer, verify, and print where everything is."""
+    started = time.monotonic()
     steps = playbook.run(project, err)
-    took = time.monotonic() - began
-    # Programs read this line: it says whether a second run found anything to do.
+    took = time.monotonic() - started
+    # Programs read this line to see whether a second run changed anything.
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')} in {took:.1f} s")
     house = project.house()
-    _offer_command(project)
-    _greet(project, house)
-    receipt = prove(project, "home")
+    _link_command(project)
+    _show_first_answer(project, house)
+    receipt = run_tests(project, "home")
     show(view(receipt))
-    _farewell(house)
+    _show_addresses(house)
     return receipt.good
 
 
-def _offer_command(project: Project) -> None:
-    """Let people type `hearth`, unless that word is somebody else's already."""
-    # Of a checkout that lies elsewhere by now, or did.
+def _link_command(project: Project) -> None:
+    """Install the command `hearth`, unless another program has that name."""
+    # The link may lead to a checkout that has moved.
     ours = _COMMAND.is_symlink() and _COMMAND.readlink().parts[-2:] == _SCRIPT
     if ours or not os.path.lexists(_COMMAND):
         _COMMAND.unlink(missing_ok=True)
         _COMMAND.symlink_to(project.root.joinpath(*_SCRIPT))
 
 
-def _greet(project: Project, house: House) -> None:
-    """Wait for the first answer and show it."""
+def _show_first_answer(project: Project, house: House) -> None:
+    """Wait for a model's first answer and print it."""
     sites = [s.fqdn for o in house.services.values() if "models" in o.offers for s in o.publish]
     if not sites:
         return
     edge = front_door(house)
-    answer = first_answer.wait(house, edge, sites[0], project.vault.get(VERIFIER), err)
+    answer = first_answer(house, edge, sites[0], project.vault.get(VERIFIER), err)
     if answer is not None:
         show(f"{answer.model} answered after {answer.seconds:.1f} s: “{answer.text[:60]}”")
 
 
-def _farewell(house: House) -> None:
+def _show_addresses(house: House) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
     show(f"names   point a device's DNS at {front_door(house).address}")
@@ -106,10 +119,87 @@ def _farewell(house: House) -> None:
     show("pages   hearth secret show house_password")
     for service in house.services.values():
         for secret in service.secrets:
-            # With it somebody signs in for the first time where a service has accounts of its own.
+            # For the first sign-in to a service that has accounts of its own.
             if secret.endswith("_admin_password"):
                 show(f"admin   hearth secret show {secret}")
     if sys.stdout.isatty() and (address := next(iter(trust.ways(house)), "")):
-        # The first thing that the next device needs, and it has a camera.
-        show(f"photograph this with a phone, for {address}")
+        # The next device needs this first, and it has a camera.
+        show(f"scan this with a phone to open {address}")
         sys.stdout.write(trust.code(address))
+
+
+class FirstAnswerError(Exception):
+    """One line for a person: why no model answers, and where to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAnswer:
+    """Which model answered first, its text, and the seconds that it took."""
+
+    model: str
+    text: str
+    seconds: float
+
+
+def first_answer(
+    house: House, edge: Edge, gateway: str, key: str, console: Console
+) -> FirstAnswer | None:
+    """Wait for the smallest local model of `fast`, then for its answer over HTTPS.
+
+    Returns None if this house has no such model.
+
+    Raises:
+        FirstAnswerError: the download cannot succeed, or nothing answers.
+    """
+    alias = house.aliases.get(_ALIAS)
+    models = [house.models[name] for name in alias.members] if alias and alias.offered else []
+    local = [model for model in models if model.local]
+    if not local:
+        return None
+    smallest = min(local, key=lambda model: model.download_bytes or 0)
+    started = time.monotonic()
+    _wait_for_model(house, smallest, console)
+    text = _ask(edge, gateway, key, smallest)
+    return FirstAnswer(smallest.name, text, time.monotonic() - started)
+
+
+def _wait_for_model(house: House, model: Model, console: Console) -> None:
+    """Show the download until the model is on the disk."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(model.name, total=model.download_bytes)
+        while (state := status.models(house).models[model.name]).state != READY:
+            _give_up(state)
+            bar.update(task, completed=state.completed_bytes, total=state.total_bytes or None)
+            if state.state == FAILED:
+                bar.update(task, description=f"{model.name} (will be retried: {state.reason})")
+            time.sleep(_POLL_S)
+
+
+def _give_up(state: ModelState) -> None:
+    if state.state in _FINAL:
+        raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
+
+
+def _ask(edge: Edge, gateway: str, key: str, model: Model) -> str:
+    """Ask one short question over HTTPS, as a device on the LAN does."""
+    send = {"model": model.name, "messages": [{"role": "user", "content": "Say hello."}]}
+    deadline = time.monotonic() + _ANSWER_S
+    trouble = ""
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            answer = edge.ask(
+                gateway,
+                "/v1/chat/completions",
+                key=key,
+                send=send | {"max_tokens": 16},
+                within_s=left,
+            )
+        except EdgeError as error:
+            trouble = str(error)
+        else:
+            if answer.status == 200:
+                return str(answer.json()["choices"][0]["message"]["content"]).strip()
+            trouble = f"https://{gateway} returns HTTP {answer.status}: {answer.text[:200]}"
+        time.sleep(_POLL_S)
+    raise FirstAnswerError(f"{model.name} does not answer: {trouble}: see `hearth logs litellm`")

@@ -79,7 +79,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_the_key_is_shown_once_and_kept_nowhere(project: Path, tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["backup"])
-    assert "say `hearth backup --new-key`" in str(refused.exception)
+    assert "run `hearth backup --new-key`" in str(refused.exception)
     done = CliRunner().invoke(app, ["backup", "--new-key"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     (key,) = (line for line in done.stdout.splitlines() if line)
@@ -103,7 +103,7 @@ def test_a_key_that_nobody_could_see_is_not_written_for(
     def full(text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hearth.cli.backup_key.typer.echo", full)
+    monkeypatch.setattr("hearth.cli.backup.typer.echo", full)
     assert CliRunner().invoke(app, ["backup", "--new-key"]).exit_code == 1
     assert not (project / "inventory/local/machines.yml").exists()
 

@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hearth import project
-from hearth.cli import keep, main
+from hearth.cli import main
 from hearth.cli.app import app
+from hearth.cli.logs import _complete
+from hearth.cli.secret import show_secret
 from hearth.machine import engine, systemd
 from hearth.project import Project
 
@@ -97,7 +99,7 @@ def test_a_secret_on_a_terminal(
 ) -> None:
     house.vault.set("openrouter_api_key", "sk-[bold]-0123456789")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    keep.show_secret("openrouter_api_key", plain=False)
+    show_secret("openrouter_api_key", plain=False)
     assert "sk-[bold]-0123456789" in capsys.readouterr().out
 
 
@@ -157,8 +159,6 @@ def test_a_bug_of_ours_is_not_hidden(house: Project, monkeypatch: pytest.MonkeyP
 
 
 def test_services_complete(house: Project) -> None:
-    from hearth.cli.house import _complete
-
     assert _complete("o") == ["ollama", "open_webui"]
     assert set(_complete("")) >= {"ollama", "litellm", "caddy"}
 

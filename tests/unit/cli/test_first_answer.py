@@ -12,8 +12,8 @@ from rich.console import Console
 
 from hearth import status
 from hearth.catalogue import House, derive, load
-from hearth.cli import first_answer, place
-from hearth.cli.first_answer import FirstAnswerError, wait
+from hearth.cli import preflight, up
+from hearth.cli.up import FirstAnswerError, first_answer
 from hearth.clients.edge import Answer, Edge, EdgeError, sse
 from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
 
@@ -56,16 +56,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(
-        first_answer, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
-    )
+    monkeypatch.setattr(up, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     return now
 
 
 def run(house: House, door: Door, states: list[ModelState], patch: pytest.MonkeyPatch) -> Any:
     coming = iter(states)
     patch.setattr(status, "models", lambda _house: Overview({SMALLEST: next(coming)}, {}))
-    return wait(house, door, "llm.lan", "key", Console(file=io.StringIO()))  # type: ignore[arg-type]
+    return first_answer(house, door, "llm.lan", "key", Console(file=io.StringIO()))  # type: ignore[arg-type]
 
 
 def test_the_smallest_model_is_waited_for_and_asked(
@@ -89,7 +87,7 @@ def test_the_last_trouble_is_told_when_time_is_over(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(*[Answer(500, {}, b"out of memory")] * 400)
-    with pytest.raises(FirstAnswerError, match="says HTTP 500: out of memory: see `hearth logs"):
+    with pytest.raises(FirstAnswerError, match="returns HTTP 500: out of memory: see `hearth logs"):
         run(house, door, [state(READY, 100)], monkeypatch)
 
 
@@ -113,18 +111,18 @@ def test_where_a_house_can_be_built(
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     if not wrong:
-        place.check()
+        preflight.check()
         return
-    with pytest.raises(place.PlaceError, match=wrong):
-        place.check()
+    with pytest.raises(preflight.PreflightError, match=wrong):
+        preflight.check()
 
 
 def test_a_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     release = {"ID": "debian", "VERSION_ID": "13"}
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(place.PlaceError, match="sudo"):
-        place.check()
+    with pytest.raises(preflight.PreflightError, match="sudo"):
+        preflight.check()
 
 
 def test_events_of_a_stream_are_read_whatever_the_pieces() -> None:

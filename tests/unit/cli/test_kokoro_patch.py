@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from hearth.cli import patching
+from hearth.cli import kokoro_patch
 from hearth.cli.app import app
 from hearth_kokoro_patch import STEPS, PatchError, Plan, state
 from hearth_kokoro_patch.containers import Container
@@ -57,7 +57,7 @@ def test_it_shows_the_diff_changes_and_takes_back(folder: Path) -> None:
     assert state(folder) == "applied"
     again = call("--path", str(folder), "--yes", "--without", "threads", "--without", "player")
     assert (again.exit_code, again.stdout) == (0, "")
-    assert "nothing to do: these steps are there" in again.stderr
+    assert "nothing to do: these steps are applied" in again.stderr
     back = json.loads(call("--path", str(folder), "--take-back", "--yes", "--json").stdout)
     assert (back["changed"], back["steps"]) == (True, [])
     assert {name: (folder / name).read_bytes() for name in FILES} == before
@@ -80,9 +80,9 @@ def test_it_asks(
 
     monkeypatch.setattr(typer, "confirm", confirm)
     monkeypatch.setattr(sys, "stdin", Terminal())
-    wish = patching.Wish(folder, None, None, (), False, False, False)
+    wish = kokoro_patch.Request(folder, None, None, (), False, False, False)
     with pytest.raises(typer.Exit) as end:
-        patching.patch(wish)
+        kokoro_patch.patch(wish)
     assert (end.value.exit_code, state(folder)) == (code, after)
     assert asked == ["Change these files?"]
 
@@ -90,10 +90,10 @@ def test_it_asks(
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ((), "say --path DIR, or --container NAME"),
+        ((), "add --path DIR or --container NAME"),
         (("--path", ".", "--without", "thread", "--yes"), "did you mean threads?"),
-        (("--path", ".", "--without", "threads", "--take-back", "--yes"), "leave --without out"),
-        (("--path", "."), "nobody can be asked here: say --yes"),
+        (("--path", ".", "--without", "threads", "--take-back", "--yes"), "leave out --without"),
+        (("--path", "."), "nobody can be asked: add --yes"),
         (("--container", "x", "--engine", "lxd", "--yes"), "'lxd' is not one of"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_container_is_patched_by_way_of_a_copy(
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
 
-    monkeypatch.setattr(patching, "find", find)
+    monkeypatch.setattr(kokoro_patch, "find", find)
     monkeypatch.setattr(Container, "copy_out", copy_out)
     monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
     words = ("--container", "speech", "--path", "/opt/tts", "--engine", "incus")
@@ -132,7 +132,7 @@ def test_a_container_is_patched_by_way_of_a_copy(
     assert (looked["changed"], looked["restart"], brought) == (False, "incus restart speech", [])
     result = call(*words, "--yes")
     assert result.exit_code == 0
-    assert "now say `incus restart speech`; a container made anew will not" in result.stderr
+    assert "run `incus restart speech` now; a newly created container will not" in result.stderr
     assert [plan.files for plan in brought] == [tuple(FILES)]
     assert set(asked) == {("speech", "incus", "/opt/tts")}
     shutil.rmtree(folder / "api")
@@ -152,14 +152,14 @@ def test_what_a_killed_take_back_left_in_a_container_goes(
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
 
-    monkeypatch.setattr(patching, "find", lambda *words: Container("podman", "speech"))
+    monkeypatch.setattr(kokoro_patch, "find", lambda *words: Container("podman", "speech"))
     monkeypatch.setattr(Container, "copy_out", copy_out)
     monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
     words = ("--container", "speech", "--take-back")
     assert call(*words, "--json").exit_code == 0
     assert brought == [], "--json alone only looks"
     result = call(*words, "--yes")
-    assert "it is as it came; .hearth-patch goes" in result.stderr
+    assert "it is unpatched; .hearth-patch is removed" in result.stderr
     assert [(plan.files, (plan.folder / ".hearth-patch").exists()) for plan in brought] == [
         ((), False)
     ]
@@ -173,11 +173,11 @@ def test_a_mounted_checkout_is_patched_where_it_lies(
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
 
-    monkeypatch.setattr(patching, "find", lambda *words: found)
+    monkeypatch.setattr(kokoro_patch, "find", lambda *words: found)
     monkeypatch.setattr(Container, "copy_out", copy_out)
     refused = call("--container", "speech", "--yes")
     assert refused.exit_code == 1
-    assert "speech: /app/api is mounted from /home/me/tts/api: say --path" in refused.stderr
+    assert "speech: /app/api is mounted from /home/me/tts/api: use --path" in refused.stderr
     # What was patched so once can still be taken back so.
     assert call("--container", "speech", "--take-back", "--yes").exit_code == 0
 
@@ -196,7 +196,7 @@ def test_what_an_engine_refuses_is_said(folder: Path, monkeypatch: pytest.Monkey
     def find(*words: object) -> Container:
         raise PatchError("no container 'x': podman: no such container")
 
-    monkeypatch.setattr(patching, "find", find)
+    monkeypatch.setattr(kokoro_patch, "find", find)
     result = call("--container", "x", "--yes")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "error: no container 'x': podman" in result.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hearth.catalogue import derive, load
-from hearth.cli import keep
+from hearth.cli import lock
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 
@@ -18,21 +18,21 @@ def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         asked.append(model_id)
         return "sha256:" + "ab" * 32
 
-    monkeypatch.setattr(keep, "manifest_digest", answer)
+    monkeypatch.setattr(lock, "manifest_digest", answer)
     house = derive(load(INVENTORY))
     known = house.models["llama3.1"]
     house = replace(house, models={"llama3.1": known, "free": house.models["free"]})
-    (row,) = keep.lock_models(tmp_path, house)
+    (row,) = lock.lock_models(tmp_path, house)
     assert (row.name, row.sha256, row.state) == ("llama3.1", "ab" * 32, "first-sight")
     assert "llama3.1" in (tmp_path / "local/sources.lock.yml").read_text()
     locked = replace(house, models={"llama3.1": replace(known, digest="sha256:" + "cd" * 32)})
-    (row,) = keep.lock_models(tmp_path, locked)
+    (row,) = lock.lock_models(tmp_path, locked)
     assert (row.sha256, row.state) == ("cd" * 32, "recorded")
     assert asked == ["llama3.1"]
 
 
 def test_only_what_this_house_fetches_is_locked() -> None:
-    wanted = keep.fetched(derive(load(INVENTORY)))
+    wanted = lock.fetched(derive(load(INVENTORY)))
     assert {"ollama", "kokoro_voices", "whisper_distil_medium_en_model"} <= wanted
     # A model that no alias asks for, and a service that is off.
     assert not {"whisper_large_v3_model", "kokoro_fastapi"} & wanted

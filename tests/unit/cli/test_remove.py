@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hearth import project
-from hearth.cli import afar, playbook
+from hearth.cli import playbook, remote
 from hearth.cli.app import app
 from hearth.cli.ssh import Target
 from hearth.files import locked
@@ -41,11 +41,11 @@ def call(*words: str) -> Result:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "name one service, or say --all"),
-        (["whisper", "--all"], "name one service, or say --all"),
+        ([], "name one service, or add --all"),
+        (["whisper", "--all"], "name one service, or add --all"),
         (["login"], "is a part of every house"),
         (["wisper"], "did you mean whisper?"),
-        (["open_webui"], "say --yes"),
+        (["open_webui"], "add --yes"),
     ],
 )
 def test_wrong_use_is_said_and_exits_2(words: list[str], said: str) -> None:
@@ -57,7 +57,7 @@ def test_wrong_use_is_said_and_exits_2(words: list[str], said: str) -> None:
 def test_what_others_need_is_refused_and_says_who(house: Project) -> None:
     done = call("litellm", "--yes")
     assert isinstance(done.exception, RemoveError)
-    assert "litellm cannot go: pipelines, open_webui need it" in str(done.exception)
+    assert "litellm cannot be removed: pipelines, open_webui need it" in str(done.exception)
     assert not (house.inventory / "local").exists()
 
 
@@ -100,7 +100,7 @@ def test_for_a_house_elsewhere_it_is_written_down_here_and_done_there(
         asked.append(command)
         return 1
 
-    monkeypatch.setattr(afar, "converge", converge)
+    monkeypatch.setattr(remote, "converge", converge)
     # Not before it was asked about, in the words that would be said there.
     done = call("open_webui")
     assert done.exit_code == 2
@@ -120,7 +120,7 @@ def test_the_whole_of_a_house_elsewhere_is_asked_about_there(
     reach = "machines: {house: {reach: 'ssh://ann@house.example'}}\n"
     (house.inventory / "local/machines.yml").write_text(reach)
     monkeypatch.setattr(sys, "argv", ["hearth", "remove", "--all"])
-    monkeypatch.setattr(afar, "run", lambda project, reach, words: 40 + len(words))
+    monkeypatch.setattr(remote, "run", lambda project, reach, words: 40 + len(words))
     assert call("--all").exit_code == 42
 
 

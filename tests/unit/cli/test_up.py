@@ -23,7 +23,7 @@ def test_only_a_link_to_a_script_of_ours_is_replaced(
     monkeypatch.setattr(up, "_COMMAND", command)
     if link:
         command.symlink_to(link)
-    up._offer_command(Project(tmp_path))
+    up._link_command(Project(tmp_path))
     assert str(command.readlink()) == (str(tmp_path / "scripts/hearth") if ours else link)
 
 
@@ -31,5 +31,5 @@ def test_a_program_of_that_name_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     command = tmp_path / "hearth"
     command.write_text("theirs")
     monkeypatch.setattr(up, "_COMMAND", command)
-    up._offer_command(Project(tmp_path))
+    up._link_command(Project(tmp_path))
     assert command.read_text() == "theirs"

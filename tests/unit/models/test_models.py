@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
-from hearth.cli.models_view import table, time_text
+from hearth.cli.status import overview_table, time_text
 from hearth.clients.models import AliasState, Overview, key_of, model_states
 from hearth.sources import manifest
 
@@ -139,7 +139,7 @@ def test_a_broken_in_puller_neither_steers_the_terminal_nor_ends_the_command() -
     steers = "cut\x1b]0;mine\x07\x1b[2J\u202e\r\nnow"
     overview = look(house(model("a")), note=steers, a=entry("failed", reason=steers, digest=steers))
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(table(overview))
+    console.print(overview_table(overview))
     assert console.export_text().isascii()
     assert "\x1b" not in console.export_text()
     assert overview.models["a"].reason == "cut ]0;mine [2J now"
@@ -244,7 +244,7 @@ def test_what_a_person_sees_and_what_a_program_reads() -> None:
     of = house(model("a"), model("b"), fast=["a", "b"])
     overview = look(of, note="[no] markup", a=COMING, b=entry("failed", reason="[cut]"))
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(table(overview))
+    console.print(overview_table(overview))
     seen = console.export_text()
     assert "pulling, 40 %, 0.0 MB/s, 10 s left" in seen
     assert "[cut]" in seen

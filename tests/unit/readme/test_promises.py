@@ -4,6 +4,7 @@ import re
 
 import pytest
 import typer.main
+from typer.core import TyperGroup
 
 from hearth.cli.app import app
 from tests.role_data import ROOT
@@ -40,14 +41,14 @@ def known(words: list[str]) -> bool:
     """Say whether `hearth WORDS` is a command with these options."""
     command = typer.main.get_command(app)
     for word in words:
-        below = getattr(command, "commands", {})
         if word.startswith("-"):
             if not any(word in getattr(p, "opts", ()) for p in command.params):
                 return False
-        elif below:
-            if word not in below:
+        elif isinstance(command, TyperGroup):
+            found = command.get_command(typer.Context(command), word)
+            if found is None:
                 return False
-            command = below[word]
+            command = found
     return bool(words)
 
 

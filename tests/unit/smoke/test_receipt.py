@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hearth.cli.prove import view
+from hearth.cli.verify import view
 from hearth.machine.description import MachineInfo, gpus, machine
 from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, write
 

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-import hearth.cli.app  # noqa: F401 - it names the command
 from hearth.cli import listening
-from hearth.cli.prove import bench
+from hearth.cli.bench import app as bench
 from tests.documents import shipped_house
 from tests.unit.bench.stt.scripted import Scripted
 from tests.unit.bench.stt.test_bench import PLAN

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from hearth.bench.tts.run import Plan
 from hearth.bench.tts.setting import UPSTREAM
 from hearth.cli import benches
-from hearth.cli.prove import bench
+from hearth.cli.bench import app as bench
 from tests.documents import shipped_house
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted

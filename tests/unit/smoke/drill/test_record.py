@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from hearth.cli.prove import view
+from hearth.cli.verify import view
 from hearth.machine.description import MachineInfo
 from hearth.smoke.drill.cases import NOBODY, Row
 from hearth.smoke.receipt import Drill, Receipt, Verdict, drill_of, last_drill, render, write

@@ -10,10 +10,10 @@ import shutil
 import subprocess
 import sys
 
+from hearth.cli.console import step
 from hearth.cli.handover import CLONE, follow, prepared, send
-from hearth.cli.say import err
 from hearth.cli.ssh import Target, target
-from hearth.project import Project
+from hearth.project import Project, current
 
 # What needs the house itself; `check`, `lock` and `lab` work on the project and stay here.
 COMMANDS = frozenset(
@@ -24,10 +24,24 @@ COMMANDS = frozenset(
 )
 
 
-def run(project: Project, reach: str, words: list[str]) -> int:
-    """Run `hearth WORDS` on the house's own machine; `up` brings the project there first.
+def run_there(command: str, words: list[str]) -> int | None:
+    """Run `hearth WORDS` on the house's own machine, where that is another one.
 
-    Returns the exit code of the command there.
+    Returns its exit code, or None if the command is for this machine.
+    """
+    # These two edit the inventory here, from which the house gets it.
+    here = "--new-key" in words or (command == "remove" and "--all" not in words)
+    if command not in COMMANDS or here:
+        return None
+    project = current()
+    reach = project.house().machine.reach
+    return None if reach == "local" else run(project, reach, words)
+
+
+def run(project: Project, reach: str, words: list[str]) -> int:
+    """Run `hearth WORDS` on the remote machine, and return its exit code.
+
+    `up` brings the project there first.
     """
     there = target(reach)
     if words[0] == "up":
@@ -42,12 +56,12 @@ def converge(project: Project, there: Target, command: str) -> int:
 
     Returns its exit code.
     """
-    send(project.root, there, lambda text: err.print(f"[dim]        [/dim]  {text}"))
+    send(project.root, there, step)
     columns = shutil.get_terminal_size().columns
     return follow(there, command, functools.partial(print, flush=True), columns)
 
 
-def removal(project: Project, reach: str, service: str, data: bool) -> int:
+def remove_there(project: Project, reach: str, service: str, data: bool) -> int:
     """Have the house let a service go whose record here says so, and was asked about.
 
     Returns the exit code of the command there.

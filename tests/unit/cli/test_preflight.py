@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.cli import place
+from hearth.cli import preflight
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A booted Debian 12 whose user is not root; gives the folder of the inventory."""
-    monkeypatch.setattr(place, "_BOOTED", tmp_path)
-    monkeypatch.setattr(place, "_INVENTORY", tmp_path)
+    monkeypatch.setattr(preflight, "_BOOTED", tmp_path)
+    monkeypatch.setattr(preflight, "_INVENTORY", tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     debian = {"ID": "debian", "VERSION_ID": "12", "PRETTY_NAME": "Debian 12"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: debian)
@@ -28,7 +28,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_another_debian_is_one_line(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert place.main([]) == 1
+    assert preflight.main([]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: this machine runs Debian 12; a house needs Debian 13: use such")
     assert said.count("\n") == 1
@@ -39,17 +39,17 @@ def test_somebody_who_is_not_root_is_told_so(
 ) -> None:
     debian = {"ID": "debian", "VERSION_ID": "13"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: debian)
-    assert place.main(["--check"]) == 1
+    assert preflight.main(["--check"]) == 1
     assert capsys.readouterr().err == (
-        "error: a house is built by root: say `sudo` before the command\n"
+        "error: only root can build a house: put `sudo` before the command\n"
     )
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert place.main([]) == 0
+    assert preflight.main([]) == 0
 
 
 @pytest.mark.parametrize("word", ["--lab", "--help", "-h"])
 def test_what_builds_nothing_here_may_run_anywhere(machine: Path, word: str) -> None:
-    assert place.main([word]) == 0
+    assert preflight.main([word]) == 0
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def test_what_builds_nothing_here_may_run_anywhere(machine: Path, word: str) -> 
 )
 def test_a_house_elsewhere_is_brought_there_from_any_machine(machine: Path, text: str) -> None:
     (machine / "local/machines.yml").write_text(text)
-    assert place.main([]) == 0
+    assert preflight.main([]) == 0
 
 
 def test_without_systemd_a_lab_is_made(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "_BOOTED", machine / "not/there")
-    assert place.main([]) == 0
+    monkeypatch.setattr(preflight, "_BOOTED", machine / "not/there")
+    assert preflight.main([]) == 0
 
 
 def test_it_needs_nothing_that_has_to_be_installed() -> None:
     # -S: without anything that somebody installed for Python.
     done = subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", "import sys; sys.path.insert(0, '.')\n"
-         "from hearth.cli import place\nplace.main(['--lab'])\n"
+         "from hearth.cli import preflight\npreflight.main(['--lab'])\n"
          "assert not [name for name in sys.modules if 'site-packages' in str(sys.modules[name])]"],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=30,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "hearth.cli.place" in (ROOT / "scripts/up").read_text()
+    assert "hearth.cli.preflight" in (ROOT / "scripts/up").read_text()

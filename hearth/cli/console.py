@@ -1,0 +1,79 @@
+"""Print results to stdout and everything else to stderr."""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from hearth.catalogue import House, suggest
+from hearth.catalogue.house import Part, Service
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def print_error(text: str) -> None:
+    """Print an error line by line; its text is never read as markup."""
+    for line in text.splitlines():
+        err.print("[red]error:[/red]", end=" ")
+        err.print(line, markup=False)
+
+
+def note(text: str) -> None:
+    """Print a note; its text is never read as markup."""
+    err.print("[yellow]note:[/yellow]", end=" ")
+    err.print(text, markup=False)
+
+
+def step(text: str, seconds: float | None = None) -> None:
+    """Print one step of a run, with its time when it is done."""
+    took = " " * 8 if seconds is None else f"{seconds:6.1f} s"
+    err.print(f"[dim]{took}[/dim]  ", end="")
+    err.print(text, markup=False)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON to stdout."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def show(content: RenderableType) -> None:
+    """Print text with markup, or a table, to stdout."""
+    out.print(content)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person, unless --yes was given; end the command unless they agree."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("this is not a terminal, so nobody can be asked: add --yes")
+    typer.confirm(question, abort=True)
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+    """Return a plain table."""
+    grid = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def find(house: House, name: str) -> Service | Part:
+    """Return the service or part of this name.
+
+    Raises:
+        typer.BadParameter: there is none; the text suggests the nearest name.
+    """
+    known: dict[str, Service | Part] = {**house.services, **house.parts}
+    wanted = name.replace("-", "_")
+    if wanted not in known:
+        raise typer.BadParameter(f"no service {name!r}: {suggest(wanted, known)}")
+    return known[wanted]

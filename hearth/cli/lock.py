@@ -1,0 +1,94 @@
+"""`hearth lock`: the digests of everything that the house downloads."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hearth.catalogue import House, suggest
+from hearth.cli.console import AsJson, err, print_json, show, table
+from hearth.paths import DOWNLOADS
+from hearth.project import current
+from hearth.sources import Source
+from hearth.sources.lock import Locked, State, record_manifest
+from hearth.sources.lock import lock as lock_sources
+from hearth.sources.registry import manifest_digest
+
+app = typer.Typer()
+
+
+@app.command("lock")
+def lock_all(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...", help="Fetch these again and accept their new digests."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record the digest of every source of this house that has none, and check local files.
+
+    A digest that this house has recorded is replaced only for the sources that you name.
+
+    Example: hearth lock ollama
+    """
+    project = current()
+    house = project.house()
+    sources = {
+        name: Source(name, source.version, source.url, source.sha256, source.size)
+        for name, source in house.sources.items()
+    }
+    for name in names or ():
+        if name not in sources:
+            raise typer.BadParameter(f"no source {name!r}: {suggest(name, sources)}")
+    wanted = fetched(house) | set(names or ())
+    locked = lock_sources(
+        project.inventory,
+        {name: source for name, source in sources.items() if name in wanted},
+        DOWNLOADS,
+        house.mirrors,
+        names or (),
+        _show_progress,
+    )
+    if not names:
+        locked += lock_models(project.inventory, house)
+    if as_json:
+        print_json([asdict(row) for row in locked])
+        return
+    rows = ((row.name, row.version, row.sha256[:16], row.state) for row in locked)
+    show(table(("source", "version", "sha256", "state"), rows))
+
+
+def fetched(house: House) -> set[str]:
+    """Return the sources of enabled services, and of those of their models that an alias uses."""
+    found: set[str] = set()
+    for service in house.services.values():
+        found.update(service.sources)
+        for weights in service.weights:
+            if weights.wanted:
+                found.update(weights.files.values())
+    return found
+
+
+def lock_models(inventory: Path, house: House) -> list[Locked]:
+    """Record the manifest's digest of every model that Hearth pulls and that has none yet."""
+    found = []
+    for model in house.models.values():
+        if not model.pulled:
+            continue
+        digest = model.digest
+        state: State = "recorded"
+        if digest is None:
+            digest, state = manifest_digest(model.id, house.mirrors), "first-sight"
+            record_manifest(inventory, model.id, digest)
+        found.append(Locked(model.name, model.id, digest.removeprefix("sha256:"), state))
+    return found
+
+
+def _show_progress(name: str, done: int, size: int | None) -> None:
+    """Show the progress of a download in one line, which is overwritten."""
+    if err.is_terminal:
+        of = f" of {size / 1e6:.0f}" if size else ""
+        err.print(f"{name}: {done / 1e6:.0f}{of} MB", end="\r")

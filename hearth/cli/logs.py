@@ -1,0 +1,83 @@
+"""`hearth logs` and `hearth shell`: look into one service."""
+
+import os
+import shutil
+import sys
+from typing import Annotated
+
+import typer
+
+from hearth.cli.console import find
+from hearth.machine import engine, systemd
+from hearth.project import current
+
+app = typer.Typer()
+
+
+def _complete(incomplete: str) -> list[str]:
+    """Return the services and parts whose name starts with this text."""
+    house = current().house()
+    return [name for name in (*house.services, *house.parts) if name.startswith(incomplete)]
+
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="SERVICE", help="A service or part.", autocompletion=_complete),
+]
+
+
+@app.command("logs")
+def show_logs(
+    service: Name,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until Ctrl-C.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", help="How many lines to print first.")
+    ] = 100,
+) -> None:
+    """Print the journal of a service or part, and of the programs that help it.
+
+    Example: hearth logs ollama -f
+    """
+    owner = find(current().house(), service)
+    instance = _instance(owner)
+    if not follow:
+        for line in systemd.journal(instance, owner.unit, lines):
+            typer.echo(line)
+        return
+    _exec(instance, [*systemd.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
+
+
+@app.command("shell")
+def open_shell(service: Name) -> None:
+    """Open a shell in the instance of a service.
+
+    Example: hearth shell litellm
+    """
+    owner = find(current().house(), service)
+    instance = _instance(owner)
+    if instance is None:
+        raise typer.BadParameter(
+            f"{service} runs on this machine itself, where you have a shell already"
+        )
+    _exec(instance, ["/bin/bash", "-l"])
+
+
+def _instance(owner: object) -> str | None:
+    if getattr(owner, "runtime", "incus") == "external":
+        raise typer.BadParameter(
+            "this service runs on an external server, which Hearth cannot enter"
+        )
+    return getattr(owner, "instance", None)
+
+
+def _exec(instance: str | None, argv: list[str]) -> None:
+    """Replace this process by a command; with one terminal `incus exec` loses no output."""
+    if instance is not None:
+        incus = shutil.which("incus")
+        if incus is None:
+            raise engine.EngineError("incus is not installed: run this on the machine of the house")
+        argv = [incus, "exec", instance, "--", *argv]
+    sys.stdout.flush()
+    os.execv(argv[0], argv)  # noqa: S606 - no shell

@@ -1,0 +1,113 @@
+"""`hearth status` and `hearth models`: the state of the house now."""
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from hearth import status as live
+from hearth.cli.console import AsJson, print_json, show, table
+from hearth.clients.models import (
+    CLOUD,
+    FAILED,
+    MISSING,
+    PENDING,
+    PULLING,
+    READY,
+    TOO_BIG,
+    ModelState,
+    Overview,
+)
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.project import current
+
+app = typer.Typer()
+_STYLES = {
+    **{READY: "green", CLOUD: "green", PULLING: "cyan", PENDING: "cyan"},
+    **{FAILED: "red", TOO_BIG: "yellow", MISSING: "yellow"},
+}
+_MINUTE_S, _HOUR_S = 60, 3600
+
+
+@app.command("status")
+def show_status(as_json: AsJson = False) -> None:
+    """Show the state of each service, the addresses, and the root certificate.
+
+    Example: hearth status --json
+    """
+    report = live.look(current().house())
+    if as_json:
+        print_json(report.as_json())
+    else:
+        show(
+            table(
+                ("", "name", "state", "since", "memory"),
+                (
+                    ("●" if row.up else "○", row.name, row.text, row.since_text, row.memory_text)
+                    for row in report.rows
+                ),
+            )
+        )
+        for address in report.addresses:
+            show(f"open   {address}")
+        for address in report.trust:
+            show(f"trust  {address}")
+        show(f"root   {ROOT_CERTIFICATE} " + (report.fingerprint or "(not yet)"))
+        show(f"runs   {report.accelerator}")
+        for line in report.pending:
+            show(f"comes  {line}")
+    raise typer.Exit(0 if report.good else 1)
+
+
+@app.command("models")
+def show_models(as_json: AsJson = False) -> None:
+    """Show whether each model and alias is ready, or how far its download is.
+
+    Example: hearth models
+    """
+    overview = live.models(current().house())
+    if as_json:
+        print_json(overview.as_json())
+    else:
+        show(overview_table(overview))
+
+
+def overview_table(overview: Overview) -> RenderableType:
+    """Return two tables, models and aliases, and the notes below them."""
+    models = Table("model", "state", "size", "detail", box=None, pad_edge=False)
+    for model in overview.models.values():
+        state = Text(_model_text(model), style=_STYLES.get(model.state, "dim"))
+        models.add_row(model.name, state, _size_text(model.total_bytes), Text(model.reason))
+    aliases = Table("alias", "state", "answers now", box=None, pad_edge=False)
+    for alias in overview.aliases.values():
+        text = Text(alias.text, style=_STYLES.get(alias.state, "yellow"))
+        aliases.add_row(alias.name, text, alias.answered_by or "no model")
+    notes = [Text(note, style="yellow") for note in overview.notes]
+    return Group(models, "", aliases, *notes)
+
+
+def _model_text(model: ModelState) -> str:
+    """Return a model's state in a few words, with percent, speed and the time left."""
+    if model.state != PULLING:
+        unfinished = 0 < model.percent < 100
+        return f"{model.state.replace('_', ' ')}{f', {model.percent} %' if unfinished else ''}"
+    speed = f", {model.bytes_per_s / 1e6:.1f} MB/s" if model.bytes_per_s else ""
+    left = f", {time_text(model.eta_s)} left" if model.eta_s is not None else ""
+    return f"pulling, {model.percent} %{speed}{left}"
+
+
+def _size_text(count: int) -> str:
+    """Return a size as model pages write it, or nothing for none."""
+    if count <= 0:
+        return ""
+    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.1f} MB"
+
+
+def time_text(seconds: float) -> str:
+    """Return a duration in its two largest units at most."""
+    whole = round(seconds)
+    if whole < _MINUTE_S:
+        return f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min"
+    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"

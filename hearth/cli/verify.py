@@ -1,0 +1,113 @@
+"""`hearth verify`: run the smoke tests and show the receipt."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from hearth.cli.console import AsJson, err, print_json, show, table
+from hearth.paths import RECEIPT_FOLDER
+from hearth.project import Project, current
+from hearth.smoke.receipt import Drill, Receipt, Verdict, number, write
+from hearth.smoke.run import run
+
+app = typer.Typer()
+_COLOURS = {"passed": "green", "failed": "red", "pending": "yellow", "not measured": "yellow"}
+
+
+@app.command("verify")
+def verify_house(
+    drill: Annotated[
+        bool,
+        typer.Option(
+            "--drill", help="Also break models on purpose, beside the house. Takes minutes."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the smoke tests on the live house and write the receipt.
+
+    This changes nothing in the house and takes three minutes at most. The receipt is in
+    /var/lib/hearth/receipt and at https://home.DOMAIN.
+
+    Example: hearth verify
+    """
+    receipt = run_tests(current(), "home or drill" if drill else "home")
+    if as_json:
+        print_json(receipt.as_json())
+    else:
+        show(view(receipt))
+    raise typer.Exit(0 if receipt.good else 1)
+
+
+def run_tests(project: Project, mark: str) -> Receipt:
+    """Run the tests while showing their progress, then write the receipt and return it."""
+    with err.status("[dim]The house is being verified[/dim]") as status:
+        seen = 0
+
+        def show_progress(verdict: Verdict, total: int) -> None:
+            nonlocal seen
+            seen += 1
+            status.update(f"[dim]{seen} of {total}: {verdict.promise} {verdict.about}[/dim]")
+            if verdict.outcome == "failed":
+                err.print(f"[red]failed[/red]  {verdict.promise}: {verdict.about}", end=" ")
+                err.print(verdict.detail, markup=False)
+
+        receipt = run(project, mark, show_progress)
+    write(receipt, RECEIPT_FOLDER)
+    return receipt
+
+
+def view(receipt: Receipt) -> RenderableType:
+    """Return a receipt for a terminal."""
+    figures = table(
+        ("figure", "median", "p95", "unit", "n"),
+        ((f.name, number(f.median), number(f.p95), f.unit, str(f.n)) for f in receipt.figures),
+    )
+    not_passed = table(
+        ("verdict", "promise", "about", "why"),
+        (
+            (Text(v.word, _COLOURS[v.outcome]), v.promise, v.about, Text(v.detail))
+            for v in receipt.verdicts
+            if v.outcome != "passed"
+        ),
+    )
+    colour = "green" if receipt.good else "red"
+    end = f"\n[{colour}]{receipt.summary or 'nothing was tested'}[/]  in {receipt.seconds:g} s"
+    parts: list[RenderableType] = [figures, ""]
+    if not_passed.row_count:
+        parts += [not_passed]
+    if receipt.drill:
+        parts += [_drilled(receipt.drill), ""]
+    remarks = [Text(line, style="yellow") for line in receipt.remarks]
+    where = f"receipt: {RECEIPT_FOLDER}/index.html"
+    return Group(*parts, *_journals(receipt), *remarks, end, where)
+
+
+def _drilled(drill: Drill) -> RenderableType:
+    """Return the last drill, a row for each alias."""
+    rows = (
+        (line.alias, f"{line.right} of {line.of}", _seconds(line.quick_s), _seconds(line.slow_s))
+        for line in drill.lines
+    )
+    heads = (f"fallback, drilled {drill.made}", "as promised", "next member", "after silence")
+    return table(heads, rows)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{number(value)} s"
+
+
+def _journals(receipt: Receipt) -> list[Text]:
+    """Return the journal of each service with a failed test, once."""
+    lines: list[Text] = []
+    seen: set[str] = set()
+    for verdict in receipt.verdicts:
+        # A promise that names no service has a journal of its own.
+        whose = verdict.about or verdict.promise
+        if verdict.journal and whose not in seen:
+            seen.add(whose)
+            lines.append(Text(f"\nJournal of {whose}", style="dim"))
+            lines += [Text(line) for line in verdict.journal]
+    return lines
