@@ -76,7 +76,7 @@ def look(house: House) -> Report:
     with ThreadPoolExecutor(max_workers=8) as pool:
         rows = [*pool.map(_row, owners), _firewall()]
     # Caddy renews the sites' by itself; of the other two only a run can make new ones.
-    rows.append(Row("certificates", "part", *trust.lasting(datetime.now(UTC)), since=0))
+    rows.append(Row("certificates", "part", *trust.validity(datetime.now(UTC)), since=0))
     overview = models(house)
     pending = [
         f"{alias.name}: {alias.text}"
@@ -88,7 +88,7 @@ def look(house: House) -> Report:
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         accelerator=accelerator(),
         pending=[*pending, *overview.notes],
-        trust=trust.ways(house),
+        trust=trust.addresses(house),
         fingerprint=trust.fingerprint(),
     )
 

@@ -17,9 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hearth.bench import BenchError
-from hearth.clients.device import Device
-from hearth.clients.endpoints import JsonCall
+from hearth.clients import ClientError
+from hearth.clients.llm import Device, JsonCall
 from hearth.clients.models import key_of
 
 GPU_PROVEN, NO_GPU, NOT_MEASURED = "gpu proven", "no gpu", "not measured"
@@ -100,7 +99,7 @@ async def prove(
             return await _measure(call, model, rounds, repeats)
     except TimeoutError:
         return Proof(model, NOT_MEASURED, f"not done within {timeout_s:g} s")
-    except BenchError as error:
+    except ClientError as error:
         return Proof(model, NOT_MEASURED, str(error))
     finally:
         # Cancelled or not, the model must not stay loaded without its card.
@@ -215,7 +214,7 @@ async def _read(
     tokens -= int(answer.get("prompt_eval_cached_count") or 0)
     seconds = int(answer.get("prompt_eval_duration") or 0) / 1e9
     if tokens <= 0 or seconds <= 0:
-        raise BenchError(f"{model}: Ollama did not say how fast it read the prompt")
+        raise ClientError(f"{model}: Ollama did not say how fast it read the prompt")
     return tokens, seconds
 
 
@@ -240,11 +239,11 @@ async def _unload(call: JsonCall, model: str) -> None:
                     return
                 await asyncio.sleep(min(1.0, 0.05 * attempt))
     except TimeoutError as error:
-        raise BenchError(f"{model}: Ollama did not unload it within {UNLOAD_S:g} s") from error
+        raise ClientError(f"{model}: Ollama did not unload it within {UNLOAD_S:g} s") from error
 
 
 async def _restore(call: JsonCall, model: str, was_loaded: bool) -> None:
-    with contextlib.suppress(BenchError):
+    with contextlib.suppress(ClientError):
         await _unload(call, model)
         if was_loaded:
             await call("/api/generate", {"model": model, "stream": False})

@@ -8,11 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import httpx
-
-from hearth.clients.endpoints import Measure, Way, measure_call
+from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
-from hearth.clients.token_stream import Sample
 
 # The three prompts that published figures are made with.
 PROMPTS = {
@@ -121,20 +118,6 @@ async def bench_llm(
     except TimeoutError:
         stopped = f"ended after {timeout_s:g} s with {len(calls.pairs)} of {pairs} pairs"
     return _report(model, calls, stopped)
-
-
-async def measure_alias(
-    client: httpx.AsyncClient,
-    url: str,
-    key: str,
-    alias: str,
-    prompt: str = PROMPTS["short"],
-    max_tokens: int = 64,
-    call_s: float = 120.0,
-) -> Sample:
-    """Measure one streamed answer of one alias through the gateway; its failure is in `error`."""
-    way = Way("gateway", url, "openai", alias, key, call_s)
-    return await measure_call(client, way, fresh(prompt), max_tokens)
 
 
 def way_figures(way: str, samples: Sequence[Sample]) -> WayFigures:

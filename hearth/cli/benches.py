@@ -10,13 +10,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from hearth.bench import BenchError
 from hearth.bench.accelerator import Proof, on, prove
 from hearth.bench.llm import LlmReport, Progress, bench_llm
 from hearth.bench.tts import PARTS
 from hearth.bench.tts.bare import BY_COMMAND, by_command
 from hearth.bench.tts.bench import bench_tts
-from hearth.bench.tts.call import Server
 from hearth.bench.tts.report.figures import Report
 from hearth.bench.tts.report.page import markdown
 from hearth.bench.tts.report.view import tts_view
@@ -26,7 +24,9 @@ from hearth.bench.view import llm_table, proof_text
 from hearth.catalogue.house import House, Service
 from hearth.cli.console import err, find, print_error, print_json, show
 from hearth.cli.reports import Files, files_of, key_of, write
-from hearth.clients.model_endpoints import both, devices_of, local_model, server_api
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.project import VERIFIER, Project, current
 
 
@@ -57,7 +57,7 @@ async def _measure(
 ) -> tuple[LlmReport, Proof]:
     model = local_model(house, name)
     async with httpx.AsyncClient(trust_env=False) as client:
-        direct, gateway = both(client, house, model, key)
+        direct, gateway = direct_and_gateway(client, house, model, key)
         report = await bench_llm(model.name, direct, gateway, pairs=pairs, progress=progress)
         proof = await prove(server_api(client, house, model), model.id)
         return report, on(proof, devices_of(house, model))
@@ -104,7 +104,7 @@ def tts(asked: Speech) -> None:
         project = current()
         other, setting = _other(asked, project), _setting(asked, project)
         report = asyncio.run(_speech(asked, plan, setting, other))
-    except BenchError as error:
+    except ClientError as error:
         print_error(str(error))
         raise typer.Exit(1) from error
     if asked.as_json:
@@ -120,7 +120,7 @@ def _setting(asked: Speech, project: Project) -> Setting:
     argv = shlex.split(asked.bare or "")
     own = (lambda status: by_command(argv)) if argv else None
     if asked.url:
-        server = Server("server", asked.url, asked.model, key_of(asked.key_env))
+        server = Endpoint("server", asked.url, asked.model, key_of(asked.key_env))
         return Setting(server, own, BY_COMMAND)
     house = project.house()
     service = find(house, asked.service)
@@ -130,13 +130,13 @@ def _setting(asked: Speech, project: Project) -> Setting:
     return replace(setting, bare=own, bare_how=BY_COMMAND) if own else setting
 
 
-def _other(asked: Speech, project: Project) -> Server | None:
+def _other(asked: Speech, project: Project) -> Endpoint | None:
     """Return the server to compare with: by its URL, or as a service of this house."""
     if not asked.against:
         return None
     key, model, voice = key_of(asked.against_key_env), asked.against_model, asked.against_voice
     if "://" in asked.against:
-        return Server("other", asked.against, model, key, voice=voice)
+        return Endpoint("other", asked.against, model, key, voice=voice)
     house = project.house()
     service = find(house, asked.against)
     same = not asked.url and service is find(house, asked.service)
@@ -145,7 +145,7 @@ def _other(asked: Speech, project: Project) -> Server | None:
     return beside(service, model, voice)
 
 
-async def _speech(asked: Speech, plan: Plan, setting: Setting, other: Server | None) -> Report:
+async def _speech(asked: Speech, plan: Plan, setting: Setting, other: Endpoint | None) -> Report:
     servers = [setting.server, *([other] if other else [])]
     columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
     with Bar(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:

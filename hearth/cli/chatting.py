@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import httpx
 import typer
 
-from hearth.bench import BenchError
 from hearth.bench.chat.bench import ChatReport, Progress, User, bench_chat
 from hearth.bench.chat.bench import Service as Seen
 from hearth.bench.chat.page import Page, client_of, lines, people
@@ -16,10 +15,11 @@ from hearth.bench.chat.process import seen
 from hearth.bench.chat.view import chat_view
 from hearth.catalogue.house import House, Service
 from hearth.cli.console import err, print_error, print_json, show
-from hearth.clients.chat import ChatError, Person, sign_in, through
-from hearth.clients.edge import front_door
-from hearth.clients.endpoints import Way, by_url
-from hearth.clients.model_endpoints import gateway_of
+from hearth.clients import ClientError
+from hearth.clients.chat import Person, chat_server, sign_in
+from hearth.clients.edge import house_edge
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.llm import CALL_S, gateway_of, measurer
 from hearth.machine import engine
 from hearth.project import VERIFIER, Project, current
 
@@ -50,10 +50,10 @@ def chat(asked: Asked, as_json: bool) -> None:
                 status.update(f"[dim]{done} of {of} rounds[/dim]")
 
             admin = _admin(project, house, service)
-            now = seen(service, admin.door, asked.restart)
+            now = seen(service, admin.server, asked.restart)
             users = _Users(gateway_of(house).url, project.vault.get(VERIFIER), admin)
             report = asyncio.run(_measure(asked, users, now, tell))
-    except (BenchError, ChatError, engine.EngineError) as error:
+    except (ClientError, engine.EngineError) as error:
         print_error(str(error))
         raise typer.Exit(1) from error
     if as_json:
@@ -67,16 +67,16 @@ def _chat_of(house: House) -> Service:
     for service in house.services.values():
         if service.role == ROLE and service.publish:
             return service
-    raise BenchError("this house has no chat: put `enabled: true` on it in services.yml")
+    raise ClientError("this house has no chat: put `enabled: true` on it in services.yml")
 
 
 def _admin(project: Project, house: House, service: Service) -> Person:
     given = json.loads(engine.read_file(service.instance, SETTINGS))["environment"]
-    door = through(front_door(house), service.publish[0].fqdn)
+    door = chat_server(house_edge(house), service.publish[0].fqdn)
     try:
         return sign_in(door, given[EMAIL], project.vault.get(PASSWORD))
-    except ChatError as error:
-        raise BenchError(f"the first account cannot sign in: {error}") from error
+    except ClientError as error:
+        raise ClientError(f"the first account cannot sign in: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Users:
 
 
 async def _measure(asked: Asked, users: _Users, now: Seen, progress: Progress) -> ChatReport:
-    way = Way("directly", users.gateway, "openai", asked.model, users.key)
+    way = Endpoint("directly", users.gateway, asked.model, users.key, call_s=CALL_S)
     async with AsyncExitStack() as stack:
         persons = stack.enter_context(people(users.admin, asked.users))
         opened = stack.enter_context(lines(persons))
@@ -98,7 +98,7 @@ async def _measure(asked: Asked, users: _Users, now: Seen, progress: Progress) -
             straight = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
             client = await stack.enter_async_context(client_of(person))
             page = Page(person, line, client, asked.model)
-            asking.append(User(by_url(straight, way), page.ask))
+            asking.append(User(measurer(straight, way), page.ask))
         return await bench_chat(
             asked.model,
             asking,

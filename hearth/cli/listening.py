@@ -7,8 +7,6 @@ from pathlib import Path
 
 import typer
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import Server
 from hearth.bench.stt import PARTS, USUAL
 from hearth.bench.stt.bare import BY_COMMAND, by_command
 from hearth.bench.stt.bench import bench_stt
@@ -20,6 +18,8 @@ from hearth.bench.stt.setting import ROLE, Setting, in_house
 from hearth.catalogue.house import Service
 from hearth.cli.console import err, find, print_error, print_json, show
 from hearth.cli.reports import Files, files_of, key_of, write
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.project import current
 
 
@@ -69,7 +69,7 @@ def stt(asked: Listening) -> None:
     files = files_of("bench-stt", asked.markdown, asked.chart, asked.out)
     try:
         report = asyncio.run(_listen(_setting(asked), _other(asked), plan))
-    except BenchError as error:
+    except ClientError as error:
         print_error(str(error))
         raise typer.Exit(1) from error
     if asked.as_json:
@@ -95,23 +95,23 @@ def _setting(asked: Listening) -> Setting:
     argv = shlex.split(asked.bare or "")
     own = (lambda status: by_command(argv)) if argv else None
     if asked.url:
-        server = Server("server", asked.url, asked.model, key_of(asked.key_env))
+        server = Endpoint("server", asked.url, asked.model, key_of(asked.key_env))
         return Setting(server, own, BY_COMMAND)
     setting = in_house(_listener(asked.service), asked.model)
     return replace(setting, bare=own, bare_how=BY_COMMAND) if own else setting
 
 
-def _other(asked: Listening) -> Server | None:
+def _other(asked: Listening) -> Endpoint | None:
     """Return the server to compare with: by its URL, or as a service of this house."""
     if not asked.against:
         return None
     key, model = key_of(asked.against_key_env), asked.against_model
     if "://" in asked.against:
-        return Server("other", asked.against, model, key)
+        return Endpoint("other", asked.against, model, key)
     service = _listener(asked.against)
     if not asked.url and service.name == asked.service.replace("-", "_"):
         raise typer.BadParameter(f"--against {asked.against}: name another service, or a URL")
-    return Server(service.instance, service.url, model, key)
+    return Endpoint(service.instance, service.url, model, key)
 
 
 def _listener(name: str) -> Service:
@@ -121,7 +121,7 @@ def _listener(name: str) -> Service:
     return service
 
 
-async def _listen(setting: Setting, other: Server | None, plan: Plan) -> Report:
+async def _listen(setting: Setting, other: Endpoint | None, plan: Plan) -> Report:
     servers = [setting.server, *([other] if other else [])]
     with err.status("[dim]warming up[/dim]") as status:
         return await bench_stt(

@@ -17,8 +17,8 @@ from hearth.cli import playbook, preflight
 from hearth.cli.console import err, note, show
 from hearth.cli.lab import run_tool
 from hearth.cli.verify import run_tests, view
-from hearth.clients import trust
-from hearth.clients.edge import Edge, EdgeError, front_door
+from hearth.clients import ClientError, trust
+from hearth.clients.edge import Edge, house_edge
 from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG, ModelState
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import VERIFIER, Project, current
@@ -102,7 +102,7 @@ def _show_first_answer(project: Project, house: House) -> None:
     sites = [s.fqdn for o in house.services.values() if "models" in o.offers for s in o.publish]
     if not sites:
         return
-    edge = front_door(house)
+    edge = house_edge(house)
     answer = first_answer(house, edge, sites[0], project.vault.get(VERIFIER), err)
     if answer is not None:
         show(f"{answer.model} answered after {answer.seconds:.1f} s: “{answer.text[:60]}”")
@@ -111,8 +111,8 @@ def _show_first_answer(project: Project, house: House) -> None:
 def _show_addresses(house: House) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
-    show(f"names   point a device's DNS at {front_door(house).address}")
-    for way in trust.ways(house):
+    show(f"names   point a device's DNS at {house_edge(house).address}")
+    for way in trust.addresses(house):
         show(f"trust   {way}")
     show(f"root    {ROOT_CERTIFICATE} {trust.fingerprint()}")
     show("key     hearth secret show consumer_household")
@@ -122,10 +122,10 @@ def _show_addresses(house: House) -> None:
             # For the first sign-in to a service that has accounts of its own.
             if secret.endswith("_admin_password"):
                 show(f"admin   hearth secret show {secret}")
-    if sys.stdout.isatty() and (address := next(iter(trust.ways(house)), "")):
+    if sys.stdout.isatty() and (address := next(iter(trust.addresses(house)), "")):
         # The next device needs this first, and it has a camera.
         show(f"scan this with a phone to open {address}")
-        sys.stdout.write(trust.code(address))
+        sys.stdout.write(trust.qr_code(address))
 
 
 class FirstAnswerError(Exception):
@@ -188,14 +188,14 @@ def _ask(edge: Edge, gateway: str, key: str, model: Model) -> str:
     trouble = ""
     while (left := deadline - time.monotonic()) > 0:
         try:
-            answer = edge.ask(
+            answer = edge.request(
                 gateway,
                 "/v1/chat/completions",
                 key=key,
                 send=send | {"max_tokens": 16},
                 within_s=left,
             )
-        except EdgeError as error:
+        except ClientError as error:
             trouble = str(error)
         else:
             if answer.status == 200:

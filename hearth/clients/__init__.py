@@ -1,1 +1,10 @@
 """Clients of a house's services, shared by the smoke tests and the benchmarks."""
+
+
+class ClientError(Exception):
+    """One line for a person: which call failed, and how."""
+
+
+def reason(error: Exception) -> str:
+    """Return an error's text, or its type where it has none."""
+    return str(error) or type(error).__name__

@@ -1,44 +1,53 @@
-"""Chat as a browser's page does: signed in, by name, over HTTPS, with its live line open beside it.
+"""The chat client: signs in by HTTPS as a browser's page does, with its live connection open.
 
-A message goes out by `POST /api/chat/completions`; what becomes of it comes over the line.
+A message is sent by `POST /api/chat/completions`; the answer arrives over the live connection,
+which speaks Socket.IO. Only as much of Socket.IO is here as listening needs.
 """
 
 from __future__ import annotations
 
+import json
 import ssl
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.typing import Origin
 
+from hearth.clients import ClientError, reason
 from hearth.clients.edge import Edge
-from hearth.clients.socketio import Event, Line, dialled, greeted
+from hearth.clients.websocket import WebSocket, opened
 
 SIGN_IN = "/api/v1/auths/signin"
 COMPLETIONS = "/api/chat/completions"
-
-
-class ChatError(Exception):
-    """One line for a person: what was asked, and why nothing came of it."""
+SOCKET = "/ws/socket.io/?EIO=4&transport=websocket"
+# One character of Engine.IO, and for its messages one of Socket.IO.
+_OPEN, _PING, _PONG, _CONNECT, _EVENT = "0", "2", "3", "40", "42"
+_LAST_KINDS = ("chat:completion", "chat:message:error")
+# The event of a document contains all passages that were found in it.
+_MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Where a chat is reached; with `trust` by HTTPS, as `fqdn`, whatever the address is."""
+class ChatServer:
+    """The address of a chat; with `trust` by HTTPS, as `fqdn`, whatever the address is."""
 
     url: str
     fqdn: str
     trust: ssl.SSLContext | None = None
 
     def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
-        """Send one request and return its whole answer, whatever its status.
+        """Send one request and return the whole response, whatever its status.
 
         Raises:
-            ChatError: nobody answers.
+            ClientError: the server does not answer.
         """
         headers = {"Host": self.fqdn, **more.pop("headers", {})}
         if self.trust:
@@ -49,68 +58,211 @@ class Door:
                     method, self.url + path, headers=headers, timeout=within_s, **more
                 )
         except httpx.HTTPError as error:
-            raise ChatError(f"{method} {path}: {error or type(error).__name__}") from error
+            raise ClientError(f"{method} {path}: {reason(error)}") from error
 
 
-def through(edge: Edge, fqdn: str) -> Door:
-    """Return the way to a site by the house's front door."""
-    return Door(f"https://{edge.address}", fqdn, edge.trust())
+def chat_server(edge: Edge, fqdn: str) -> ChatServer:
+    """Return a chat as it is published at the house's edge."""
+    return ChatServer(f"https://{edge.address}", fqdn, edge.trust())
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who is signed in."""
+    """A person who is signed in."""
 
-    door: Door
+    server: ChatServer
     id: str
     role: str
     token: str = field(repr=False)
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """Send a request of this person and return the answer, whatever its status."""
+        """Send a request as this person and return the response, whatever its status."""
         headers = {"Authorization": f"Bearer {self.token}", **more.pop("headers", {})}
-        return self.door.send(method, path, headers=headers, **more)
+        return self.server.send(method, path, headers=headers, **more)
 
-    def ask(self, method: str, path: str, **more: Any) -> Any:
-        """Send a request that must be granted and return the answer's JSON.
+    def request(self, method: str, path: str, **more: Any) -> Any:
+        """Send a request that must succeed and return the response's JSON.
 
         Raises:
-            ChatError: it was not granted.
+            ClientError: it failed.
         """
-        return _granted(self.send(method, path, **more))
+        return _successful(self.send(method, path, **more))
 
 
-def sign_in(door: Door, email: str, password: str) -> Person:
-    """Sign in; upstream allows fifteen times in three minutes, so keep who comes back.
+def sign_in(server: ChatServer, email: str, password: str) -> Person:
+    """Sign in; upstream allows fifteen times in three minutes, so keep the result.
 
     Raises:
-        ChatError: the address or the password is wrong.
+        ClientError: the address or the password is wrong.
     """
     form = {"email": email, "password": password}
-    said = _granted(door.send("POST", SIGN_IN, json=form))
-    return Person(door, said["id"], said["role"], said["token"])
+    account = _successful(server.send("POST", SIGN_IN, json=form))
+    return Person(server, account["id"], account["role"], account["token"])
+
+
+def _successful(response: httpx.Response) -> Any:
+    if not response.is_success:
+        request = f"{response.request.method} {response.request.url.path}"
+        raise ClientError(f"{request}: HTTP {response.status_code}: {response.text[:200]}")
+    return response.json()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEvent:
+    """One event for the page, with the time of its arrival by `perf_counter`."""
+
+    at_s: float
+    chat: str
+    message: str
+    kind: str
+    data: Any
+
+    @property
+    def text(self) -> str:
+        """Its piece of the answer."""
+        if self.kind != "response:completion" or not isinstance(self.data, dict):
+            return ""
+        is_text = self.data.get("type") == "response.output_text.delta"
+        return str(self.data.get("delta") or "") if is_text else ""
+
+    @property
+    def error(self) -> str:
+        """Its error, as the page shows it."""
+        error = self.data.get("error") if isinstance(self.data, dict) else None
+        if isinstance(error, dict):
+            return str(error.get("content") or error.get("message") or error or "")
+        return str(error or "")
+
+    @property
+    def last(self) -> bool:
+        """Whether it ends the answer; a search for documents has an end, too."""
+        done = isinstance(self.data, dict) and bool(self.data.get("done"))
+        return done and self.kind in _LAST_KINDS
+
+
+@dataclass(slots=True)
+class Connection:
+    """An open live connection, named by `id`: it answers pings and keeps all events."""
+
+    id: str
+    events: list[ChatEvent] = field(default_factory=list)
+    pings: int = 0
+    closed_s: float | None = None
+    _news: threading.Condition = field(default_factory=threading.Condition)
+
+    def read(self, socket: WebSocket) -> None:
+        """Receive events until the connection is closed."""
+        try:
+            for message in socket:
+                self._take(socket, str(message))
+        except ConnectionClosed:
+            pass
+        with self._news:
+            self.closed_s = time.perf_counter()
+            self._news.notify_all()
+
+    def _take(self, socket: WebSocket, message: str) -> None:
+        if message == _PING:
+            socket.send(_PONG)
+        with self._news:
+            self.pings += message == _PING
+            if message.startswith(_EVENT):
+                name, *payload = json.loads(message[len(_EVENT) :])
+                if name == "events" and payload:
+                    self.events.append(_event(payload[0]))
+            self._news.notify_all()
+
+    def until(self, met: Callable[[], bool], within_s: float) -> bool:
+        """Wait at most `within_s` for a condition; return whether it is met."""
+        with self._news:
+            return self._news.wait_for(met, within_s)
+
+    def of(self, message: str) -> list[ChatEvent]:
+        """Return the events of one message."""
+        with self._news:
+            return [event for event in self.events if event.message == message]
+
+    def ended(self, message: str, within_s: float) -> bool:
+        """Wait until an answer has ended; return whether it has."""
+        return self.until(lambda: any(event.last for event in self.of(message)), within_s)
+
+
+def _event(payload: Mapping[str, Any]) -> ChatEvent:
+    data = payload.get("data") or {}
+    about = str(payload.get("chat_id")), str(payload.get("message_id"))
+    return ChatEvent(time.perf_counter(), *about, str(data.get("type")), data.get("data"))
 
 
 @contextmanager
-def live(person: Person, within_s: float = 10) -> Iterator[Line]:
-    """Open a person's live line, for as long as the block takes.
+def open_socket(
+    server: ChatServer, within_s: float, origin: str | None = None
+) -> Iterator[WebSocket]:
+    """Open the socket as a page from `origin` does; by default a page of this site.
 
     Raises:
-        LineError: it is refused, or nobody answers.
+        ClientError: it is refused, or the server does not answer.
     """
-    door = person.door
+    at = urlsplit(server.url)
+    with ExitStack() as stack:
+        try:
+            port = at.port or (443 if server.trust else 80)
+            socket = stack.enter_context(
+                opened(
+                    f"{'wss' if server.trust else 'ws'}://{server.fqdn}{SOCKET}",
+                    (at.hostname or "", port),
+                    server.trust,
+                    within_s,
+                    origin=Origin(origin or f"{at.scheme}://{server.fqdn}"),
+                    max_size=_MAX_EVENT_BYTES,
+                    # A browser sends no pings: only the house's own keep the connection open.
+                    ping_interval=None,
+                )
+            )
+        except InvalidStatus as error:
+            raise ClientError(f"{SOCKET}: HTTP {error.response.status_code}") from error
+        except (OSError, InvalidHandshake, ConnectionClosed) as error:
+            raise ClientError(f"{SOCKET}: {reason(error)}") from error
+        yield socket
+
+
+@contextmanager
+def handshake(socket: WebSocket, token: str, within_s: float) -> Iterator[Connection]:
+    """Authenticate by a sign-in's `token`, and receive events for as long as the block runs.
+
+    Raises:
+        ClientError: the server does not accept it.
+    """
+    try:
+        if not str(socket.recv(within_s)).startswith(_OPEN):
+            raise ClientError(f"{SOCKET}: it does not speak Engine.IO")
+        socket.send(_CONNECT + json.dumps({"token": token}))
+        reply = str(socket.recv(within_s))
+    except (TimeoutError, ConnectionClosed) as error:
+        raise ClientError(f"{SOCKET}: {str(error) or 'no handshake'}") from error
+    if not reply.startswith(_CONNECT):
+        raise ClientError(f"{SOCKET}: refused: {reply[:200]}")
+    connection = Connection(json.loads(reply[len(_CONNECT) :])["sid"])
+    reading = threading.Thread(target=connection.read, args=(socket,))
+    reading.start()
+    try:
+        yield connection
+    finally:
+        socket.close()
+        reading.join()
+
+
+@contextmanager
+def live_connection(person: Person, within_s: float = 10) -> Iterator[Connection]:
+    """Open a person's live connection, for as long as the block runs.
+
+    Raises:
+        ClientError: it is refused, or the server does not answer.
+    """
     with (
-        dialled(door.url, door.fqdn, door.trust, within_s) as call,
-        greeted(call, person.token, within_s) as line,
+        open_socket(person.server, within_s) as socket,
+        handshake(socket, person.token, within_s) as connection,
     ):
-        yield line
-
-
-def _granted(answer: httpx.Response) -> Any:
-    if not answer.is_success:
-        asked = f"{answer.request.method} {answer.request.url.path}"
-        raise ChatError(f"{asked}: HTTP {answer.status_code}: {answer.text[:200]}")
-    return answer.json()
+        yield connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +276,28 @@ class Turn:
 
     @property
     def kept(self) -> bool:
-        """Whether the chat is written down."""
+        """Whether the chat is stored."""
         return not self.chat.startswith("temporary:")
 
 
-def say(
+def message_body(
+    connection: Connection, answer: str, text: str, model: str, parent: str | None = None
+) -> dict[str, Any]:
+    """Return the request by which a page sends a message; `answer` is the answer's new name."""
+    question = str(uuid.uuid4())
+    message = {
+        **{"id": question, "parentId": parent, "childrenIds": [answer], "models": [model]},
+        **{"role": "user", "content": text, "timestamp": int(time.time())},
+    }
+    return {
+        **{"stream": True, "model": model, "session_id": connection.id, "id": answer},
+        **{"parent_id": parent, "user_message": message, "background_tasks": {}},
+    }
+
+
+def send_message(
     person: Person,
-    line: Line,
+    connection: Connection,
     text: str,
     model: str,
     *,
@@ -138,80 +305,77 @@ def say(
     files: Sequence[Mapping[str, Any]] = (),
     kept: bool = True,
     titled: bool = False,
-    most: int | None = None,
+    max_tokens: int | None = None,
 ) -> Turn:
-    """Write a message, in a new chat or `after` a turn of one; what is not `kept` is forgotten.
+    """Send a message, in a new chat or `after` a turn of one; a chat that is not `kept` is dropped.
 
-    `files` are pictures and documents in the page's own words; with `titled` the model names the
-    chat; the answer has `most` tokens.
+    `files` are pictures and documents in the page's own form; with `titled` the model names the
+    chat.
 
     Raises:
-        ChatError: it was not taken.
+        ClientError: it was refused.
     """
-    question, answer = str(uuid.uuid4()), str(uuid.uuid4())
-    parent = after.answer if after else None
-    chat = after.chat if after else ("" if kept else f"temporary:{line.id}")
-    message = {
-        **{"id": question, "parentId": parent, "childrenIds": [answer], "models": [model]},
-        **{"role": "user", "content": text, "timestamp": int(time.time())},
-        **({"files": list(files)} if files else {}),
-    }
-    body = {
-        **{"stream": True, "model": model, "session_id": line.id, "id": answer},
-        **{"parent_id": parent, "user_message": message},
+    answer = str(uuid.uuid4())
+    chat = after.chat if after else ("" if kept else f"temporary:{connection.id}")
+    body = message_body(connection, answer, text, model, after.answer if after else None)
+    message = body["user_message"]
+    if files:
+        message["files"] = list(files)
+    body |= {
         "background_tasks": {"title_generation": True} if titled else {},
-        "params": {"max_tokens": most} if most else {},
+        "params": {"max_tokens": max_tokens} if max_tokens else {},
         **({"chat_id": chat} if chat else {}),
-        # Pictures stand in the message alone.
+        # Pictures belong to the message only.
         "files": [file for file in files if file["type"] != "image"] or None,
-        # Of a chat that is kept the server knows what was said before.
+        # Of a stored chat the server knows the earlier messages.
         **({} if kept else {"messages": [{"role": "user", "content": text}]}),
     }
     began = time.perf_counter()
-    said = person.ask("POST", COMPLETIONS, json=body)
-    return Turn(chat or str(said["chat_id"]), question, answer, began)
+    reply = person.request("POST", COMPLETIONS, json=body)
+    return Turn(chat or str(reply["chat_id"]), message["id"], answer, began)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What came over the line about one answer."""
+class ChatAnswer:
+    """The events of one answer."""
 
     turn: Turn
-    events: Sequence[Event]
+    events: Sequence[ChatEvent]
 
     @property
     def text(self) -> str:
-        """What was streamed of the answer."""
+        """The text that was streamed."""
         return "".join(event.text for event in self.events)
 
     @property
-    def pieces(self) -> list[Event]:
-        """The pieces in which it came."""
+    def pieces(self) -> list[ChatEvent]:
+        """The events with its pieces."""
         return [event for event in self.events if event.text]
 
     @property
     def first_s(self) -> float:
-        """After how many seconds its first piece was there."""
+        """After how many seconds its first piece arrived."""
         if not self.pieces:
-            raise ChatError(f"no word came, only {sorted({event.kind for event in self.events})}")
+            kinds = sorted({event.kind for event in self.events})
+            raise ClientError(f"no text arrived, only {kinds}")
         return self.pieces[0].at_s - self.turn.asked_s
 
     @property
     def error(self) -> str:
-        """The trouble that the page shows, if any."""
+        """The error that the page shows, if any."""
         return next((event.error for event in self.events if event.error), "")
 
 
-def hear(line: Line, turn: Turn, within_s: float) -> Heard:
-    """Wait for an answer's end and return what came.
+def wait_for_answer(connection: Connection, turn: Turn, within_s: float) -> ChatAnswer:
+    """Wait for an answer's end and return its events.
 
     Raises:
-        ChatError: it did not end in time.
+        ClientError: it did not end in time.
     """
-    ended = line.until(lambda: any(event.last for event in line.of(turn.answer)), within_s)
-    heard = Heard(turn, line.of(turn.answer))
+    ended = connection.ended(turn.answer, within_s)
+    answer = ChatAnswer(turn, connection.of(turn.answer))
     if not ended:
-        cut = "; the line was cut" if line.closed_s else ""
-        said = f"{len(heard.pieces)} pieces came{cut}"
-        raise ChatError(f"the answer did not end in {within_s:g} s: {said}")
-    return heard
+        cut = "; the connection was closed" if connection.closed_s else ""
+        pieces = f"{len(answer.pieces)} pieces arrived{cut}"
+        raise ClientError(f"the answer did not end in {within_s:g} s: {pieces}")
+    return answer

@@ -1,4 +1,4 @@
-"""Ask the house as a device on the LAN does: by name, over HTTPS, trusting its root only."""
+"""Calls the house as a device on the LAN does: by name, over HTTPS, trusting its root only."""
 
 import json
 import ssl
@@ -12,12 +12,13 @@ from typing import Any
 import httpx
 
 from hearth.catalogue.house import House
+from hearth.clients import ClientError, reason
 from hearth.machine import facts
 from hearth.paths import ROOT_CERTIFICATE
 
 
-def front_door(house: House) -> "Edge":
-    """Return the way into the house of this machine."""
+def house_edge(house: House) -> "Edge":
+    """Return the edge of this machine's house."""
     machine = house.machine
     address = machine.lan_address
     if address == "auto":
@@ -25,13 +26,9 @@ def front_door(house: House) -> "Edge":
     return Edge(address, ROOT_CERTIFICATE)
 
 
-class EdgeError(Exception):
-    """One line for a person: which address gave which trouble."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer, read to its end."""
+    """One complete HTTP answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -49,12 +46,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The house's front door: its LAN address, and the certificate that vouches for its names."""
+    """The house's reverse proxy: its LAN address, and the root certificate of its names."""
 
     address: str
     root: Path
 
-    def ask(
+    def request(
         self,
         fqdn: str,
         path: str,
@@ -64,13 +61,13 @@ class Edge:
         send: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Send one request to a site and return its answer, redirects not followed.
+        """Send one request to a site and return its answer; redirects are not followed.
 
-        `send` makes it a POST: of JSON, of a form's fields when it is text, and of whatever
-        `headers` say when it is bytes.
+        `send` makes it a POST: of JSON, of a form's fields when it is text, and of the type in
+        `headers` when it is bytes.
 
         Raises:
-            EdgeError: no answer within `within_s` seconds in all.
+            ClientError: no answer within `within_s` seconds in all.
         """
         with self.stream(fqdn, path, within_s, key, send, headers) as (response, chunks):
             return Answer(response.status_code, response.headers, b"".join(chunks))
@@ -85,13 +82,13 @@ class Edge:
         send: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
-        """Send one request and hand out its body piece by piece, as it comes."""
-        asked = {"Host": fqdn} | dict(headers or {})
+        """Send one request and yield its body piece by piece, as it arrives."""
+        all_headers = {"Host": fqdn} | dict(headers or {})
         if key is not None:
-            asked["Authorization"] = f"Bearer {key}"
+            all_headers["Authorization"] = f"Bearer {key}"
         body: dict[str, Any] = {} if send is None else {"json": send}
         if isinstance(send, str):
-            asked["Content-Type"] = "application/x-www-form-urlencoded"
+            all_headers["Content-Type"] = "application/x-www-form-urlencoded"
             body = {"content": send}
         elif isinstance(send, bytes):
             body = {"content": send}
@@ -101,30 +98,30 @@ class Edge:
                 client.stream(
                     "GET" if send is None else "POST",
                     f"https://{self.address}{path}",
-                    headers=asked,
+                    headers=all_headers,
                     **body,
-                    # The address is dialled, the name is asked for and verified.
+                    # The client connects to the address, but sends and verifies the name.
                     extensions={"sni_hostname": fqdn},
                 ) as response,
             ):
                 yield response, _until(response, time.monotonic() + within_s, within_s)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise EdgeError(f"https://{fqdn}{path}: {error or type(error).__name__}") from error
+            raise ClientError(f"https://{fqdn}{path}: {reason(error)}") from error
 
     def trust(self) -> ssl.SSLContext:
-        """Return a context that trusts the house's root and nobody else."""
+        """Return a context that trusts the house's root and no other."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # As strict as Python 3.13's own default: the house's certificates must please everyone.
+        # As strict as Python 3.13's own default, so that every client accepts the certificates.
         context.verify_flags |= ssl.VERIFY_X509_STRICT
         try:
             context.load_verify_locations(self.root)
         except (OSError, ssl.SSLError) as error:
-            raise EdgeError(f"{self.root}: {error}: run `hearth up`") from error
+            raise ClientError(f"{self.root}: {error}: run `hearth up`") from error
         return context
 
 
 def _until(response: httpx.Response, deadline: float, within_s: float) -> Iterator[bytes]:
-    # httpx bounds each read, not the whole answer; a backend that drips would never end.
+    # httpx bounds each read, not the whole answer; a slow backend would never end.
     for chunk in response.iter_bytes():
         yield chunk
         if time.monotonic() > deadline:

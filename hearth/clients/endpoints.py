@@ -1,121 +1,109 @@
-"""The ways to a model: straight to Ollama, or by the gateway."""
+"""An HTTP endpoint that is called or measured, and the small requests that its server answers."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-from collections.abc import Awaitable, Callable, Mapping
+import ssl
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
-from hearth.bench import BenchError
-from hearth.clients.token_stream import Dialect, Reading, Sample
+from hearth.clients import ClientError
 
-_PATHS: dict[Dialect, str] = {"openai": "/v1/chat/completions", "ollama": "/api/chat"}
-
-Measure = Callable[[str, int], Awaitable[Sample]]
-"""Asks a prompt for at most so many tokens and measures the answer; never raises."""
-JsonCall = Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
-"""Calls Ollama's API: (path, body, or None for GET) -> its answer. Raises BenchError."""
+Dialect = Literal["openai", "ollama"]
+_STATUS_S = 5.0
+_SETTLE_S = 5.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How one model is asked: base URL, wire form, model name, key, and a total deadline."""
+class Endpoint:
+    """One server: its base URL, the name of its model there, and how long a call may take."""
 
     name: str
     url: str
-    dialect: Dialect
-    model: str
+    model: str = ""
     key: str | None = field(default=None, repr=False)
-    call_s: float = 120.0
+    host: str | None = None
+    """The host name to send and verify where `url` contains an address."""
+    trust: ssl.SSLContext | None = field(default=None, repr=False)
+    call_s: float = 30.0
+    """The total deadline of a short request."""
+    dialect: Dialect = "openai"
+    voice: str | None = None
+    """The voice to request instead of Kokoro's voices, where the server has others."""
 
-    def body(self, prompt: str, max_tokens: int) -> dict[str, Any]:
-        """Return the request; the same settings in both wire forms."""
-        asked: dict[str, Any] = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": prompt}],
-            "stream": True,
-        }
-        if self.dialect == "ollama":
-            return asked | {"options": {"num_predict": max_tokens, "temperature": 0}}
-        return asked | {
-            "max_tokens": max_tokens,
-            "temperature": 0,
-            "stream_options": {"include_usage": True},
-        }
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of every request."""
+        headers = {"Host": self.host} if self.host else {}
+        return headers | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+
+    def client(self) -> httpx.AsyncClient:
+        """Return a client that keeps its connections to this server."""
+
+        async def set_server_name(request: httpx.Request) -> None:
+            # The client connects to the address, but sends and verifies the host name.
+            if self.host:
+                request.extensions["sni_hostname"] = self.host
+
+        return httpx.AsyncClient(
+            base_url=self.url.rstrip("/"),
+            headers=self.headers,
+            event_hooks={"request": [set_server_name]},
+            # Loading the system's authorities takes longer than a short phrase; HTTP needs none.
+            verify=self.trust or self.url.startswith("https:"),
+            trust_env=False,
+            timeout=None,  # noqa: S113 - every call has a total deadline of its own
+        )
 
 
-def by_url(
-    client: httpx.AsyncClient, way: Way, clock: Callable[[], float] = time.perf_counter
-) -> Measure:
-    """Return what measures a way over one kept-alive client."""
-
-    async def measure(prompt: str, max_tokens: int) -> Sample:
-        return await measure_call(client, way, prompt, max_tokens, clock)
-
-    return measure
-
-
-async def measure_call(
-    client: httpx.AsyncClient,
-    way: Way,
-    prompt: str,
-    max_tokens: int,
-    clock: Callable[[], float] = time.perf_counter,
-) -> Sample:
-    """Measure one streamed answer within the way's total deadline; a failure is in `error`."""
-    reading = Reading(way.dialect)
-    headers = {"Authorization": f"Bearer {way.key}"} if way.key else {}
-    url = way.url.rstrip("/") + _PATHS[way.dialect]
-    start = clock()
+async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:
+    """Return whether `/health` answers 200 in time."""
     try:
-        # httpx bounds each read; an answer that drips would outlive any of its timeouts.
-        async with (
-            asyncio.timeout(way.call_s),
-            client.stream(
-                "POST", url, json=way.body(prompt, max_tokens), headers=headers, timeout=None
-            ) as response,
-        ):
-            if not response.is_success:
-                said = (await response.aread()).decode("utf-8", "replace")
-                reading.error = f"HTTP {response.status_code}: {' '.join(said.split())[:200]}"
-            else:
-                async for line in response.aiter_lines():
-                    reading.take(clock() - start, line)
-    except TimeoutError:
-        reading.error = f"no whole answer within {way.call_s:g} s"
-    except httpx.HTTPError as error:
-        reading.error = f"{type(error).__name__}: {error}"
-    return reading.sample(way.name, clock() - start)
+        async with asyncio.timeout(within_s):
+            return (await client.get("/health")).status_code == httpx.codes.OK
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return False
 
 
-def json_by_url(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> JsonCall:
-    """Return what calls Ollama's API at a URL."""
+async def fetch_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    """Return the JSON object at a path, empty where the server has none.
 
-    async def call(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(call_s):
-                method = "GET" if body is None else "POST"
-                response = await client.request(method, url + path, json=body, timeout=None)
-        except TimeoutError as error:
-            raise BenchError(f"{url}{path}: no answer within {call_s:g} s") from error
-        except httpx.HTTPError as error:
-            raise BenchError(f"{url}{path}: {type(error).__name__}: {error}") from error
-        return _json_of(path, response.status_code, response.text)
-
-    return call
-
-
-def _json_of(path: str, status: int, text: str) -> dict[str, Any]:
+    Raises:
+        ClientError: the server does not answer.
+    """
     try:
-        answer = json.loads(text)
+        async with asyncio.timeout(_STATUS_S):
+            response = await client.get(path)
+            document = response.json() if response.is_success else {}
+    except TimeoutError as error:
+        raise ClientError(f"{client.base_url}{path}: no answer within {_STATUS_S:g} s") from error
+    except (httpx.HTTPError, OSError) as error:
+        raise ClientError(f"{client.base_url}{path}: {type(error).__name__}: {error}") from error
     except ValueError:
-        answer = None
-    said = " ".join(text.split())[:200]
-    if status >= 400 or not isinstance(answer, dict):
-        raise BenchError(f"Ollama's {path} answered HTTP {status}: {said}")
-    return answer
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+async def wait_until_idle(client: httpx.AsyncClient) -> None:
+    """Wait until `/status` reports no work; where it does not report that, wait a moment."""
+    try:
+        async with asyncio.timeout(_SETTLE_S):
+            while True:
+                await asyncio.sleep(_POLL_S)
+                response = await client.get("/status")
+                status = response.json() if response.is_success else None
+                if not isinstance(status, dict) or "active" not in status:
+                    await asyncio.sleep(4 * _POLL_S)
+                    return
+                if not status["active"] and not status.get("waiting"):
+                    return
+    except (TimeoutError, httpx.HTTPError, OSError, ValueError):
+        return
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """Return a text in one line of at most so many characters."""
+    return " ".join(str(text).split())[:most]

@@ -1,32 +1,33 @@
-"""Says for each model and alias of the house whether it answers now, or how far its download is."""
+"""Whether each model and alias of the house answers, or how far its download is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hearth.catalogue.house import Alias, House, Model, Service
-from hearth.clients.model_servers import (
-    FAILED,
-    MISSING,
-    PULLING,
-    READY,
-    TOO_BIG,
-    WAITING,
-    AskJson,
-    ReadFile,
-    key_of,
-    said_of,
-)
 
-__all__ = ["FAILED", "MISSING", "PULLING", "READY", "TOO_BIG", "WAITING", "key_of"]
-
+WAITING, PULLING, READY = "waiting", "pulling", "ready"
+FAILED, TOO_BIG, MISSING = "failed", "too_big", "missing"
 CLOUD, UNUSABLE = "cloud", "unusable"
 PENDING, NOT_OFFERED = "pending", "not_offered"
 _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
+# The puller writes every minute, also when idle.
+_STALE_AFTER = timedelta(minutes=3)
+_LINE = 300
+_MOST = 2**63
+# A program that Hearth installed has a list of its files.
+_LIST = "/var/lib/hearth/programs/{program}/current/.hearth-manifest.json"
+
+ReadFile = Callable[[str | None, str], str | bytes]
+"""Reads a file of an instance, or of the machine (None): (instance, path) -> its content."""
+FetchJson = Callable[[str], Any]
+"""Calls an external server: URL -> the JSON of its response."""
+Entries = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class AliasState:
 
     @property
     def text(self) -> str:
-        """Say the state as a person reads it."""
+        """The state as a person reads it."""
         if self.state == READY:
             return "ready"
         if self.state == NOT_OFFERED:
@@ -75,14 +76,14 @@ class AliasState:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All models and aliases of a house; a note for each server whose word is missing or old."""
+    """All models and aliases of a house; a note for each server whose status is missing or old."""
 
     models: Mapping[str, ModelState]
     aliases: Mapping[str, AliasState]
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Give the overview as plain JSON data."""
+        """Return the overview as plain JSON data."""
         return {
             "models": {name: asdict(model) for name, model in self.models.items()},
             "aliases": {
@@ -92,22 +93,22 @@ class Overview:
         }
 
 
-def model_states(house: House, read: ReadFile, ask: AskJson, now: datetime) -> Overview:
-    """Join the house's models and aliases with what its servers say of themselves.
+def model_states(house: House, read: ReadFile, fetch: FetchJson, now: datetime) -> Overview:
+    """Join the house's models and aliases with the status of its servers.
 
     Args:
         house: the derived catalogue.
-        read: reads the puller's progress inside an instance, where what it raises becomes a note,
-            and what the machine itself holds.
-        ask: asks an external server for its list of models; the same holds.
-        now: an aware time, to tell an old word from a fresh one.
+        read: reads the puller's progress inside an instance, where an exception becomes a note,
+            and files of the machine itself.
+        fetch: fetches an external server's list of models; exceptions become notes, too.
+        now: an aware time, to tell an old status from a fresh one.
     """
     entries: dict[str, Mapping[str, Any]] = {}
     notes: list[str] = []
     for service in _model_servers(house):
         models = [m for m in house.models.values() if m.service == service.name]
-        said, note = said_of(service, models, read, ask, now)
-        entries |= said
+        found, note = _entries(service, models, read, fetch, now)
+        entries |= found
         notes += [note] if note else []
     states = {name: model_state(m, entries.get(name)) for name, m in house.models.items()}
     aliases = {name: alias_state(alias, states) for name, alias in house.aliases.items()}
@@ -115,10 +116,10 @@ def model_states(house: House, read: ReadFile, ask: AskJson, now: datetime) -> O
 
 
 def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
-    """Return the state of one model; `entry` is the puller's word on it, if there is one."""
+    """Return the state of one model; `entry` is its server's status, if there is one."""
     known = ModelState(model.name, model.id, model.provider, model.kind, WAITING)
     if not model.usable:
-        # A server may work with a model in silence that nobody can call.
+        # A server may have a model on disk that no alias or consumer can call.
         here = "on disk, and " if entry and entry.get("state") == READY else ""
         return replace(known, state=UNUSABLE, reason=f"{here}{model.reason or ''}")
     if not model.local:
@@ -142,7 +143,7 @@ def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
 
 
 def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
-    """Return whether an alias answers with its first model, will, or never."""
+    """Return whether an alias answers with its first model, will do so, or never."""
     if not alias.offered:
         return AliasState(alias.name, NOT_OFFERED, 0, None, alias.reason or "no usable member")
     members = [models[name] for name in alias.members]
@@ -161,3 +162,101 @@ def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
 def _model_servers(house: House) -> list[Service]:
     names = {model.service for model in house.models.values() if model.service}
     return [service for name, service in house.services.items() if name in names]
+
+
+def _entries(
+    service: Service, models: Iterable[Model], read: ReadFile, fetch: FetchJson, now: datetime
+) -> tuple[Entries, str]:
+    """Return an entry for each known model of one server, and a note on what is wrong."""
+    if service.runtime == "external":
+        return _external(service, models, fetch)
+    installed = {model.name: _on_disk(model, read) for model in models if model.program}
+    if all(model.program for model in models):
+        return installed, ""
+    pulled, note = _progress(service, read, now)
+    return {**pulled, **installed}, note
+
+
+def key_of(model_id: str) -> str:
+    """Return one spelling for all that Ollama accepts for a model."""
+    key = model_id.strip().lower().removeprefix("registry.ollama.ai/").removeprefix("library/")
+    return key if ":" in key.rsplit("/", 1)[-1] else f"{key}:latest"
+
+
+def _on_disk(model: Model, read: ReadFile) -> Mapping[str, Any]:
+    """Return the entry of a model that Hearth installs: it is there completely or not at all."""
+    try:
+        listed = json.loads(read(None, _LIST.format(program=model.program)))
+        size = sum(int(entry[2]) for entry in listed.values() if entry[0] == "file")
+    except Exception:  # `hearth up` repairs whatever prevents reading it
+        return {"state": WAITING, "reason": "the next `hearth up` fetches it"}
+    return {"state": READY, "percent": 100, "completed_bytes": size, "total_bytes": size}
+
+
+def _progress(service: Service, read: ReadFile, now: datetime) -> tuple[Entries, str]:
+    """Return the puller's entries by model name, and what is wrong with them."""
+    path = f"/var/lib/{service.role}/hearth/progress.json"
+    try:
+        document = json.loads(read(service.instance, path))
+        entries = {str(name): _entry(entry) for name, entry in document["models"].items()}
+        age = now - datetime.fromisoformat(document["updated_at"]).astimezone(UTC)
+    except Exception as error:  # whatever the engine raises, the other models must be shown
+        return {}, f"{service.name}: no status of its model puller ({_one_line(error)})"
+    if age > _STALE_AFTER:
+        minutes = int(age.total_seconds() // 60)
+        silent = f"its model puller has been silent for {minutes} minutes"
+        return entries, f"{service.name}: {silent}: see `hearth logs {service.name}`"
+    note = _one_line(document.get("note") or "")
+    return entries, f"{service.name}: {note}" if note else ""
+
+
+def _external(service: Service, models: Iterable[Model], fetch: FetchJson) -> tuple[Entries, str]:
+    """Return entries for an external server: which models are there, and which are missing."""
+    try:
+        there = _listed(service, models, fetch)
+        return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
+    except Exception as error:  # see _progress
+        unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}
+        return (
+            {model.name: unknown for model in models},
+            f"{service.name}: {service.url} gives no list of models ({_one_line(error)})",
+        )
+
+
+def _listed(service: Service, models: Iterable[Model], fetch: FetchJson) -> Entries:
+    """Return the models that a server lists: Ollama with sizes and digests, others by name only."""
+    if all(model.kind == "transcribe" for model in models):
+        named = fetch(f"{service.url}/v1/models")["data"]
+        return {key_of(entry["id"]): {} for entry in named}
+    return {key_of(entry["name"]): entry for entry in fetch(f"{service.url}/api/tags")["models"]}
+
+
+def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    if entry is None:
+        what = "have it there" if model.kind == "transcribe" else f"run `ollama pull {model.id}`"
+        reason = f"not on this server, where Hearth pulls nothing: {what}"
+        return {"state": MISSING, "reason": reason, "total_bytes": model.download_bytes}
+    size, digest = entry.get("size"), entry.get("digest")
+    sizes = {"percent": 100, "completed_bytes": size, "total_bytes": size, "digest": digest}
+    wanted = (model.digest or "").removeprefix("sha256:")
+    if wanted not in ("", "first-sight", digest):
+        reason = f"its manifest is sha256:{str(digest)[:12]}, the lock says sha256:{wanted[:12]}"
+        return {"state": READY, "reason": reason, **sizes}
+    return {"state": READY, **sizes}
+
+
+def _entry(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the known fields of an entry; an attacker inside a model server can write it, too."""
+    numbers = ("percent", "completed_bytes", "total_bytes", "bytes_per_s")
+    return {
+        **{key: min(int(raw.get(key) or 0), _MOST) for key in numbers},
+        **{key: _one_line(raw.get(key) or "") for key in ("state", "reason")},
+        "digest": raw.get("digest") and _one_line(raw["digest"]),
+    }
+
+
+def _one_line(raw: object) -> str:
+    """Return a text in one line without control characters, safe for a terminal."""
+    shown = "".join(c if c.isprintable() else " " for c in str(raw))
+    text = " ".join(shown.split())[:_LINE]
+    return text or (type(raw).__name__ if isinstance(raw, Exception) else "")

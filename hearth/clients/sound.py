@@ -1,4 +1,4 @@
-"""What a listener hears of speech that arrives in pieces; Python's library alone.
+"""When speech that arrives in chunks is audible and where it stalls; by Python's library alone.
 
 Sound is s16le, mono, 24 kHz unless a rate is given. The clock of all arrivals is the caller's,
 usually seconds since the request was sent. How the bytes are cut into chunks changes nothing but
@@ -17,7 +17,7 @@ from typing import NamedTuple
 RATE = 24_000
 BLOCK_S = 0.010
 LOUD_DBFS = -45.0
-# A player that is out of sound for less than this is not heard to stutter.
+# A player without data for less than this does not stutter audibly.
 DRY_S = 0.020
 _SAMPLE_BYTES = 2
 _FULL_SCALE = 32_768
@@ -31,8 +31,8 @@ class Chunk(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The first block that is louder than silence: when it was there, and how deep in the sound."""
+class FirstSound:
+    """The first block above silence: when it arrived, and how deep in the sound it is."""
 
     at_s: float
     lead_s: float
@@ -47,10 +47,10 @@ class Stall:
     dry_s: float
 
 
-def first_sound(chunks: Iterable[Chunk], rate: int = RATE) -> Heard | None:
-    """Return when the first 10 ms block above -45 dBFS was wholly there; None when none is.
+def first_sound(chunks: Iterable[Chunk], rate: int = RATE) -> FirstSound | None:
+    """Return when the first 10 ms block above -45 dBFS had arrived completely; None without any.
 
-    Blocks are counted from the beginning of the sound. Silence and faint noise sent ahead of the
+    Blocks are counted from the start of the sound. Silence and faint noise sent ahead of the
     speech do not count, so that filler cannot help.
     """
     size = round(rate * BLOCK_S) * _SAMPLE_BYTES
@@ -61,12 +61,12 @@ def first_sound(chunks: Iterable[Chunk], rate: int = RATE) -> Heard | None:
         whole = len(rest) // size * size
         for start in range(0, whole, size):
             if _dbfs(rest[start : start + size]) > LOUD_DBFS:
-                return Heard(at_s, blocks * BLOCK_S)
+                return FirstSound(at_s, blocks * BLOCK_S)
             blocks += 1
         rest = rest[whole:]
-    # What ends within a block is still heard.
+    # An incomplete block at the end is audible, too.
     if _dbfs(rest[: len(rest) // _SAMPLE_BYTES * _SAMPLE_BYTES]) > LOUD_DBFS:
-        return Heard(at_s, blocks * BLOCK_S)
+        return FirstSound(at_s, blocks * BLOCK_S)
     return None
 
 
@@ -76,20 +76,20 @@ def stalls(chunks: Iterable[Chunk], rate: int = RATE) -> list[Stall]:
     Shorter gaps are forgiven only until they add up to 20 ms: a drip is a stutter too.
     """
     found = []
-    began_s = None
+    start_s = None
     played = 0
     for at_s, samples in _arrivals(chunks):
-        if began_s is None:
-            began_s = at_s
-        late_s = at_s - (began_s + played / rate)
+        if start_s is None:
+            start_s = at_s
+        late_s = at_s - (start_s + played / rate)
         if late_s > DRY_S:
             found.append(Stall(played / rate, late_s))
-            began_s += late_s
+            start_s += late_s
         played += samples
     return found
 
 
-def seconds(chunks: Iterable[Chunk], rate: int = RATE) -> float:
+def duration(chunks: Iterable[Chunk], rate: int = RATE) -> float:
     """Return how long the sound lasts."""
     return sum(len(chunk.pcm) for chunk in chunks) // _SAMPLE_BYTES / rate
 

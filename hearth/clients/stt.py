@@ -1,106 +1,331 @@
-"""Talk to a house's live socket as a microphone does: by name, over HTTPS, in real time."""
+"""The STT stream client: sends speech as a microphone does, and timestamps what comes back."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import random
 import time
-from collections.abc import Iterator
+from array import array
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidStatus,
+    WebSocketException,
+)
 
+from hearth.clients import ClientError, reason
 from hearth.clients.edge import Edge
-from hearth.clients.pace import CHUNK_S, room
-from hearth.clients.recordings import BYTES, RATE
-from hearth.clients.stt_stream import Event
+from hearth.clients.endpoints import Endpoint, one_line
+from hearth.clients.recordings import BYTES, RATE, Utterance
 from hearth.clients.websocket import WebSocket, opened
 
 PATH = "/v1/audio/transcriptions/stream"
+CHUNK_S = 0.02
+"""A browser's microphone delivers so much at a time; no time is measured more exactly."""
 _SIZE = round(CHUNK_S * RATE) * BYTES
+# The loudest sample of background noise: about -72 dBFS.
+_LOUDEST = 8
+_READY_S = 60.0
+# The voice detector may see the end of speech a little before its last loud sample.
+_EARLY_S = 0.7
+# One event: the words of half a minute need far less.
+_MAX_EVENT_BYTES = 2**20
+# There is a WebSocket at that address; any other status means that there is none.
+_REFUSED = (401, 429, 500, 502, 503, 504)
 
 
-class TalkError(Exception):
-    """One line for a person: why nothing came of it."""
+class NoStreamError(Exception):
+    """The server has no WebSocket for streams; it takes only files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """What came of a talk; `began` is when its first sound was spoken, on `perf_counter`."""
+class StreamOptions:
+    """How a speaker uses a stream: `lead_s` of noise first; `flush` right after the last word."""
 
-    began: float
-    heard_s: float
-    events: list[Event]
+    lead_s: float = 0.5
+    end_of_speech_ms: int = 500
+    partials: bool = True
+    flush: bool = False
+    language: str = "en"
+    wait_s: float = 60.0
+    """How long after the last word the final text may arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event of the server, with the time of its arrival by `time.perf_counter`."""
+
+    at_s: float
+    payload: dict[str, Any]
 
     @property
-    def said(self) -> list[dict[str, object]]:
-        """What the server said, without the times."""
-        return [event.said for event in self.events]
+    def kind(self) -> str:
+        """Its type."""
+        return str(self.payload.get("type", ""))
 
-    def of(self, kind: str) -> list[Event]:
+    @property
+    def utterance(self) -> object:
+        """The number of the utterance that it belongs to."""
+        return self.payload.get("utterance")
+
+
+def background_noise(seconds: float) -> bytes:
+    """Return the noise of a quiet room, the same each time."""
+    draw = random.Random(7)  # noqa: S311 - noise
+    return array(
+        "h", (draw.randint(-_LOUDEST, _LOUDEST) for _ in range(round(seconds * RATE)))
+    ).tobytes()
+
+
+async def in_real_time(sound: bytes, started: float) -> AsyncIterator[tuple[int, bytes]]:
+    """Yield the sound and then endless noise, each chunk when its last sample has been recorded.
+
+    Each chunk comes with the number of bytes up to its end. `started` is by `time.perf_counter`;
+    a late caller gets the next chunk at once.
+    """
+    noise = background_noise(1.0)
+    at = 0
+    while True:
+        # The sound ends with a chunk of its own, so that its last word is delivered at once.
+        chunk = sound[at : at + _SIZE] if at < len(sound) else noise[at % len(noise) :][:_SIZE]
+        at += len(chunk)
+        await asyncio.sleep(started + at / BYTES / RATE - time.perf_counter())
+        yield at, chunk
+
+
+@dataclass(slots=True)
+class Stream:
+    """An open stream with all events that arrived."""
+
+    socket: ClientConnection
+    options: StreamOptions
+    events: list[StreamEvent] = field(default_factory=list)
+    error: str = ""
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> None:
+        """Timestamp all events until the server is done or disconnects."""
+        try:
+            async for message in self.socket:
+                payload = json.loads(message)
+                if not isinstance(payload, dict):
+                    raise ValueError("no event")
+                event = StreamEvent(time.perf_counter(), payload)
+                self.events.append(event)
+                self.news.set()
+                if event.kind == "error":
+                    self.error = self.error or _error_text(payload)
+                if event.kind == "done":
+                    break
+            else:
+                self.error = self.error or f"it hung up ({self.socket.close_code})"
+        except WebSocketException:
+            self.error = self.error or f"it hung up ({self.socket.close_code})"
+        except ValueError:
+            self.error = self.error or "it sent something that is not a JSON object"
+        finally:
+            self.done.set()
+            self.news.set()
+
+    async def send(self, message: bytes | str) -> None:
+        """Send sound or a command; a server that hung up has sent the reason before."""
+        try:
+            await self.socket.send(message)
+        except WebSocketException:
+            await self.done.wait()
+
+    async def command(self, kind: str) -> None:
+        """Send a command that consists of its name only."""
+        if not self.done.is_set():
+            await self.send(json.dumps({"type": kind}))
+
+    async def speak(self, utterance: Utterance) -> tuple[float, float]:
+        """Speak in real time and wait for the final text; return when the speech ended.
+
+        Both by `time.perf_counter` and in seconds of the sound. Noise follows until the text is
+        there: a microphone does not stop either.
+        """
+        lead = background_noise(self.options.lead_s)
+        end_s = len(lead) / BYTES / RATE + utterance.seconds
+        started = time.perf_counter()
+        sound = lead + utterance.pcm
+        async for at, chunk in in_real_time(sound, started):
+            if self.done.is_set():
+                break
+            await self.send(chunk)
+            if self.options.flush and at == len(sound):
+                await self.command("flush")
+            late = at > len(sound) + self.options.wait_s * RATE * BYTES
+            if late or self.final(end_s) is not None:
+                break
+        return started + end_s, end_s
+
+    def final(self, end_s: float) -> StreamEvent | None:
+        """Return the text of the speech that ended at `end_s` of the sound, not of any after it."""
+        for event in self.events:
+            ended_at = event.payload.get("at_s")
+            if event.kind != "speech_ended" or not isinstance(ended_at, int | float):
+                continue
+            if ended_at >= end_s - _EARLY_S:
+                texts = (e for e in self.events if e.kind == "final")
+                return next((e for e in texts if e.utterance == event.utterance), None)
+        return None
+
+    async def end(self) -> None:
+        """Announce the end of the sound, and wait until the server is done."""
+        await self.command("end")
+        await self.done.wait()
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    endpoint: Endpoint, options: StreamOptions, within_s: float
+) -> AsyncIterator[Stream]:
+    """Open a stream with these options, and yield it when the server is ready.
+
+    Raises:
+        NoStreamError: the server has no WebSocket.
+        ClientError: it broke, was refused, or took longer than `within_s` in all.
+    """
+    try:
+        async with asyncio.timeout(within_s), _socket(endpoint) as socket:
+            stream = Stream(socket, options)
+            reading = asyncio.create_task(stream.read())
+            try:
+                await _ready(stream)
+                yield stream
+            finally:
+                reading.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await reading
+    except TimeoutError as error:
+        raise ClientError(f"the socket was not done within {within_s:g} s") from error
+    except (WebSocketException, OSError) as error:
+        raise ClientError(f"the socket broke: {type(error).__name__}: {error}") from error
+
+
+@contextlib.asynccontextmanager
+async def _socket(endpoint: Endpoint) -> AsyncIterator[ClientConnection]:
+    url = "ws" + endpoint.url.removeprefix("http").rstrip("/") + PATH
+    try:
+        socket = await connect(
+            url, additional_headers=endpoint.headers, proxy=None, max_size=_MAX_EVENT_BYTES
+        )
+    except InvalidStatus as error:
+        if error.response.status_code in _REFUSED:
+            raise ClientError(f"the socket is refused: {error}") from error
+        raise NoStreamError(str(error)) from error
+    async with socket:
+        yield socket
+
+
+async def _ready(stream: Stream) -> None:
+    start = {
+        "type": "start",
+        "sample_rate": RATE,
+        "language": stream.options.language,
+        "end_of_speech_ms": stream.options.end_of_speech_ms,
+        "partials": stream.options.partials,
+    }
+    await stream.send(json.dumps(start))
+    async with asyncio.timeout(_READY_S):
+        while not any(event.kind == "ready" for event in stream.events):
+            if stream.done.is_set() or stream.error:
+                raise ClientError(stream.error or "it was done before it was ready")
+            stream.news.clear()
+            await stream.news.wait()
+
+
+def _error_text(payload: dict[str, Any]) -> str:
+    error = payload.get("error")
+    text = error.get("message") if isinstance(error, dict) else error or payload.get("message")
+    return one_line(text or "an error without a message")
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """The events of one stream; `started` is when its first sound was sent, on `perf_counter`."""
+
+    started: float
+    audio_s: float
+    events: list[StreamEvent]
+
+    @property
+    def payloads(self) -> list[dict[str, object]]:
+        """The events without their times."""
+        return [event.payload for event in self.events]
+
+    def of(self, kind: str) -> list[StreamEvent]:
         """Return the events of one type."""
         return [event for event in self.events if event.kind == kind]
 
 
-@contextmanager
-def dialled(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[WebSocket]:
-    """Open a site's live socket.
+@contextlib.contextmanager
+def open_stream(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[WebSocket]:
+    """Open a site's WebSocket for streams, through the house's edge.
 
     Raises:
-        TalkError: it is refused, or nobody answers.
+        ClientError: it is refused, or the house does not answer.
     """
     url = f"wss://{fqdn}{PATH}"
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    with ExitStack() as stack:
+    at = (edge.address, 443)
+    with contextlib.ExitStack() as stack:
         try:
-            door = opened(
-                url, (edge.address, 443), edge.trust(), within_s, additional_headers=headers
+            socket = stack.enter_context(
+                opened(url, at, edge.trust(), within_s, additional_headers=headers)
             )
-            call = stack.enter_context(door)
         except InvalidStatus as error:
-            raise TalkError(f"wss://{fqdn}: HTTP {error.response.status_code}") from error
+            raise ClientError(f"wss://{fqdn}: HTTP {error.response.status_code}") from error
         except (OSError, InvalidHandshake) as error:
-            raise TalkError(f"wss://{fqdn}: {error or type(error).__name__}") from error
-        yield call
+            raise ClientError(f"wss://{fqdn}: {reason(error)}") from error
+        yield socket
 
 
-def talk(
-    call: WebSocket, pcm: bytes, within_s: float, *, after_s: float = 1.5, paced: bool = True
-) -> Talk:
-    """Say something, 16-bit mono at 16 kHz, and then as much of a quiet room; return what came.
+def transcribe(
+    socket: WebSocket, pcm: bytes, within_s: float, *, after_s: float = 1.5, real_time: bool = True
+) -> Transcript:
+    """Send 16-bit mono at 16 kHz and then `after_s` of noise; return all events.
 
-    Without `paced` it is sent as fast as it is taken.
+    Without `real_time` it is sent as fast as the server takes it.
 
     Raises:
-        TalkError: the server hung up, or was not done within `within_s` seconds.
+        ClientError: the server hung up, or was not done within `within_s` seconds.
     """
-    sound = pcm + room(after_s)
+    sound = pcm + background_noise(after_s)
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(_read, call, time.perf_counter() + within_s)
-        began = time.perf_counter()
+        reading = pool.submit(_read, socket, time.perf_counter() + within_s)
+        started = time.perf_counter()
         try:
             for at in range(0, len(sound), _SIZE):
                 chunk = sound[at : at + _SIZE]
-                due = began + (at + len(chunk)) / BYTES / RATE
-                # A microphone hands a chunk over when its last sample was heard.
-                if paced and (early := due - time.perf_counter()) > 0:
+                due = started + (at + len(chunk)) / BYTES / RATE
+                if real_time and (early := due - time.perf_counter()) > 0:
                     time.sleep(early)
-                call.send(chunk)
-            call.send(json.dumps({"type": "end"}))
+                socket.send(chunk)
+            socket.send(json.dumps({"type": "end"}))
         except ConnectionClosed:
-            pass  # whoever reads knows more
-        return Talk(began, len(sound) / BYTES / RATE, reading.result())
+            pass  # the reader reports the reason
+        return Transcript(started, len(sound) / BYTES / RATE, reading.result())
 
 
-def _read(call: WebSocket, deadline: float) -> list[Event]:
-    events: list[Event] = []
+def _read(socket: WebSocket, deadline: float) -> list[StreamEvent]:
+    events: list[StreamEvent] = []
     while not events or events[-1].kind != "done":
         try:
-            message = call.recv(timeout=max(0.0, deadline - time.perf_counter()))
+            message = socket.recv(timeout=max(0.0, deadline - time.perf_counter()))
         except TimeoutError:
-            raise TalkError(f"no `done`, only {[event.kind for event in events]}") from None
+            raise ClientError(f"no `done`, only {[event.kind for event in events]}") from None
         except ConnectionClosed as error:
-            raise TalkError(f"it hung up: {error}") from error
-        events.append(Event(time.perf_counter(), json.loads(message)))
+            raise ClientError(f"it hung up: {error}") from error
+        events.append(StreamEvent(time.perf_counter(), json.loads(message)))
     return events

@@ -1,4 +1,4 @@
-"""How a device comes to trust this house: where its page is, its root, and how long that lasts."""
+"""How a device comes to trust this house: its page, its root, and how long both are valid."""
 
 from datetime import datetime, timedelta
 from io import StringIO
@@ -7,28 +7,28 @@ from pathlib import Path
 import segno
 
 from hearth.catalogue.house import House
-from hearth.clients.edge import front_door
+from hearth.clients.edge import house_edge
 from hearth.machine import pki
 from hearth.machine.facts import FactsError
 from hearth.paths import ROOT_CERTIFICATE
 
-# A run makes a new root from its last thirty days on, and an intermediate long before that.
+# `hearth up` makes a new root in its last thirty days, and an intermediate long before that.
 _SOON = timedelta(days=30)
 _RENEWED = {
-    "root": "`hearth up` makes a new one, which every device has to be given",
+    "root": "`hearth up` makes a new one, which every device must install",
     "intermediate": "`hearth up` renews it, and no device has to do anything",
 }
 
 
-def ways(house: House) -> list[str]:
-    """Return where the page of trust answers, the address that needs no names first."""
+def addresses(house: House) -> list[str]:
+    """Return the addresses of the trust page, first the one that needs no DNS."""
     named = [f"http://{site.fqdn}/" for site in house.sites if site.plain]
     if not named:
         return []
     try:
-        return [f"http://{front_door(house).address}/", *named]
+        return [f"http://{house_edge(house).address}/", *named]
     except FactsError:
-        # A machine without its wire: the name will do again when it is back.
+        # A machine without a link: the name works again when the link is back.
         return named
 
 
@@ -40,8 +40,8 @@ def fingerprint() -> str:
         return ""
 
 
-def lasting(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool, str]:
-    """Return whether root and intermediate last, and until when, or what to do."""
+def validity(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool, str]:
+    """Return whether root and intermediate are valid, and until when, or what to do."""
     ends = {}
     for name, renewed in _RENEWED.items():
         path = folder / f"{name}.crt"
@@ -56,7 +56,7 @@ def lasting(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool
     return True, f"good until {min(ends.values()):%Y-%m-%d}"
 
 
-def code(address: str) -> str:
+def qr_code(address: str) -> str:
     """Return a QR code for a terminal, in half blocks, to be photographed with a phone."""
     drawn = StringIO()
     # Micro codes are smaller, and phones do not read them.

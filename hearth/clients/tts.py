@@ -1,4 +1,4 @@
-"""Ask a speech server as a device does, and note when its sound came."""
+"""The TTS client: requests speech as a device does, and notes when its sound arrived."""
 
 import ssl
 import time
@@ -10,42 +10,63 @@ from typing import Any
 
 import httpx
 
-from hearth.clients.sound import Chunk, Heard, first_sound, seconds
-from hearth.clients.speech_request import PATH, Ask
+from hearth.clients import ClientError, reason
+from hearth.clients.endpoints import one_line
+from hearth.clients.sound import Chunk, FirstSound, duration, first_sound
 
-
-class SpeechCallError(Exception):
-    """One line for a person: what was asked of which server, and what came instead of sound."""
+PATH = "/v1/audio/speech"
+MODEL = "kokoro"
+VOICE = "af_heart"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One answer: its sound with the times at which it came, in seconds from the request."""
+class SpeechRequest:
+    """A text and how it is to be spoken."""
+
+    text: str
+    voice: str = VOICE
+    format: str = "pcm"
+    streamed: bool = True
+
+    def body(self, model: str = MODEL) -> dict[str, Any]:
+        """Return the request as OpenAI's endpoint takes it."""
+        return {
+            "model": model,
+            "input": self.text,
+            "voice": self.voice,
+            "response_format": self.format,
+            "stream": self.streamed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """One answer: its sound with the times of arrival, in seconds from the request."""
 
     chunks: Sequence[Chunk]
 
     @property
     def last_s(self) -> float:
-        """When the last of it was there."""
+        """When its last chunk arrived."""
         return self.chunks[-1].at_s if self.chunks else 0.0
 
     @property
-    def heard(self) -> Heard:
-        """Return the first sound above silence; raises SpeechCallError when there is none."""
+    def first_sound(self) -> FirstSound:
+        """Return the first sound above silence; raises ClientError when there is none."""
         found = first_sound(self.chunks)
         if found is None:
-            raise SpeechCallError("it answered with silence")
+            raise ClientError("the speech is silent")
         return found
 
     @property
     def audio_s(self) -> float:
         """How long the sound lasts."""
-        return seconds(self.chunks)
+        return duration(self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """The way to one server: an address that is dialled, and the name that is asked for."""
+class TtsClient:
+    """Calls one TTS server: connects to the address in `url`, and verifies the name `fqdn`."""
 
     url: str
     fqdn: str
@@ -67,64 +88,63 @@ class Line:
             yield client
 
     @contextmanager
-    def reading(
-        self, client: httpx.Client, text: str, *, stream: bool = True
+    def stream(
+        self, client: httpx.Client, text: str, *, streamed: bool = True
     ) -> Iterator[Iterator[Chunk]]:
-        """Have a text spoken as 24 kHz PCM and hand out its sound as it comes.
+        """Request a text as 24 kHz PCM and yield its sound as it arrives.
 
         Raises:
-            SpeechCallError: no speech, or not within `within_s` in all.
+            ClientError: there is no speech, or it takes longer than `within_s` in all.
         """
-        body = Ask(text, streamed=stream).body()
+        body = SpeechRequest(text, streamed=streamed).body()
         start = time.perf_counter()
 
-        def chunks(answer: httpx.Response) -> Iterator[Chunk]:
-            for data in answer.iter_raw():
+        def chunks(response: httpx.Response) -> Iterator[Chunk]:
+            for data in response.iter_raw():
                 at_s = time.perf_counter() - start
                 yield Chunk(at_s, data)
-                # httpx bounds each read only; who drips would never end.
+                # httpx bounds each read only; a slow stream would never end.
                 if at_s > self.within_s:
-                    raise SpeechCallError(f"{self.fqdn}: no end within {self.within_s:g} s")
+                    raise ClientError(f"{self.fqdn}: no end within {self.within_s:g} s")
 
         name = {"sni_hostname": self.fqdn}
         try:
-            with client.stream("POST", PATH, json=body, extensions=name) as answer:
-                if not answer.is_success:
-                    said = " ".join(answer.read().decode(errors="replace").split())
-                    raise SpeechCallError(f"{self.fqdn}: HTTP {answer.status_code}: {said[:200]}")
-                yield chunks(answer)
+            with client.stream("POST", PATH, json=body, extensions=name) as response:
+                if not response.is_success:
+                    text = one_line(response.read().decode(errors="replace"))
+                    raise ClientError(f"{self.fqdn}: HTTP {response.status_code}: {text}")
+                yield chunks(response)
         except httpx.HTTPError as error:
-            words = str(error) or type(error).__name__
-            raise SpeechCallError(f"{self.fqdn}{PATH}: {words}") from error
+            raise ClientError(f"{self.fqdn}{PATH}: {reason(error)}") from error
 
-    def say(
-        self, client: httpx.Client, text: str, *, stream: bool = True, until_heard: bool = False
-    ) -> Said:
-        """Have a text spoken to its end; `until_heard` leaves at the first sound."""
+    def speak(
+        self, client: httpx.Client, text: str, *, streamed: bool = True, until_sound: bool = False
+    ) -> Speech:
+        """Request a text and read all its speech; `until_sound` leaves at the first sound."""
         found: list[Chunk] = []
-        with self.reading(client, text, stream=stream) as chunks:
+        with self.stream(client, text, streamed=streamed) as chunks:
             for chunk in chunks:
                 found.append(chunk)
-                if until_heard and first_sound(found):
+                if until_sound and first_sound(found):
                     break
-        return Said(found)
+        return Speech(found)
 
-    def together(self, texts: Sequence[str]) -> list[Said]:
-        """Have several texts spoken at the same time, each over a connection of its own."""
+    def speak_together(self, texts: Sequence[str]) -> list[Speech]:
+        """Request several texts at the same time, each over a connection of its own."""
 
-        def one(text: str) -> Said:
+        def one(text: str) -> Speech:
             with self.open() as client:
-                return self.say(client, text)
+                return self.speak(client, text)
 
         with ThreadPoolExecutor(len(texts)) as pool:
             return list(pool.map(one, texts))
 
 
-def ask_inside(url: str, path: str, within_s: float) -> tuple[Any, float]:
-    """Return the JSON that a server answers to the machine itself, and the seconds it took."""
+def timed_json(url: str, path: str, within_s: float) -> tuple[Any, float]:
+    """Return a server's JSON as the machine itself gets it, and the seconds it took."""
     start = time.perf_counter()
     try:
         answer = httpx.get(url + path, timeout=within_s, trust_env=False)
         return answer.raise_for_status().json(), time.perf_counter() - start
     except (httpx.HTTPError, ValueError) as error:
-        raise SpeechCallError(f"{url}{path}: {error or type(error).__name__}") from error
+        raise ClientError(f"{url}{path}: {reason(error)}") from error

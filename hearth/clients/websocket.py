@@ -1,8 +1,8 @@
-"""A WebSocket for code that simply waits: one thread reads and writes it, whoever calls.
+"""A blocking WebSocket: one thread of its own does all reads and writes.
 
 websockets' own blocking client reads in one thread and writes in another. Over TLS 1.3 that loses
-about one opening in two hundred, since OpenSSL lets only one at a time into a connection and the
-server's tickets are read just when the request is written.
+about one opening in two hundred: OpenSSL allows only one call at a time on a connection, and the
+server's tickets arrive just when the request is written.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 
-# What a call's thread is called, wherever threads are listed.
+# The name of its thread.
 THREAD = "websocket"
 
 _Got = TypeVar("_Got")
 
 
 class WebSocket:
-    """An open connection; what it raises is what `websockets` does, and TimeoutError."""
+    """An open connection; it raises the exceptions of `websockets`, and TimeoutError."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connection: ClientConnection) -> None:
-        """Speak over `connection`, which lives in a `loop` that runs in another thread."""
+        """Use `connection`, which belongs to a `loop` in another thread."""
         self._loop, self._connection = loop, connection
 
     def send(self, message: str | bytes) -> None:
@@ -40,11 +40,11 @@ class WebSocket:
         return _run(self._loop, self._next(timeout))
 
     def close(self) -> None:
-        """Hang up; whoever waits for a message is told so."""
+        """Close it; a waiting `recv` raises."""
         _run(self._loop, self._connection.close())
 
     def __iter__(self) -> Iterator[str | bytes]:
-        """Yield what comes until the other side hangs up in order."""
+        """Yield messages until the other side closes the connection in order."""
         while True:
             try:
                 yield self.recv()
@@ -64,13 +64,13 @@ def opened(
     within_s: float,
     **options: Any,
 ) -> Iterator[WebSocket]:
-    """Open `url` at an address and a port, without asking for the name; hang up at last.
+    """Open `url` at an address and a port, without DNS; close it at the end of the block.
 
     `options` are those of `websockets.asyncio.client.connect`.
 
     Raises:
-        OSError: nobody answers there, TimeoutError not in time.
-        websockets.exceptions.InvalidHandshake: it is refused; InvalidStatus with an HTTP answer.
+        OSError: there is no answer, TimeoutError: not in time.
+        websockets.exceptions.InvalidHandshake: it is refused; InvalidStatus by an HTTP status.
     """
     with ExitStack() as stack:
         plug = socket.create_connection(at, timeout=within_s)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hearth.catalogue.house import Alias, House, Part, Service, Site
-from hearth.clients.edge import Edge, front_door
+from hearth.clients.edge import Edge, house_edge
 from hearth.machine.secrets import Vault
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import VERIFIER, Project, current
@@ -119,7 +119,7 @@ def vault(project: Project) -> Vault:
 
 @pytest.fixture(scope="session")
 def edge(house: House) -> Edge:
-    return front_door(house)
+    return house_edge(house)
 
 
 @pytest.fixture(scope="session")

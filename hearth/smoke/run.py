@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.house import House
-from hearth.clients.trust import ways
+from hearth.clients.trust import addresses
 from hearth.machine import description
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
@@ -64,7 +64,7 @@ def run(
         verdicts=verdicts,
         remarks=notes.get("remarks", []),
         unverified=unverified(project.inventory, house),
-        trust=ways(house),
+        trust=addresses(house),
         drill=drill or last_drill(RECEIPT_FOLDER / "receipt.json"),
     )
 

@@ -10,9 +10,19 @@ import pytest
 
 from hearth import status
 from hearth.catalogue.house import House, Service
-from hearth.clients.chat import SIGN_IN, ChatError, Door, Person, hear, live, say, sign_in, through
+from hearth.clients import ClientError
+from hearth.clients.chat import (
+    SIGN_IN,
+    ChatServer,
+    Person,
+    chat_server,
+    live_connection,
+    open_socket,
+    send_message,
+    sign_in,
+    wait_for_answer,
+)
 from hearth.clients.edge import Edge
-from hearth.clients.socketio import LineError, dialled
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.smoke import hosts
@@ -49,9 +59,9 @@ def settings(chat: Service) -> dict[str, str]:
 
 
 @pytest.fixture
-def door(chat: Service, edge: Edge) -> Door:
+def door(chat: Service, edge: Edge) -> ChatServer:
     """The way to the chat."""
-    return through(edge, chat.publish[0].fqdn)
+    return chat_server(edge, chat.publish[0].fqdn)
 
 
 @pytest.fixture(scope="module")
@@ -62,21 +72,21 @@ def signed_in() -> dict[str, Person]:
 
 @pytest.fixture
 def admin(
-    door: Door, settings: dict[str, str], vault: Vault, signed_in: dict[str, Person]
+    door: ChatServer, settings: dict[str, str], vault: Vault, signed_in: dict[str, Person]
 ) -> Person:
     """The first account, while its password is still the vault's."""
     if door.fqdn not in signed_in:
         try:
             email, password = settings["WEBUI_ADMIN_EMAIL"], vault.get(PASSWORD)
             signed_in[door.fqdn] = sign_in(door, email, password)
-        except ChatError as error:
+        except ClientError as error:
             if "HTTP 400" not in str(error):
                 raise
             raise NotMeasured("the first account has another password than the vault") from None
     return signed_in[door.fqdn]
 
 
-def test_the_page_loads_nothing_foreign(door: Door) -> None:
+def test_the_page_loads_nothing_foreign(door: ChatServer) -> None:
     answer = door.send("GET", "/", headers={"Accept": "text/html"})
     assert answer.status_code == 200, f"HTTP {answer.status_code}"
     assert "<html" in answer.text
@@ -85,7 +95,7 @@ def test_the_page_loads_nothing_foreign(door: Door) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_nobody_makes_an_account_alone(door: Door, settings: dict[str, str]) -> None:
+def test_nobody_makes_an_account_alone(door: ChatServer, settings: dict[str, str]) -> None:
     if is_on(settings, "ENABLE_SIGNUP"):
         raise NotMeasured("the inventory lets everybody make an account")
     # Where sign-up is on, this is refused for its address, with 400: nobody is ever made here.
@@ -109,14 +119,14 @@ def is_on(settings: dict[str, str], name: str) -> bool:
 
 
 @pytest.mark.parametrize("path", CLOSED)
-def test_a_stranger_learns_nothing(door: Door, path: str) -> None:
+def test_a_stranger_learns_nothing(door: ChatServer, path: str) -> None:
     for headers in ({}, {"Authorization": "Bearer sk-wrong"}):
         answer = door.send("GET", path, headers=headers)
         assert answer.status_code in (401, 403), f"{path}: HTTP {answer.status_code}"
 
 
 def test_the_password_opens_it_and_stays_with_the_browser(
-    door: Door, settings: dict[str, str], vault: Vault, admin: Person
+    door: ChatServer, settings: dict[str, str], vault: Vault, admin: Person
 ) -> None:
     assert admin.role == "admin"
     email = settings["WEBUI_ADMIN_EMAIL"]
@@ -131,7 +141,7 @@ def test_the_password_opens_it_and_stays_with_the_browser(
 def test_what_a_house_needs_not_is_off(
     admin: Person, settings: dict[str, str], notes: Notes
 ) -> None:
-    config = admin.ask("GET", "/api/config")
+    config = admin.request("GET", "/api/config")
     notes.versions["open_webui"] = config["version"]
     features = config["features"]
     # What is told to nobody is no setting any more: then this test looks at the wrong words.
@@ -144,7 +154,7 @@ def test_what_a_house_needs_not_is_off(
 
 
 def test_it_offers_the_houses_models_in_words_for_people(admin: Person, house: House) -> None:
-    offered = {model["id"]: model for model in admin.ask("GET", "/api/models")["data"]}
+    offered = {model["id"]: model for model in admin.request("GET", "/api/models")["data"]}
     aliases = {alias.name: alias for alias in house.aliases.values() if alias.offered}
     assert not aliases.keys() - offered.keys(), f"missing: {aliases.keys() - offered.keys()}"
     for name, alias in aliases.items():
@@ -156,13 +166,13 @@ def test_it_offers_the_houses_models_in_words_for_people(admin: Person, house: H
         assert bool(meta.get("hidden")) == hidden, f"{name} is {'not ' if hidden else ''}hidden"
 
 
-def test_a_page_from_elsewhere_gets_no_line(door: Door) -> None:
-    with dialled(door.url, door.fqdn, door.trust, ASK_S) as call:
+def test_a_page_from_elsewhere_gets_no_line(door: ChatServer) -> None:
+    with open_socket(door, ASK_S) as call:
         assert str(call.recv(ASK_S)).startswith("0")
     for origin in ("https://example.org", f"http://{door.fqdn}", "null"):
         with (
-            pytest.raises(LineError, match=r"HTTP 40[03]"),
-            dialled(door.url, door.fqdn, door.trust, ASK_S, origin=origin),
+            pytest.raises(ClientError, match=r"HTTP 40[03]"),
+            open_socket(door, ASK_S, origin=origin),
         ):
             pass
 
@@ -172,10 +182,10 @@ def test_a_question_is_answered_over_the_line(admin: Person, house: House, notes
     if state.answered_by is None:
         raise Pending(state.percent, f"{state.waits_for} is being downloaded")
     first_ms = []
-    with live(admin) as line:
+    with live_connection(admin) as line:
         for _ in range(TIMES):
-            turn = say(admin, line, "What is 2 + 2?", ALIAS, kept=False, most=TOKENS)
-            heard = hear(line, turn, WITHIN_S)
+            turn = send_message(admin, line, "What is 2 + 2?", ALIAS, kept=False, max_tokens=TOKENS)
+            heard = wait_for_answer(line, turn, WITHIN_S)
             assert not heard.error, heard.error
             first_ms.append(1000 * heard.first_s)
     notes.figure("first words in the chat", "ms", first_ms, state.answered_by)

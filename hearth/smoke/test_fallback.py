@@ -62,7 +62,7 @@ def waker(gateway: str, edge: Edge, key: str) -> Wake:
     def wake(name: str, kind: str, within_s: float) -> float:
         asked = ask(name, kind, PLAIN, within_s)
         began = time.monotonic()
-        answer = edge.ask(
+        answer = edge.request(
             gateway,
             asked["path"],
             within_s=within_s,

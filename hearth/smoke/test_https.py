@@ -8,7 +8,8 @@ import certifi
 import pytest
 
 from hearth.catalogue.house import House, Site
-from hearth.clients.edge import Edge, EdgeError
+from hearth.clients import ClientError
+from hearth.clients.edge import Edge
 
 pytestmark = [pytest.mark.home, pytest.mark.unit(None, "hearth-caddy.service")]
 
@@ -68,10 +69,10 @@ def test_a_foreign_host_reaches_no_backend(
     # With a good key: only the name is wrong.
     foreign = host.format(address=edge.address)
     try:
-        answer = edge.ask(
+        answer = edge.request(
             keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S, headers={"Host": foreign}
         )
-    except EdgeError:
+    except ClientError:
         return
     assert answer.status in (400, 404, 421), f"Host {foreign} got HTTP {answer.status}"
     assert b"data" not in answer.body

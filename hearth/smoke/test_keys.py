@@ -36,13 +36,13 @@ for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"
 def test_without_a_good_key_there_is_no_answer(
     keyed_site: Site, edge: Edge, wrong: str | None
 ) -> None:
-    answer = edge.ask(keyed_site.fqdn, "/v1/models", key=wrong, within_s=WITHIN_S)
+    answer = edge.request(keyed_site.fqdn, "/v1/models", key=wrong, within_s=WITHIN_S)
     assert answer.status == 401, f"HTTP {answer.status}"
     assert answer.json()["error"]["message"]
 
 
 def test_the_right_key_opens(keyed_site: Site, edge: Edge, key: str, house: House) -> None:
-    answer = edge.ask(keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S)
+    answer = edge.request(keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S)
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
     offered = {model["id"] for model in answer.json()["data"]}
     assert offered, "it offers no model"
@@ -61,13 +61,13 @@ def test_a_key_for_another_service_opens_nothing(
         raise NotMeasured(f"every consumer of this house may use {keyed_site.service}")
     for consumer in others:
         own = vault.get(consumer.secret)
-        answer = edge.ask(keyed_site.fqdn, "/v1/models", key=own, within_s=WITHIN_S)
+        answer = edge.request(keyed_site.fqdn, "/v1/models", key=own, within_s=WITHIN_S)
         assert answer.status in (401, 403), f"{consumer.name}: HTTP {answer.status}"
 
 
 @pytest.mark.parametrize("path", INNER_PATHS)
 def test_inner_paths_are_not_on_the_lan(keyed_site: Site, edge: Edge, key: str, path: str) -> None:
-    answer = edge.ask(keyed_site.fqdn, path, key=key, within_s=WITHIN_S)
+    answer = edge.request(keyed_site.fqdn, path, key=key, within_s=WITHIN_S)
     assert answer.status in (403, 404), f"{path}: HTTP {answer.status}"
 
 
@@ -75,55 +75,55 @@ def test_a_limited_key_is_limited(
     limited_consumer: Consumer, gateway: str, edge: Edge, vault: Vault, house: House
 ) -> None:
     own = vault.get(limited_consumer.secret)
-    answer = edge.ask(gateway, "/v1/models", key=own, within_s=WITHIN_S)
+    answer = edge.request(gateway, "/v1/models", key=own, within_s=WITHIN_S)
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
     assert {model["id"] for model in answer.json()["data"]} <= set(limited_consumer.models)
     others = [
         name for name in [*house.aliases, *house.models] if name not in limited_consumer.models
     ]
     send = {"model": others[0], "messages": [{"role": "user", "content": "hello"}]}
-    answer = edge.ask(gateway, "/v1/chat/completions", key=own, send=send, within_s=WITHIN_S)
+    answer = edge.request(gateway, "/v1/chat/completions", key=own, send=send, within_s=WITHIN_S)
     assert answer.status in (401, 403), f"{others[0]}: HTTP {answer.status}"
 
 
 def test_a_page_of_the_house_asks_for_the_password(house_site: Site, edge: Edge) -> None:
     page = {"Accept": "text/html"}
-    answer = edge.ask(house_site.fqdn, "/", within_s=WITHIN_S, headers=page)
+    answer = edge.request(house_site.fqdn, "/", within_s=WITHIN_S, headers=page)
     assert answer.status == 302, f"HTTP {answer.status}"
     assert answer.headers["location"].startswith("/hearth-login/")
-    program = edge.ask(house_site.fqdn, "/", within_s=WITHIN_S)
+    program = edge.request(house_site.fqdn, "/", within_s=WITHIN_S)
     assert program.status == 401, f"HTTP {program.status}"
 
 
 def test_the_password_opens_a_page_of_the_house(house_site: Site, edge: Edge, vault: Vault) -> None:
     fqdn, login = house_site.fqdn, "/hearth-login/"
-    page = edge.ask(fqdn, login, within_s=WITHIN_S, headers={"Accept": "text/html"})
+    page = edge.request(fqdn, login, within_s=WITHIN_S, headers={"Accept": "text/html"})
     token = re.search(r'name="token" value="([^"]+)"', page.text)
     assert token, f"no form at https://{fqdn}{login}: HTTP {page.status}"
     cookie = ""
     for password, wanted in (("wrong", 403), (vault.get("house_password"), 303)):
         form = urlencode({"token": unescape(token[1]), "next": "/", "password": password})
         origin = {"Origin": f"https://{fqdn}"}
-        answer = edge.ask(fqdn, login, send=form, within_s=WITHIN_S, headers=origin)
+        answer = edge.request(fqdn, login, send=form, within_s=WITHIN_S, headers=origin)
         assert answer.status == wanted, f"sign-in: HTTP {answer.status}, not {wanted}"
         cookie = answer.headers.get("set-cookie", "")
     assert cookie.startswith("__Host-hearth=")
     for flag in ("Secure", "HttpOnly", "Path=/"):
         assert flag.lower() in cookie.lower(), f"the cookie lacks {flag}"
     held = {"Cookie": cookie.partition(";")[0], "Accept": "text/html"}
-    answer = edge.ask(fqdn, "/", within_s=WITHIN_S, headers=held)
+    answer = edge.request(fqdn, "/", within_s=WITHIN_S, headers=held)
     # The receipt itself is written after this test, so the first time there is no page yet.
     assert answer.status in (200, 404), f"HTTP {answer.status} with the cookie"
     _sign_out(edge, fqdn, held, origin)
-    assert edge.ask(fqdn, "/", within_s=WITHIN_S, headers=held).status == 302
+    assert edge.request(fqdn, "/", within_s=WITHIN_S, headers=held).status == 302
 
 
 def _sign_out(edge: Edge, fqdn: str, held: dict[str, str], origin: dict[str, str]) -> None:
-    page = edge.ask(fqdn, "/hearth-login/", within_s=WITHIN_S, headers=held)
+    page = edge.request(fqdn, "/hearth-login/", within_s=WITHIN_S, headers=held)
     token = re.search(r'name="token" value="([^"]+)"', page.text)
     assert token, "a signed-in visitor gets no form to sign out"
     form = urlencode({"token": unescape(token[1])})
-    answer = edge.ask(
+    answer = edge.request(
         fqdn, "/hearth-login/logout", send=form, within_s=WITHIN_S, headers=held | origin
     )
     assert answer.status == 303, f"sign-out: HTTP {answer.status}"

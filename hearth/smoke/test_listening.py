@@ -11,14 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench.stt.call import wav
-from hearth.bench.stt.words import HARDLY, error_rate
 from hearth.catalogue.house import Alias, House, Service
+from hearth.clients import ClientError
 from hearth.clients.edge import Answer, Edge, sse
-from hearth.clients.pace import room
-from hearth.clients.recordings import BYTES, RATE, utterances
-from hearth.clients.stt import Talk, TalkError, dialled, talk
-from hearth.clients.tts import ask_inside
+from hearth.clients.recordings import BYTES, RATE, utterances, wav
+from hearth.clients.stt import Transcript, background_noise, open_stream, transcribe
+from hearth.clients.tts import timed_json
+from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate
 from hearth.smoke import hosts
 from hearth.smoke.criteria import advice_on_speed, stream_violations
 from hearth.smoke.plugin import Notes, NotMeasured
@@ -58,11 +57,11 @@ def write_down(
     """Send a file to a site."""
     asked = {"model": "whisper-1"} | fields
     body, kind = form(name, sound, **asked)
-    return edge.ask(fqdn, PATH, key=key, send=body, headers=kind, within_s=WITHIN_S)
+    return edge.request(fqdn, PATH, key=key, send=body, headers=kind, within_s=WITHIN_S)
 
 
 def status_of(service: Service) -> dict[str, object]:
-    said, _ = ask_inside(service.url, "/status", ASK_S)
+    said, _ = timed_json(service.url, "/status", ASK_S)
     return dict(said)
 
 
@@ -88,7 +87,7 @@ def note_words(about: str, texts: list[tuple[str, str]], notes: Notes) -> None:
     rate = error_rate(texts)
     assert rate is not None
     notes.figure(f"words that {about} got wrong", "%", [100 * rate])
-    if rate > HARDLY:
+    if rate > NOT_UNDERSTOOD:
         notes.remark(
             f"{about} understood hardly a word of clear speech: its weights are made up, or no "
             "model for English"
@@ -109,7 +108,7 @@ def test_it_keeps_up_with_speech_and_answers_meanwhile(
             writing = pool.submit(write_down, edge, fqdn, key, sound)
             while not writing.done():
                 health = listener.health
-                said, took_s = ask_inside(listener.url, health.path, health.within_s)
+                said, took_s = timed_json(listener.url, health.path, health.within_s)
                 assert said["status"] == "ok", said
                 waited.append(1000 * took_s)
                 time.sleep(0.05)
@@ -129,13 +128,13 @@ def test_a_talker_is_heard_while_speaking(
 ) -> None:
     waits: list[float] = []
     for spoken in utterances(3):
-        with dialled(edge, listener.publish[0].fqdn, key, ASK_S) as call:
-            came = talk(call, room(LEAD_S) + spoken.pcm, WITHIN_S)
+        with open_stream(edge, listener.publish[0].fqdn, key, ASK_S) as call:
+            came = transcribe(call, background_noise(LEAD_S) + spoken.pcm, WITHIN_S)
         kept(came)
         finals = came.of("final")
         assert finals, "nothing was heard"
-        assert any(str(event.said["text"]).strip() for event in finals), "all finals are empty"
-        waits.append(1000 * (finals[-1].at_s - came.began - LEAD_S - spoken.seconds))
+        assert any(str(event.payload["text"]).strip() for event in finals), "all finals are empty"
+        waits.append(1000 * (finals[-1].at_s - came.started - LEAD_S - spoken.seconds))
     notes.figure(
         f"end of speech to text of {listener.name}",
         "ms",
@@ -144,19 +143,19 @@ def test_a_talker_is_heard_while_speaking(
     )
 
 
-def kept(came: Talk) -> None:
+def kept(came: Transcript) -> None:
     """Hold a talk to what its protocol promises."""
-    found = stream_violations(came.said, came.heard_s)
+    found = stream_violations(came.payloads, came.audio_s)
     assert not found, "; ".join(found)
 
 
 def test_silence_is_no_text(listener: Service, edge: Edge, key: str) -> None:
     fqdn = listener.publish[0].fqdn
-    for quiet in (bytes(QUIET_S * RATE * BYTES), room(QUIET_S)):
+    for quiet in (bytes(QUIET_S * RATE * BYTES), background_noise(QUIET_S)):
         said = write_down(edge, fqdn, key, wav(quiet)).json()
         assert said["text"] == "", f"of silence it wrote {len(said['text'])} characters"
-        with dialled(edge, fqdn, key, ASK_S) as call:
-            came = talk(call, quiet, WITHIN_S, after_s=0, paced=False)
+        with open_stream(edge, fqdn, key, ASK_S) as call:
+            came = transcribe(call, quiet, WITHIN_S, after_s=0, real_time=False)
         assert [event.kind for event in came.events] == ["ready", "done"]
 
 
@@ -174,7 +173,7 @@ def test_nobody_is_heard_without_a_key(listener: Service, edge: Edge) -> None:
     for wrong in (None, "sk-wrong"):
         answer = write_down(edge, fqdn, wrong, wav(b""))
         assert answer.status == 401, f"HTTP {answer.status}"
-        with pytest.raises(TalkError, match="HTTP 401"), dialled(edge, fqdn, wrong, ASK_S):
+        with pytest.raises(ClientError, match="HTTP 401"), open_stream(edge, fqdn, wrong, ASK_S):
             pass
 
 
@@ -189,7 +188,7 @@ def test_who_leaves_frees_the_work(listener: Service, edge: Edge, key: str, note
         busy, _ = served(listener)
     left = time.perf_counter()
     assert busy > files, "it was written down already"
-    with dialled(edge, fqdn, key, ASK_S) as call:
+    with open_stream(edge, fqdn, key, ASK_S) as call:
         call.recv(timeout=ASK_S)
         assert served(listener)[1] > live, "a talker is not counted"
     settled(listener, files + live)
@@ -223,7 +222,10 @@ def test_a_satellite_gets_a_description_of_the_model(listener: Service, port: in
 
 def test_a_satellite_gets_the_text_of_speech(listener: Service, port: int, notes: Notes) -> None:
     # A satellite sends on until it notices that nobody speaks any more.
-    requests = [speech(room(LEAD_S) + utterances(3)[0].pcm + room(0.7)), speech(room(QUIET_S))]
+    requests = [
+        speech(background_noise(LEAD_S) + utterances(3)[0].pcm + background_noise(0.7)),
+        speech(background_noise(QUIET_S)),
+    ]
     spoken, quiet = converse(listener.address or "", port, requests, "transcript-stop", WITHIN_S)
     about = "3 s of speech, sent at once"
     notes.figure(f"text of {listener.name} for a satellite", "ms", [1000 * spoken.seconds], about)

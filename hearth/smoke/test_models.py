@@ -61,7 +61,7 @@ def test_alias_answers(
     if alias.kind == "embed":
         embeds(alias, gateway, edge, key)
         return
-    answer = edge.ask(
+    answer = edge.request(
         gateway, "/v1/chat/completions", key=key, send=asked, within_s=alias.timeout_s
     )
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
@@ -73,7 +73,7 @@ def test_alias_answers(
 def embeds(alias: Alias, gateway: str, edge: Edge, key: str) -> None:
     """Check that two texts become two different arrows of one length in number of values."""
     send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
-    answer = edge.ask(gateway, "/v1/embeddings", key=key, send=send, within_s=alias.timeout_s)
+    answer = edge.request(gateway, "/v1/embeddings", key=key, send=send, within_s=alias.timeout_s)
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
     said = answer.json()
     one, two = (row["embedding"] for row in said["data"])

@@ -12,11 +12,10 @@ from contextlib import AbstractContextManager
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from hearth.bench.tts.texts import LONG_CHARACTERS, Texts
 from hearth.catalogue.house import Service
 from hearth.clients.edge import Edge
-from hearth.clients.speech_request import VOICE
-from hearth.clients.tts import Line, ask_inside
+from hearth.clients.texts import LONG_CHARACTERS, Texts
+from hearth.clients.tts import VOICE, TtsClient, timed_json
 from hearth.clients.websocket import WebSocket, opened
 from hearth.smoke.criteria import judge_first_sound
 from hearth.smoke.plugin import Notes
@@ -35,29 +34,29 @@ WEBSOCKET_S = 60.0
 
 
 @pytest.fixture
-def line(speech_server: Service, edge: Edge, key: str) -> Line:
+def line(speech_server: Service, edge: Edge, key: str) -> TtsClient:
     """The way to a speech server that a device of the household takes."""
-    return Line(f"https://{edge.address}", speech_server.publish[0].fqdn, key, edge.trust())
+    return TtsClient(f"https://{edge.address}", speech_server.publish[0].fqdn, key, edge.trust())
 
 
-def test_speech_starts_early(speech_server: Service, line: Line, notes: Notes) -> None:
+def test_speech_starts_early(speech_server: Service, line: TtsClient, notes: Notes) -> None:
     texts, about = Texts(), speech_server.name
     phrases = [texts.phrase() for _ in range(TEN)]
     with line.open() as client:
         # Whatever is paid once, by a connection or by a voice, is no part of a figure.
-        line.say(client, texts.phrase(), until_heard=True)
+        line.speak(client, texts.phrase(), until_sound=True)
         settled(speech_server)
-        fresh = [line.say(client, phrase) for phrase in phrases]
+        fresh = [line.speak(client, phrase) for phrase in phrases]
         whole = [said.last_s for said in fresh]
         notes.figure(f"whole phrase of {about}", "ms", [1000 * s for s in whole])
         rtf = [said.last_s / said.audio_s for said in fresh]
         notes.figure(f"real-time factor of {about}", "", rtf, "seconds of work for one of sound")
-        first = [said.heard.at_s for said in fresh]
+        first = [said.first_sound.at_s for said in fresh]
         notes.figure(f"first sound of {about}", "ms", [1000 * s for s in first], "fresh phrases")
         _hold(about, "fresh phrases", whole, first, notes)
         again = []
         for phrase in phrases:
-            again.append(line.say(client, phrase, until_heard=True).heard.at_s)
+            again.append(line.speak(client, phrase, until_sound=True).first_sound.at_s)
             settled(speech_server)
     notes.figure(f"first sound of {about} again", "ms", [1000 * s for s in again], "repeated")
     _hold(about, "repeated phrases", whole, again, notes)
@@ -84,25 +83,25 @@ def settled(service: Service) -> None:
 
 
 def _busy(service: Service) -> int:
-    said, _ = ask_inside(service.url, "/status", ASK_S)
+    said, _ = timed_json(service.url, "/status", ASK_S)
     return int(said["active"]) + int(said["waiting"])
 
 
-def test_streamed_and_whole_speech_are_equally_long(line: Line) -> None:
+def test_streamed_and_whole_speech_are_equally_long(line: TtsClient) -> None:
     phrase = Texts().phrase()
     with line.open() as client:
-        lengths = [line.say(client, phrase, stream=on).audio_s for on in (True, False)]
+        lengths = [line.speak(client, phrase, streamed=on).audio_s for on in (True, False)]
     assert abs(lengths[0] - lengths[1]) <= LENGTHS_AGREE * lengths[1], (
         f"streamed {lengths[0]:.2f} s of sound, joined {lengths[1]:.2f} s"
     )
 
 
 def test_two_at_once_both_begin_before_either_ends(
-    speech_server: Service, line: Line, notes: Notes
+    speech_server: Service, line: TtsClient, notes: Notes
 ) -> None:
     texts = Texts()
-    both = line.together([texts.phrase(), texts.phrase()])
-    first = [said.heard.at_s for said in both]
+    both = line.speak_together([texts.phrase(), texts.phrase()])
+    first = [said.first_sound.at_s for said in both]
     notes.figure(
         f"first sound of {speech_server.name}, two at once", "ms", [1000 * s for s in first]
     )
@@ -112,12 +111,14 @@ def test_two_at_once_both_begin_before_either_ends(
     )
 
 
-def test_health_answers_while_it_speaks(speech_server: Service, line: Line, notes: Notes) -> None:
+def test_health_answers_while_it_speaks(
+    speech_server: Service, line: TtsClient, notes: Notes
+) -> None:
     health = speech_server.health
     with _speaking(line):
         waited = []
         for _ in range(TEN):
-            said, took_s = ask_inside(speech_server.url, health.path, health.within_s)
+            said, took_s = timed_json(speech_server.url, health.path, health.within_s)
             assert health.contains in json.dumps(said), said
             waited.append(1000 * took_s)
             time.sleep(0.1)
@@ -126,13 +127,13 @@ def test_health_answers_while_it_speaks(speech_server: Service, line: Line, note
 
 
 @contextlib.contextmanager
-def _speaking(line: Line) -> Iterator[None]:
+def _speaking(line: TtsClient) -> Iterator[None]:
     """Have a long text spoken meanwhile; it is left at the end."""
     heard, enough = threading.Event(), threading.Event()
 
     def speak() -> None:
         try:
-            with line.open() as client, line.reading(client, Texts().long(LONG)) as chunks:
+            with line.open() as client, line.stream(client, Texts().long(LONG)) as chunks:
                 for _ in chunks:
                     heard.set()
                     if enough.is_set():
@@ -151,16 +152,16 @@ def _speaking(line: Line) -> Iterator[None]:
 
 
 def test_a_client_that_leaves_frees_its_work(
-    speech_server: Service, line: Line, notes: Notes
+    speech_server: Service, line: TtsClient, notes: Notes
 ) -> None:
     settled(speech_server)
-    before, _ = ask_inside(speech_server.url, "/status", ASK_S)
+    before, _ = timed_json(speech_server.url, "/status", ASK_S)
     with line.open() as client:
-        line.say(client, Texts().long(LONG), until_heard=True)
+        line.speak(client, Texts().long(LONG), until_sound=True)
     left = time.perf_counter()
     settled(speech_server)
     notes.figure(f"work of {speech_server.name} freed", "ms", [1000 * (time.perf_counter() - left)])
-    after, _ = ask_inside(speech_server.url, "/status", ASK_S)
+    after, _ = timed_json(speech_server.url, "/status", ASK_S)
     gone = after["requests"]["left"] - before["requests"]["left"]
     assert gone == 1, f"{gone} requests are counted as left, not 1: was it spoken to the end?"
 

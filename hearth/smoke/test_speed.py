@@ -10,7 +10,7 @@ from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, 
 from hearth.bench.llm import LlmReport, WayFigures, bench_llm
 from hearth.bench.view import added_text
 from hearth.catalogue.house import House, Model
-from hearth.clients.model_endpoints import both, devices_of, local_model, server_api
+from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.smoke.plugin import Notes, NotMeasured, Pending
 from hearth.smoke.receipt import from_spread
 
@@ -37,7 +37,7 @@ def test_speed_direct_and_through_the_gateway(
 ) -> None:
     async def measure() -> LlmReport:
         async with httpx.AsyncClient(trust_env=False) as client:
-            ways = both(client, house, model, key)
+            ways = direct_and_gateway(client, house, model, key)
             return await bench_llm(
                 model.name, *ways, pairs=PAIRS, prompt_runs=0, timeout_s=WITHIN_S
             )

@@ -55,7 +55,7 @@ def test_at_the_bare_address_nothing_else_is_served(plain_site: Site, edge: Edge
 
 
 def test_who_believes_the_house_has_a_live_connection(plain_site: Site, edge: Edge) -> None:
-    assert edge.ask(plain_site.fqdn, "/check", within_s=WITHIN_S).json() == {"house": "Hearth"}
+    assert edge.request(plain_site.fqdn, "/check", within_s=WITHIN_S).json() == {"house": "Hearth"}
     said = secrets.token_hex()
     url = f"wss://{plain_site.fqdn}/echo"
     with opened(
@@ -66,7 +66,7 @@ def test_who_believes_the_house_has_a_live_connection(plain_site: Site, edge: Ed
 
 
 def test_a_browser_remembers_https_for_every_name_but_the_plain_one(site: Site, edge: Edge) -> None:
-    answer = edge.ask(site.fqdn, "/", within_s=WITHIN_S)
+    answer = edge.request(site.fqdn, "/", within_s=WITHIN_S)
     assert ("strict-transport-security" in answer.headers) is not site.plain
 
 

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.clients.chat import ChatError, Door, Heard, Person, sign_in, through
+from hearth.clients import ClientError
+from hearth.clients.chat import ChatAnswer, ChatServer, Person, chat_server, sign_in
 from hearth.clients.edge import Edge
 from tests import lab_machine as lab
 from tests.lab.house import NAME, House
@@ -35,9 +36,9 @@ _CALL = re.compile(
 )
 
 
-def door(house: House) -> Door:
+def door(house: House) -> ChatServer:
     """Return the way to the chat from outside the machine, through its front door."""
-    return through(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
+    return chat_server(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
 
 
 def first(house: House) -> Person:
@@ -53,18 +54,18 @@ def add(admin: Person, name: str, role: str = "user") -> Person:
     """Have the admin make an account, and sign in with it."""
     email, word = f"{name}-{secrets.token_hex(4)}@house.lan", secrets.token_urlsafe(16)
     form = {"name": name, "email": email, "password": word, "role": role}
-    admin.ask("POST", ADD, json=form)
-    return sign_in(admin.door, email, word)
+    admin.request("POST", ADD, json=form)
+    return sign_in(admin.server, email, word)
 
 
 def remove(admin: Person, person: Person) -> None:
     """Have the admin remove an account with all that is its own."""
-    admin.ask("DELETE", f"{USERS}{person.id}")
+    admin.request("DELETE", f"{USERS}{person.id}")
 
 
 def models(person: Person) -> dict[str, dict[str, Any]]:
     """Return what somebody is offered, by name."""
-    return {model["id"]: model for model in person.ask("GET", "/api/models")["data"]}
+    return {model["id"]: model for model in person.request("GET", "/api/models")["data"]}
 
 
 def description(model: dict[str, Any]) -> str:
@@ -74,17 +75,17 @@ def description(model: dict[str, Any]) -> str:
 
 def messages(person: Person, chat: str) -> dict[str, dict[str, Any]]:
     """Return what is written down of a chat."""
-    said = person.ask("GET", f"/api/v1/chats/{chat}")
+    said = person.request("GET", f"/api/v1/chats/{chat}")
     return dict(said["chat"]["history"]["messages"])
 
 
 def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, Any]:
     """Hand in a document, wait until it was read, and return it as a message names it."""
-    said = person.ask("POST", FILES, files={"file": (name, content, kind)})
+    said = person.request("POST", FILES, files={"file": (name, content, kind)})
     deadline = time.monotonic() + _FILE_S
-    while (file := person.ask("GET", f"{FILES}{said['id']}"))["data"]["status"] != "completed":
+    while (file := person.request("GET", f"{FILES}{said['id']}"))["data"]["status"] != "completed":
         if file["data"]["status"] == "failed" or time.monotonic() > deadline:
-            raise ChatError(f"{name} was not read: {file['data']}")
+            raise ClientError(f"{name} was not read: {file['data']}")
         time.sleep(0.1)
     known = {"type": "file", "id": file["id"], "url": file["id"], "name": name, "file": file}
     return known | {"collection_name": file["meta"]["collection_name"], "status": "uploaded"}
@@ -92,13 +93,13 @@ def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, An
 
 def collect(person: Person, name: str, papers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Put documents together, and return the collection as a message names it."""
-    said = person.ask("POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name})
+    said = person.request("POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name})
     for paper in papers:
-        person.ask("POST", f"{KNOWLEDGE}/{said['id']}/file/add", json={"file_id": paper["id"]})
+        person.request("POST", f"{KNOWLEDGE}/{said['id']}/file/add", json={"file_id": paper["id"]})
     return {"type": "collection", "id": said["id"], "name": name}
 
 
-def cited(heard: Heard) -> dict[str, list[str]]:
+def cited(heard: ChatAnswer) -> dict[str, list[str]]:
     """Return what an answer says it rests on: the pieces of each document."""
     told = [event.data for event in heard.events if isinstance(event.data, dict)]
     found = [source for data in told for source in data.get("sources") or []]

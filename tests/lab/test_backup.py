@@ -65,7 +65,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     house: House,
 ) -> None:
     admin = chat.first(house)
-    said = admin.ask("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
+    said = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
     password = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout
     root = house.shell("sha256sum /etc/hearth/pki/root.crt")
     proof, made = _backup_while_writing(house)
@@ -81,7 +81,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     assert house.shell("sha256sum /etc/hearth/pki/root.crt") == root
     again = chat.first(house)
     assert again.id == admin.id
-    kept = again.ask("GET", f"/api/v1/chats/{said['id']}")
+    kept = again.request("GET", f"/api/v1/chats/{said['id']}")
     assert kept["title"] == MARKER
     (began_at,) = made["began"].values()
     rows, missing = backups.written(house)
@@ -93,7 +93,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     house.figures["rows acknowledged before the copy"] = len(acknowledged)
     house.figures["rows in it"] = len(rows)
     backups.clean(house)
-    again.ask("DELETE", f"/api/v1/chats/{said['id']}")
+    again.request("DELETE", f"/api/v1/chats/{said['id']}")
 
 
 def _backup_while_writing(house: House) -> tuple[backups.Proof, dict[str, Any]]:

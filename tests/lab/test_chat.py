@@ -12,10 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.bench.stt.call import wav
-from hearth.clients.chat import Person, hear, live, say
-from hearth.clients.recordings import utterances
-from hearth.clients.socketio import Line
+from hearth.clients.chat import Connection, Person, live_connection, send_message, wait_for_answer
+from hearth.clients.recordings import utterances, wav
 from tests.lab import chat
 from tests.lab.house import House
 
@@ -32,9 +30,9 @@ JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
 
 
 @pytest.fixture
-def line(child: Person) -> Iterator[Line]:
+def line(child: Person) -> Iterator[Connection]:
     """The child's live line."""
-    with live(child) as opened:
+    with live_connection(child) as opened:
         yield opened
 
 
@@ -51,12 +49,14 @@ def test_an_ordinary_account_is_offered_all_that_the_first_one_is(
 
 
 def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
-    house: House, admin: Person, child: Person, line: Line
+    house: House, admin: Person, child: Person, line: Connection
 ) -> None:
     with chat.calls(house) as asked:
-        turn = say(child, line, QUESTION, "fast", most=TOKENS)
-        heard = hear(line, turn, WITHIN_S)
-        again = hear(line, say(child, line, "And then?", "fast", after=turn), WITHIN_S)
+        turn = send_message(child, line, QUESTION, "fast", max_tokens=TOKENS)
+        heard = wait_for_answer(line, turn, WITHIN_S)
+        again = wait_for_answer(
+            line, send_message(child, line, "And then?", "fast", after=turn), WITHIN_S
+        )
     assert not heard.error + again.error
     assert heard.text.strip()
     assert [(call.alias, call.status, call.end) for call in asked] == [("fast", 200, "done")] * 2
@@ -73,22 +73,32 @@ def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
     chat.remove(admin, other)
 
 
-def test_a_picture_is_looked_at_by_who_can_see(house: House, child: Person, line: Line) -> None:
+def test_a_picture_is_looked_at_by_who_can_see(
+    house: House, child: Person, line: Connection
+) -> None:
     shown = [chat.picture(chat.png())]
     with chat.calls(house) as asked:
-        heard = hear(line, say(child, line, QUESTION, "fast", files=shown, most=TOKENS), WITHIN_S)
+        heard = wait_for_answer(
+            line,
+            send_message(child, line, QUESTION, "fast", files=shown, max_tokens=TOKENS),
+            WITHIN_S,
+        )
     assert not heard.error
     assert [(call.member, call.status) for call in asked] == [("qwen3-vl", 200)]
 
 
 def test_a_documents_sentence_is_found_again_and_cited(
-    house: House, child: Person, line: Line
+    house: House, child: Person, line: Connection
 ) -> None:
     with chat.calls(house) as asked:
         paper = chat.upload(child, PAPER, chat.pdf(SENTENCE), "application/pdf")
     assert [(call.alias, call.path) for call in asked] == [("embed", "/v1/embeddings")]
     with chat.calls(house) as asked:
-        heard = hear(line, say(child, line, QUESTION, "fast", files=[paper], most=TOKENS), WITHIN_S)
+        heard = wait_for_answer(
+            line,
+            send_message(child, line, QUESTION, "fast", files=[paper], max_tokens=TOKENS),
+            WITHIN_S,
+        )
     assert not heard.error
     assert {call.alias for call in asked} == {"embed", "fast"}, asked
     assert {call.status for call in asked} == {200}
@@ -104,9 +114,9 @@ def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> N
         for number, text in enumerate((SENTENCE, "The cellar has no door."))
     ]
     collection = chat.collect(admin, "Keys", papers)
-    with live(admin) as line, chat.calls(house) as asked:
-        turn = say(admin, line, QUESTION, "fast", files=[collection], most=TOKENS)
-        heard = hear(line, turn, WITHIN_S)
+    with live_connection(admin) as line, chat.calls(house) as asked:
+        turn = send_message(admin, line, QUESTION, "fast", files=[collection], max_tokens=TOKENS)
+        heard = wait_for_answer(line, turn, WITHIN_S)
     assert not heard.error
     assert "embed" in {call.alias for call in asked}
     assert SENTENCE in chat.cited(heard)["Keys"]
@@ -115,7 +125,7 @@ def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> N
 def test_it_hears_and_speaks(house: House, child: Person) -> None:
     spoken = ("speech.wav", wav(utterances(3)[0].pcm), "audio/wav")
     with chat.calls(house) as asked:
-        said = child.ask("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
+        said = child.request("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
     assert said["text"].strip()
     assert [(call.alias, call.status) for call in asked] == [("transcribe", 200)]
     before = spoken_texts(house)
@@ -128,7 +138,7 @@ def test_it_hears_and_speaks(house: House, child: Person) -> None:
     assert len(sound.content) > 1000
     assert spoken_texts(house) == before + 1
     # By sentence, so that the first is heard while the second is still being written.
-    assert child.ask("GET", "/api/config")["audio"]["tts"]["split_on"] == "punctuation"
+    assert child.request("GET", "/api/config")["audio"]["tts"]["split_on"] == "punctuation"
 
 
 def spoken_texts(house: House) -> int:
@@ -142,7 +152,7 @@ def test_nothing_that_was_said_stands_in_a_log(house: House, admin: Person, chil
     journals = {name: house.shell(f"incus exec {name} -- {read} </dev/null") for name in JOURNALS}
     journals["the machine"] = house.shell(read)
     assert all(journals.values()), [name for name, text in journals.items() if not text]
-    address = str(child.ask("GET", "/api/v1/auths/")["email"])
+    address = str(child.request("GET", "/api/v1/auths/")["email"])
     private = {WORD: "words", address: "who is there"}
     private |= dict.fromkeys((child.token, admin.token), "a sign-in")
     for where, text in journals.items():

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.clients.chat import ChatError, Person, hear, live, say
+from hearth.clients import ClientError
+from hearth.clients.chat import Person, live_connection, send_message, wait_for_answer
 from tests.lab import chat
 from tests.lab.house import ANSIBLE_S, CLONE, House
 
@@ -24,7 +25,7 @@ IDLE_S = 600
 
 def features(person: Person) -> dict[str, object]:
     """Return what is on and off, as the page is told."""
-    return dict(person.ask("GET", "/api/config")["features"])
+    return dict(person.request("GET", "/api/config")["features"])
 
 
 def converge(house: House, part: str = "--tags open_webui") -> None:
@@ -45,7 +46,7 @@ def until_ready(person: Person) -> float:
         try:
             if person.send("GET", "/api/config", within_s=2).status_code == 200:
                 return time.perf_counter() - began
-        except ChatError:
+        except ClientError:
             pass
         assert time.perf_counter() - began < READY_S
         time.sleep(0.1)
@@ -54,15 +55,15 @@ def until_ready(person: Person) -> float:
 def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
     house: House, admin: Person, child: Person
 ) -> None:
-    with live(child) as line:
-        turn = say(child, line, QUESTION, "fast", most=TOKENS)
-        hear(line, turn, WITHIN_S)
+    with live_connection(child) as line:
+        turn = send_message(child, line, QUESTION, "fast", max_tokens=TOKENS)
+        wait_for_answer(line, turn, WITHIN_S)
         # What was spoken is kept for no longer than it is needed.
         child.send("POST", "/api/v1/audio/speech", json={"input": QUESTION, "voice": ""})
         assert spoken(house)
         assert features(admin)["enable_signup"] is False
-        by_hand = admin.ask("GET", ADMINS_PAGE) | {"ENABLE_SIGNUP": True}
-        admin.ask("POST", ADMINS_PAGE, json=by_hand)
+        by_hand = admin.request("GET", ADMINS_PAGE) | {"ENABLE_SIGNUP": True}
+        admin.request("POST", ADMINS_PAGE, json=by_hand)
         assert features(admin)["enable_signup"] is True
         house.shell(f"{INSTANCE} systemctl restart open-webui </dev/null")
         house.figures["chat ready after a restart, s"] = until_ready(child)
@@ -89,9 +90,9 @@ def another_setting(house: House, admin: Person) -> Iterator[None]:
 def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
     house: House, admin: Person, child: Person
 ) -> None:
-    with live(child) as line:
-        turn = say(child, line, QUESTION, "fast", most=TOKENS)
-        hear(line, turn, WITHIN_S)
+    with live_connection(child) as line:
+        turn = send_message(child, line, QUESTION, "fast", max_tokens=TOKENS)
+        wait_for_answer(line, turn, WITHIN_S)
     before = chat.messages(child, turn.chat)
     house.shell("incus delete --force open-webui </dev/null")
     converge(house, "--limit localhost,house,open-webui")
@@ -99,8 +100,10 @@ def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
     # The same sign-ins hold, and all that was said is there.
     assert chat.messages(child, turn.chat) == before
     assert chat.first(house).id == admin.id
-    with live(child) as line:
-        more = hear(line, say(child, line, "And then?", "fast", after=turn), WITHIN_S)
+    with live_connection(child) as line:
+        more = wait_for_answer(
+            line, send_message(child, line, "And then?", "fast", after=turn), WITHIN_S
+        )
     assert not more.error
     script = "'grep VmRSS /proc/$(systemctl show -p MainPID --value open-webui)/status'"
     said = house.shell(f"{INSTANCE} sh -c {script} </dev/null")
@@ -109,9 +112,11 @@ def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
 
 @pytest.mark.long
 def test_a_line_lives_through_ten_idle_minutes(house: House, child: Person) -> None:
-    with live(child) as line:
+    with live_connection(child) as line:
         assert not line.until(lambda: line.closed_s is not None, IDLE_S), "it was cut"
         assert line.pings >= IDLE_S // 30
-        heard = hear(line, say(child, line, QUESTION, "fast", most=TOKENS), WITHIN_S)
+        heard = wait_for_answer(
+            line, send_message(child, line, QUESTION, "fast", max_tokens=TOKENS), WITHIN_S
+        )
         assert not heard.error
         assert heard.text.strip()

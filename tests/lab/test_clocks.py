@@ -64,7 +64,7 @@ class Browser:
 
     def token(self) -> str:
         """Open the form."""
-        page = self.edge.ask(SITE, LOGIN, within_s=WITHIN_S, headers=PAGE)
+        page = self.edge.request(SITE, LOGIN, within_s=WITHIN_S, headers=PAGE)
         found = re.search(r'name="token" value="([^"]+)"', page.text)
         assert found, page.text
         return unescape(found[1])
@@ -73,7 +73,9 @@ class Browser:
         """Send the form; return the cookie, or what the page says."""
         form = {"token": token or self.token(), "next": "/", "password": self.password}
         head = {"Origin": f"https://{SITE}"}
-        answer = self.edge.ask(SITE, LOGIN, within_s=WITHIN_S, send=urlencode(form), headers=head)
+        answer = self.edge.request(
+            SITE, LOGIN, within_s=WITHIN_S, send=urlencode(form), headers=head
+        )
         if answer.status != 303:
             found = re.search(r'role="alert"[^>]*>([^<]+)<', answer.text)
             return f"HTTP {answer.status}: {found[1] if found else answer.text}"
@@ -81,7 +83,7 @@ class Browser:
 
     def opens(self, cookie: str) -> bool:
         """Whether a page of the house opens with it; else the login's form does."""
-        answer = self.edge.ask(SITE, "/", within_s=WITHIN_S, headers={**PAGE, "Cookie": cookie})
+        answer = self.edge.request(SITE, "/", within_s=WITHIN_S, headers={**PAGE, "Cookie": cookie})
         assert answer.status in (200, 302, 404), answer.text
         return answer.status != 302
 
@@ -89,7 +91,7 @@ class Browser:
 def shows(house: House, name: str, days: int) -> None:
     """Judge that the program really has that clock: its answer is dated so."""
     host, path = SHOWN[name]
-    answer = edge_of(house).ask(host, path, within_s=WITHIN_S, key=house.key())
+    answer = edge_of(house).request(host, path, within_s=WITHIN_S, key=house.key())
     # Where Caddy passes an answer on, the program's own date stands first.
     dated = parsedate_to_datetime(str(answer.headers["date"]).partition("GMT")[0] + "GMT")
     off = dated - datetime.now(UTC)
@@ -155,7 +157,7 @@ def test_the_chat_two_days_off_keeps_its_people_and_their_files(
     print(f"who is signed in to the chat: {found}", flush=True)
     assert here(admin)
     assert admin.send("GET", f"/api/v1/files/{kept}/content").content == paper
-    admin.ask("DELETE", f"/api/v1/files/{kept}")
+    admin.request("DELETE", f"/api/v1/files/{kept}")
     assert seen.reds() == {}
     # Who comes from a time to come is asked to sign in once more, and can.
     away = {"early, right again", "before, -2 days"}

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.clients.chat import ChatError, Person
+from hearth.clients import ClientError
+from hearth.clients.chat import Person
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
 from tests.lab.house import House
@@ -129,7 +130,7 @@ def test_out_of_memory_ends_one_program_and_no_other(house: House) -> None:
 def keep(person: Person, content: bytes) -> str:
     """Have the chat keep a file as it is; return its number."""
     given = {"file": ("notes.txt", content, "text/plain")}
-    return str(person.ask("POST", f"{chat.FILES}?process=false", files=given)["id"])
+    return str(person.request("POST", f"{chat.FILES}?process=false", files=given)["id"])
 
 
 def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None:
@@ -138,7 +139,7 @@ def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None
     with watching(house, "the machine's disk full") as seen:
         with breaking.full(house, "/"):
             began = time.monotonic()
-            with pytest.raises(ChatError) as refused:
+            with pytest.raises(ClientError) as refused:
                 keep(admin, content)
             house.figures["a full disk: told so after, s"] = time.monotonic() - began
             print(f"a file for the chat: {str(refused.value)[:300]}", flush=True)
@@ -163,7 +164,7 @@ def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None
     assert set(seen.reds()) <= {"voice"}
     whole(house)
     for number in (kept, again):
-        admin.ask("DELETE", f"{chat.FILES}{number}")
+        admin.request("DELETE", f"{chat.FILES}{number}")
 
 
 def whole(house: House) -> None:

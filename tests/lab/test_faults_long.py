@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.clients.chat import ChatError, Person
+from hearth.clients import ClientError
+from hearth.clients.chat import Person
 from tests import lab_machine as lab
 from tests.lab import breaking, chat
 from tests.lab.breaking import Unit
@@ -87,7 +88,7 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
         while not stop.is_set():
             try:
                 there.append(keep(admin, paper))
-            except (ChatError, OSError):
+            except (ClientError, OSError):
                 stop.wait(1)
 
     writers = [threading.Thread(target=write, daemon=True) for _ in range(2)]
@@ -105,7 +106,7 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
     # What somebody was told is there is there.
     for number in there:
         assert admin.send("GET", f"{chat.FILES}{number}/content").content == paper
-        admin.ask("DELETE", f"{chat.FILES}{number}")
+        admin.request("DELETE", f"{chat.FILES}{number}")
     assert changed(house.site()) == 0
 
 

@@ -41,13 +41,13 @@ OURS = {".hearth-manifest.json", ".hearth-patch"}
 APP = "/app"
 PROBE = """
 import asyncio, json, sys, time
-from hearth.bench.tts.call import Server
+from hearth.clients.endpoints import Endpoint
 from hearth.bench.tts.report.figures import Case
 from hearth.bench.tts.target import Target
-from hearth.bench.tts.texts import Texts
+from hearth.clients.texts import Texts
 
 async def main(url, turns):
-    server, texts, early, health, errors = Server("it", url), Texts(), [], [], []
+    server, texts, early, health, errors = Endpoint("it", url), Texts(), [], [], []
     async with server.client() as client, server.client() as beside:
         target = Target(server, client)
         await target.speak(Case("phrase"), texts.phrase())

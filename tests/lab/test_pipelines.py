@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hearth.clients.chat import Heard, Person, hear, live, say
+from hearth.clients.chat import ChatAnswer, Person, live_connection, send_message, wait_for_answer
 from tests import lab_machine as lab
 from tests.lab import chat
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
@@ -66,13 +66,13 @@ def write(path: str, text: str) -> None:
 
 def valves(admin: Person, index: int) -> dict[str, object]:
     """Return what our pipeline was told, as the administrators' page shows it."""
-    return dict(admin.ask("GET", f"/api/v1/pipelines/{OURS}/valves?urlIdx={index}"))
+    return dict(admin.request("GET", f"/api/v1/pipelines/{OURS}/valves?urlIdx={index}"))
 
 
 @pytest.fixture(scope="module")
 def index(admin: Person) -> int:
     """The number of the chat's connection to the pipelines."""
-    listed = admin.ask("GET", "/api/v1/pipelines/list")["data"]
+    listed = admin.request("GET", "/api/v1/pipelines/list")["data"]
     (found,) = [one["idx"] for one in listed if str(PORT) in one["url"]]
     return int(found)
 
@@ -96,10 +96,12 @@ def added(house: House, files: Mapping[str, str]) -> Iterator[None]:
         converge(house)
 
 
-def said(person: Person, text: str, model: str) -> Heard:
+def said(person: Person, text: str, model: str) -> ChatAnswer:
     """Say something to a model, as the page does, and wait for the end."""
-    with live(person) as line:
-        return hear(line, say(person, line, text, model, most=TOKENS), WITHIN_S)
+    with live_connection(person) as line:
+        return wait_for_answer(
+            line, send_message(person, line, text, model, max_tokens=TOKENS), WITHIN_S
+        )
 
 
 def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(

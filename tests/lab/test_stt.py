@@ -46,7 +46,7 @@ import asyncio, json, ssl, subprocess, time
 import httpx
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
-from hearth.bench.stt.call import wav
+from hearth.clients.recordings import wav
 from hearth.clients.recordings import BYTES, RATE, utterances
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import VERIFIER, current

@@ -19,17 +19,17 @@ STARTS_EARLY = f"{SMOKE} -m home -k speech_starts_early -rA --tb=line"
 MANY = """
 import json
 from hearth.project import VERIFIER, current
-from hearth.clients.edge import front_door
-from hearth.clients.tts import Line
+from hearth.clients.edge import house_edge
+from hearth.clients.tts import TtsClient
 
 project = current()
-edge = front_door(project.house())
+edge = house_edge(project.house())
 key = project.vault.get(VERIFIER)
-line = Line(f"https://{edge.address}", "kokoro-stream.lan", key, edge.trust())
+line = TtsClient(f"https://{edge.address}", "kokoro-stream.lan", key, edge.trust())
 lengths = []
 for _ in range(500):
     with line.open() as client:
-        lengths.append(line.say(client, "Yes.").audio_s)
+        lengths.append(line.speak(client, "Yes.").audio_s)
 print(json.dumps(lengths))
 """
 

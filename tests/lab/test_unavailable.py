@@ -49,10 +49,10 @@ def told(answer: Answer, host: str) -> str:
 def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> None:
     edge = edge_of(house)
     with stopped(house, "open-webui"):
-        page = edge.ask("chat.lan", "/c/42", within_s=WITHIN_S, headers=PAGE)
+        page = edge.request("chat.lan", "/c/42", within_s=WITHIN_S, headers=PAGE)
         assert told(page, "chat.lan") == ""
         assert page.headers["refresh"] == "5"
-        said = told(edge.ask("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
+        said = told(edge.request("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
         assert said.startswith("chat.lan gives no answer: its program is starting")
 
 
@@ -60,27 +60,27 @@ def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) ->
     edge, key = edge_of(house), house.key()
     with stopped(house, "login"):
         for host, path in (("llm.lan", "/v1/models"), ("kokoro-stream.lan", "/v1/models")):
-            answer = edge.ask(host, path, within_s=WITHIN_S, key=key)
+            answer = edge.request(host, path, within_s=WITHIN_S, key=key)
             assert told(answer, host).startswith(f"{host} gives no answer")
         for host in ("home.lan", "kokoro-web.lan"):
-            assert told(edge.ask(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
+            assert told(edge.request(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
         # What asks nobody goes on.
-        assert edge.ask("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
+        assert edge.request("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
 
 
 def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
     edge = edge_of(house)
     with stopped(house, "kokoro"):
-        assert edge.ask("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S).status == 401
-        page = edge.ask("kokoro-web.lan", "/", within_s=WITHIN_S, headers=PAGE)
+        assert edge.request("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S).status == 401
+        page = edge.request("kokoro-web.lan", "/", within_s=WITHIN_S, headers=PAGE)
         assert (page.status, page.headers["location"].startswith("/hearth-login/")) == (302, True)
-        answer = edge.ask("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
+        answer = edge.request("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
         assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan gives no answer")
 
 
 def test_too_much_is_refused_in_words_and_not_called_away(house: House) -> None:
     much = {"Content-Type": "application/json"}
-    answer = edge_of(house).ask(
+    answer = edge_of(house).request(
         *("llm.lan", "/v1/chat/completions"),
         within_s=60,
         key=house.key(),

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from hearth.clients.edge import Edge, EdgeError
+from hearth.clients import ClientError
+from hearth.clients.edge import Edge
 from hearth.machine.probe import resolve
 from tests import lab_machine as lab
 from tests.lab.house import NAME, House
@@ -43,8 +44,8 @@ def asks(edge: Edge, key: str, host: str, path: str, send: object = None) -> Pro
 
     def ask() -> str:
         try:
-            answer = edge.ask(host, path, within_s=PATIENCE_S, key=key, send=send)
-        except EdgeError as error:
+            answer = edge.request(host, path, within_s=PATIENCE_S, key=key, send=send)
+        except ClientError as error:
             raise OSError(str(error.__cause__ or error)) from error
         if answer.status != HTTPStatus.OK:
             said = " ".join(answer.text.split())[:WORDS] or "an empty page"

@@ -10,9 +10,8 @@ from typing import Any
 
 from hearth.bench.llm import PAIR_PROMPT, PAIR_TOKENS, WARM_UPS, WayFigures, fresh, way_figures
 from hearth.bench.served.ratios import Ratio, ratio
-from hearth.clients.endpoints import Measure
+from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
-from hearth.clients.token_stream import Sample
 
 # People who talk at one time begin within so long of each other; nobody hits the same millisecond.
 APART_S = 1.0

@@ -13,11 +13,18 @@ from typing import Any
 
 import httpx
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import Server
-from hearth.clients.chat import COMPLETIONS, ChatError, Door, Person, live, sign_in
-from hearth.clients.socketio import Event, Line, LineError
-from hearth.clients.token_stream import Sample
+from hearth.clients import ClientError
+from hearth.clients.chat import (
+    COMPLETIONS,
+    ChatEvent,
+    ChatServer,
+    Connection,
+    Person,
+    live_connection,
+    sign_in,
+)
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.llm import Sample
 
 ADD, USERS = "/api/v1/auths/add", "/api/v1/users/"
 
@@ -27,7 +34,7 @@ class Page:
     """Somebody's open page; what it asks is a new chat each time, and is kept like any other."""
 
     person: Person
-    line: Line
+    line: Connection
     client: httpx.AsyncClient
     model: str
     call_s: float = 60.0
@@ -72,7 +79,7 @@ class Page:
             "background_tasks": {},
         }
 
-    def _sample(self, events: Sequence[Event], start: float) -> Sample:
+    def _sample(self, events: Sequence[ChatEvent], start: float) -> Sample:
         pieces = [event for event in events if event.text]
         error = next((event.error for event in events if event.error), "")
         first_ms = (pieces[0].at_s - start) * 1000 if pieces else None
@@ -90,7 +97,7 @@ def people(admin: Person, number: int) -> Iterator[list[Person]]:
     """Have the admin make ordinary accounts for as long as the block takes; nothing of them stays.
 
     Raises:
-        BenchError: the chat refuses.
+        ClientError: the chat refuses.
     """
     with ExitStack() as stack:
         made = []
@@ -98,31 +105,31 @@ def people(admin: Person, number: int) -> Iterator[list[Person]]:
             for count in range(number):
                 email, word = f"bench-{secrets.token_hex(6)}@bench.invalid", secrets.token_urlsafe()
                 form = {"name": f"Bench {count + 1}", "email": email, "password": word}
-                admin.ask("POST", ADD, json=form | {"role": "user"})
-                person = sign_in(admin.door, email, word)
+                admin.request("POST", ADD, json=form | {"role": "user"})
+                person = sign_in(admin.server, email, word)
                 stack.callback(admin.send, "DELETE", USERS + person.id)
                 made.append(person)
-        except ChatError as error:
-            raise BenchError(f"no account could be made: {error}") from error
+        except ClientError as error:
+            raise ClientError(f"no account could be made: {error}") from error
         yield made
 
 
 @contextmanager
-def lines(persons: Sequence[Person]) -> Iterator[list[Line]]:
+def lines(persons: Sequence[Person]) -> Iterator[list[Connection]]:
     """Open the live line of each.
 
     Raises:
-        BenchError: one is refused.
+        ClientError: one is refused.
     """
     with ExitStack() as stack:
         try:
-            opened = [stack.enter_context(live(person)) for person in persons]
-        except LineError as error:
-            raise BenchError(f"no live line: {error}") from error
+            opened = [stack.enter_context(live_connection(person)) for person in persons]
+        except ClientError as error:
+            raise ClientError(f"no live line: {error}") from error
         yield opened
 
 
 def client_of(person: Person) -> httpx.AsyncClient:
     """Return a client that keeps its connection to the chat, as a browser does."""
-    door: Door = person.door
-    return Server("chat", door.url, "", person.token, door.fqdn, door.trust).client()
+    door: ChatServer = person.server
+    return Endpoint("chat", door.url, "", person.token, door.fqdn, door.trust).client()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from hearth.bench import BenchError
 from hearth.bench.served.watched import Watched
+from hearth.clients import ClientError
 
 Bare = TypeVar("Bare")
 
@@ -29,18 +29,18 @@ async def begin(
     """Ask every server what it is, and make what is measured beside the first without a server.
 
     Raises:
-        BenchError: the first server does not answer at all.
+        ClientError: the first server does not answer at all.
     """
     ours, *others = session.targets
     await ours.begin()
     for other in others:
         try:
             await other.begin()
-        except BenchError as error:
+        except ClientError as error:
             other.stopped = str(error)
     session.no_bare = "" if bare else no_bare
     if bare is not None:
         try:
             session.bare = bare(ours.status)
-        except BenchError as error:
+        except ClientError as error:
             session.no_bare = str(error)

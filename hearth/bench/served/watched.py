@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import httpx
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import Server, ask_json, is_well
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, fetch_json, is_healthy
 
 # So many failures in a row are no accident: asking on would only take hours.
 FAILURES = 3
@@ -28,7 +28,7 @@ class Watched:
     weigh_every: ClassVar[int]
     """How many questions for health come before the next for memory."""
 
-    server: Server
+    server: Endpoint
     client: httpx.AsyncClient
     health_s: list[float | None] = field(default_factory=list)
     status: dict[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Watched:
         """Learn what the server says of itself.
 
         Raises:
-            BenchError: nobody answers there.
+            ClientError: nobody answers there.
         """
         await self.weigh()
 
@@ -57,16 +57,16 @@ class Watched:
 
     async def _watch(self, client: httpx.AsyncClient) -> None:
         # The first question opens the connection; what a server does is in those that follow.
-        await is_well(client, _HEALTH_S)
+        await is_healthy(client, _HEALTH_S)
         for turn in itertools.count():
             if self.stopped:
                 return
             # What it takes is seen while it works: afterwards it has given most of it back.
             if turn % self.weigh_every == 0 and self.memory_bytes is not None:
-                with contextlib.suppress(BenchError):
+                with contextlib.suppress(ClientError):
                     await self.weigh(client)
             start = time.perf_counter()
-            well = await is_well(client, _HEALTH_S)
+            well = await is_healthy(client, _HEALTH_S)
             self.health_s.append(time.perf_counter() - start if well else None)
             await asyncio.sleep(HEALTH_EVERY_S)
 
@@ -74,9 +74,9 @@ class Watched:
         """Ask what the server says of itself; return its memory in bytes, where it says that.
 
         Raises:
-            BenchError: nobody answers there.
+            ClientError: nobody answers there.
         """
-        self.status = await ask_json(client or self.client, "/status") or self.status
+        self.status = await fetch_json(client or self.client, "/status") or self.status
         size = self.status.get("memory_bytes")
         if not isinstance(size, int) or not size:
             return None

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hearth.bench import BenchError
 from hearth.catalogue.house import Service
+from hearth.clients import ClientError
 from hearth.machine import engine
 
 WITHIN_S = 240.0
@@ -25,7 +25,7 @@ _KEPT = ("PYTHONPATH=", "LD_LIBRARY_PATH=")
 _SOURCE = Path(__file__).with_name("plain.py")
 
 Bare = Callable[[Sequence[bytes]], Awaitable[list[float]]]
-"""Transcribes each sound and returns the seconds of each. Raises BenchError."""
+"""Transcribes each sound and returns the seconds of each. Raises ClientError."""
 
 
 def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Bare:
@@ -40,19 +40,19 @@ def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Bare:
                 stderr=asyncio.subprocess.PIPE,
             )
         except OSError as error:
-            raise BenchError(f"the plain call cannot be run: {error}") from error
+            raise ClientError(f"the plain call cannot be run: {error}") from error
         try:
             async with asyncio.timeout(within_s):
                 said, wrong = await process.communicate(_lines(sounds).encode())
         except TimeoutError as error:
-            raise BenchError(f"the plain call took longer than {within_s:g} s") from error
+            raise ClientError(f"the plain call took longer than {within_s:g} s") from error
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
         if process.returncode:
-            raise BenchError(f"the plain call failed: {_last(wrong.decode('utf-8', 'replace'))}")
+            raise ClientError(f"the plain call failed: {_last(wrong.decode('utf-8', 'replace'))}")
         return read(len(sounds), said.decode("utf-8", "replace"))
 
     return run
@@ -66,9 +66,9 @@ def in_house(service: Service, status: Mapping[str, Any], within_s: float = WITH
             argv = plain(*_process(service), status)
             done = engine.execute(service.instance, argv, timeout=within_s, stdin=_lines(sounds))
         except engine.EngineError as error:
-            raise BenchError(str(error)) from error
+            raise ClientError(str(error)) from error
         if done.returncode:
-            raise BenchError(f"the plain call in {service.instance} failed: {_last(done.stderr)}")
+            raise ClientError(f"the plain call in {service.instance} failed: {_last(done.stderr)}")
         return read(len(sounds), done.stdout)
 
     async def run(sounds: Sequence[bytes]) -> list[float]:
@@ -83,14 +83,14 @@ def plain(argv: Sequence[str], environment: Sequence[str], status: Mapping[str, 
     `environment` has what it needs of the server's, as NAME=value.
 
     Raises:
-        BenchError: the server does not say its model.
+        ClientError: the server does not say its model.
     """
     models = [b for a, b in itertools.pairwise(argv) if a == "--model"]
     models += [a.removeprefix("--model=") for a in argv if a.startswith("--model=")]
     name = str(status.get("model", ""))
     wanted = [model for model in models if Path(model).name == name] or models
     if not wanted:
-        raise BenchError("its command names no model: give a command by --bare")
+        raise ClientError("its command names no model: give a command by --bare")
     return [
         *("/usr/bin/env", *environment, argv[0], "-c", _SOURCE.read_text("utf-8")),
         *("--model", wanted[0], "--threads", str(status.get("threads") or 0)),
@@ -104,7 +104,7 @@ def _process(service: Service) -> tuple[list[str], list[str]]:
     ask = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
     number = engine.execute(service.instance, ask, timeout=_ASK_S).stdout.strip()
     if not number.isdigit() or number == "0":
-        raise BenchError(f"{service.unit} does not run")
+        raise ClientError(f"{service.unit} does not run")
     argv = engine.read_file(service.instance, f"/proc/{number}/cmdline").split("\0")
     environment = engine.read_file(service.instance, f"/proc/{number}/environ").split("\0")
     return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
@@ -114,15 +114,15 @@ def read(sounds: int, said: str) -> list[float]:
     """Return the median seconds of each sound from what the plain calls wrote.
 
     Raises:
-        BenchError: they did not answer as asked.
+        ClientError: they did not answer as asked.
     """
     try:
         answers = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         seconds = [statistics.median(float(s) for s in answer["seconds"]) for answer in answers]
     except (ValueError, KeyError, TypeError) as error:
-        raise BenchError("the plain call did not say its seconds") from error
+        raise ClientError("the plain call did not say its seconds") from error
     if len(seconds) != sounds:
-        raise BenchError(f"the plain call answered {len(seconds)} of {sounds} sounds")
+        raise ClientError(f"the plain call answered {len(seconds)} of {sounds} sounds")
     return seconds
 
 

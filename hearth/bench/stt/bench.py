@@ -11,7 +11,6 @@ from typing import Any
 
 from hearth.bench.served.machine import this_machine
 from hearth.bench.served.ratios import Ratio
-from hearth.bench.served.server import Server
 from hearth.bench.served.session import begin
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.plan import Plan
@@ -19,6 +18,7 @@ from hearth.bench.stt.ratios import Measured, ratios
 from hearth.bench.stt.report.figures import FORM, BareFigures, Report
 from hearth.bench.stt.run import Progress, Session
 from hearth.bench.stt.target import Target
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import spread
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
@@ -27,7 +27,7 @@ NO_BARE = "no command for a plain call: give one by --bare"
 
 
 async def bench_stt(
-    servers: Sequence[Server],
+    servers: Sequence[Endpoint],
     plan: Plan,
     *,
     bare: MakeBare | None = None,
@@ -37,7 +37,7 @@ async def bench_stt(
     """Measure the first server, and the others in turns with it.
 
     Raises:
-        BenchError: the first server does not answer at all, or a recording cannot be read.
+        ClientError: the first server does not answer at all, or a recording cannot be read.
     """
     started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
     async with contextlib.AsyncExitStack() as stack:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from hearth.bench.served.server import Server
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE
 
 PATH = "/v1/audio/transcriptions"
@@ -36,7 +36,7 @@ class Written:
 
 
 async def transcribe(
-    client: httpx.AsyncClient, server: Server, pcm: bytes, clock: Clock = time.perf_counter
+    client: httpx.AsyncClient, server: Endpoint, pcm: bytes, clock: Clock = time.perf_counter
 ) -> Written:
     """Send 16-bit mono at 16 kHz as a WAV file and take its text; a failure is in `error`."""
     audio_s = len(pcm) / BYTES / RATE

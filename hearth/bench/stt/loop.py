@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hearth.bench import BenchError
 from hearth.bench.served.watched import FAILURES
 from hearth.bench.stt.call import transcribe
 from hearth.bench.stt.report.figures import Loop
 from hearth.bench.stt.target import Target
-from hearth.clients.recordings import BYTES, RATE, Utterance, joined, utterances
-from hearth.clients.stt_stream import Line, Manner, NoSocketError, line
+from hearth.clients import ClientError
+from hearth.clients.recordings import BYTES, RATE, Utterance, concatenated, utterances
+from hearth.clients.stt import NoStreamError, Stream, StreamOptions, connected
 
 # Of one request or one socket; together a minute and a half, so an hour has some forty weighings.
 _FILE_S = 60
@@ -45,7 +45,7 @@ async def loop(target: Target, seconds: int, progress: Callable[[str], None]) ->
     What was measured is the target's `loop`, also when this is ended early.
     """
     started, so_far = time.perf_counter(), Loud(seconds)
-    file = joined(_FILE_S)
+    file = concatenated(_FILE_S)
     try:
         for number in itertools.count():
             if so_far.over or target.stopped:
@@ -54,7 +54,7 @@ async def loop(target: Target, seconds: int, progress: Callable[[str], None]) ->
             try:
                 so_far.heard_s += await _turn(target, number, file)
                 size = await target.weigh()
-            except (NoSocketError, BenchError) as error:
+            except (NoStreamError, ClientError) as error:
                 so_far.errors.append(str(error))
                 continue
             if size is not None:
@@ -71,7 +71,7 @@ async def _turn(target: Target, number: int, file: bytes) -> float:
         return sum(one.seconds for one in spoken)
     written = await transcribe(target.client, target.server, file)
     if written.error:
-        raise BenchError(written.error)
+        raise ClientError(written.error)
     return written.audio_s
 
 
@@ -96,23 +96,23 @@ def report(so_far: Loud, took_s: float) -> Loop:
 
 async def _by_socket(target: Target, spoken: Sequence[Utterance]) -> None:
     """Say some utterances on one socket as fast as it takes them; each ends by a flush."""
-    async with line(target.server, Manner(), _WITHIN_S) as opened:
+    async with connected(target.server, StreamOptions(), _WITHIN_S) as opened:
         for one in spoken:
             finals = _finals(opened)
             for at in range(0, len(one.pcm), _CHUNK):
                 await opened.send(one.pcm[at : at + _CHUNK])
-            await opened.order("flush")
+            await opened.command("flush")
             await _until_final(opened, finals)
         await opened.end()
     if opened.error:
-        raise BenchError(opened.error)
+        raise ClientError(opened.error)
 
 
-async def _until_final(opened: Line, before: int) -> None:
+async def _until_final(opened: Stream, before: int) -> None:
     while _finals(opened) <= before and not opened.done.is_set():
         opened.news.clear()
         await opened.news.wait()
 
 
-def _finals(opened: Line) -> int:
+def _finals(opened: Stream) -> int:
     return sum(1 for event in opened.events if event.kind == "final")

@@ -10,12 +10,11 @@ from typing import Any
 
 import httpx
 
-from hearth.bench import BenchError
 from hearth.bench.stt.report.figures import Vad
 from hearth.bench.stt.target import Target
-from hearth.clients.pace import room
+from hearth.clients import ClientError
 from hearth.clients.stats import spread
-from hearth.clients.stt_stream import Line, Manner, NoSocketError, line
+from hearth.clients.stt import NoStreamError, Stream, StreamOptions, background_noise, connected
 
 _WITHIN_S, _ASK_S = 120.0, 5.0
 # As Prometheus' libraries name it, with or without the program's own name before it.
@@ -30,17 +29,17 @@ async def quiet(target: Target, seconds: int, runs: int) -> Vad:
     before = await _processor_s(target)
     try:
         for _ in range(runs):
-            async with line(target.server, Manner(), _WITHIN_S) as opened:
+            async with connected(target.server, StreamOptions(), _WITHIN_S) as opened:
                 started = time.perf_counter()
                 await _hear(opened, seconds)
                 taken.append((time.perf_counter() - started) * 1000 / seconds)
                 if opened.error:
-                    raise BenchError(opened.error)
+                    raise ClientError(opened.error)
                 if any(event.kind in ("speech_started", "final") for event in opened.events):
-                    raise BenchError("it heard speech in a quiet room")
-    except NoSocketError:
+                    raise ClientError("it heard speech in a quiet room")
+    except NoStreamError:
         target.socket, why = False, "there is no live socket"
-    except BenchError as error:
+    except ClientError as error:
         taken, why = [], str(error)
     after = await _processor_s(target)
     processor = None
@@ -61,8 +60,8 @@ async def _processor_s(target: Target) -> float | None:
     return float(found[1]) if found else None
 
 
-async def _hear(opened: Line, seconds: int) -> None:
-    chunk = room(1.0)
+async def _hear(opened: Stream, seconds: int) -> None:
+    chunk = background_noise(1.0)
     for _ in range(seconds):
         if opened.done.is_set():
             break

@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import settled
 from hearth.bench.stt import PARTS
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.loop import loop
@@ -19,8 +17,10 @@ from hearth.bench.stt.ratios import CROWD, FILE, LIVE, Calls
 from hearth.bench.stt.report.figures import Case
 from hearth.bench.stt.target import Target
 from hearth.bench.stt.written import wrongly
-from hearth.clients.recordings import Utterance, joined, utterances
-from hearth.clients.stt_stream import Manner
+from hearth.clients import ClientError
+from hearth.clients.endpoints import wait_until_idle
+from hearth.clients.recordings import Utterance, concatenated, utterances
+from hearth.clients.stt import StreamOptions
 
 Progress = Callable[[str], None]
 """Told what comes now."""
@@ -65,7 +65,7 @@ class Session:
             counted = target.taken.by_case
             target.taken.by_case = {}
             await target.write(FILE, utterances(3)[0].pcm)
-            await target.talk(LIVE, utterances(1)[0], Manner(self.plan.lead_s))
+            await target.talk(LIVE, utterances(1)[0], StreamOptions(self.plan.lead_s))
             target.taken.by_case = counted
 
     async def _live(self) -> None:
@@ -84,15 +84,17 @@ class Session:
             for _ in range(self.plan.rounds(kind_s)):
                 await self._say(Case("live", kind_s), next(others))
 
-    def _manners(self) -> list[tuple[Case, Manner]]:
+    def _manners(self) -> list[tuple[Case, StreamOptions]]:
         return [
-            (Case("live without partials", LIVE.seconds), Manner(partials=False)),
-            (Case("flush", LIVE.seconds), Manner(flush=True)),
+            (Case("live without partials", LIVE.seconds), StreamOptions(partials=False)),
+            (Case("flush", LIVE.seconds), StreamOptions(flush=True)),
         ]
 
-    async def _say(self, case: Case, utterance: Utterance, manner: Manner | None = None) -> None:
+    async def _say(
+        self, case: Case, utterance: Utterance, manner: StreamOptions | None = None
+    ) -> None:
         manner = replace(
-            manner or Manner(),
+            manner or StreamOptions(),
             lead_s=self.plan.lead_s * (1 + self._draw.random()),
             end_of_speech_ms=self.plan.end_of_speech_ms,
         )
@@ -114,7 +116,7 @@ class Session:
             await self._write(FILE, utterance.pcm)
             self.calls.thirty_s += await self._call([utterance.pcm])
         if self.plan.long_s:
-            await self._write(Case("file", self.plan.long_s), joined(self.plan.long_s))
+            await self._write(Case("file", self.plan.long_s), concatenated(self.plan.long_s))
 
     async def _write(self, case: Case, pcm: bytes) -> None:
         for target in self._turns():
@@ -126,7 +128,7 @@ class Session:
     async def _crowds(self) -> None:
         """Let four talk at once, in turns with plain calls of the four one after the other."""
         some = list(itertools.islice(itertools.cycle(utterances(CROWD.seconds)), self.plan.clients))
-        manner = Manner(self.plan.lead_s, self.plan.end_of_speech_ms)
+        manner = StreamOptions(self.plan.lead_s, self.plan.end_of_speech_ms)
         for _ in range(self.plan.few):
             last: dict[str, float] = {}
             for target in self._turns():
@@ -162,13 +164,13 @@ class Session:
         self.progress("plain calls")
         try:
             return await self.bare(sounds)
-        except BenchError as error:
+        except ClientError as error:
             self.bare, self.no_bare = None, str(error)
             return []
 
     async def _settle(self, target: Target) -> None:
         if not target.stopped:
-            await settled(target.client)
+            await wait_until_idle(target.client)
 
     def _turns(self) -> list[Target]:
         """Return the servers, each second time in the other order: none always comes first."""

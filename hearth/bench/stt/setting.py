@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import Server
 from hearth.bench.stt import bare
 from hearth.bench.stt.bench import MakeBare
 from hearth.catalogue.house import Service
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 
 ROLE = "whisper"
 
@@ -19,7 +19,7 @@ ROLE = "whisper"
 class Setting:
     """The first server, and how to call the same model without it."""
 
-    server: Server
+    server: Endpoint
     bare: MakeBare | None = None
     bare_how: str = ""
 
@@ -29,7 +29,7 @@ def in_house(service: Service, model: str) -> Setting:
 
     def make(status: Mapping[str, Any]) -> bare.Bare:
         if not service.address:
-            raise BenchError(f"{service.name} runs elsewhere: give a command by --bare")
+            raise ClientError(f"{service.name} runs elsewhere: give a command by --bare")
         return bare.in_house(service, status)
 
-    return Setting(Server(service.instance, service.url, model), make, bare.BY_HOUSE)
+    return Setting(Endpoint(service.instance, service.url, model), make, bare.BY_HOUSE)

@@ -12,7 +12,7 @@ from hearth.bench.stt.call import Written, transcribe
 from hearth.bench.stt.heard import Heard, talk, talk_at_once
 from hearth.bench.stt.report.figures import Case, Loop, ServerReport, Taken, Vad, Words
 from hearth.clients.recordings import Utterance
-from hearth.clients.stt_stream import Manner, NoSocketError
+from hearth.clients.stt import NoStreamError, StreamOptions
 
 
 @dataclass(slots=True)
@@ -28,13 +28,13 @@ class Target(Watched):
     loop: Loop | None = None
     _failures: int = 0
 
-    async def talk(self, case: Case, utterance: Utterance, manner: Manner) -> Heard | None:
+    async def talk(self, case: Case, utterance: Utterance, manner: StreamOptions) -> Heard | None:
         """Say one utterance and keep what came; None where there is no socket."""
         taken = await self.talk_at_once(case, [utterance], manner)
         return taken[0] if taken else None
 
     async def talk_at_once(
-        self, case: Case, spoken: Sequence[Utterance], manner: Manner
+        self, case: Case, spoken: Sequence[Utterance], manner: StreamOptions
     ) -> list[Heard]:
         """Let several talkers begin together; nothing is asked of a server that was given up."""
         if self.stopped or not self.socket:
@@ -44,7 +44,7 @@ class Target(Watched):
                 samples = [await talk(self.server, spoken[0], manner)]
             else:
                 samples = await talk_at_once(self.server, spoken, manner)
-        except NoSocketError:
+        except NoStreamError:
             self.socket = False
             return []
         for sample in samples:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hearth.bench import BenchError
 from hearth.bench.stt.call import transcribe
 from hearth.bench.stt.report.figures import Words
 from hearth.bench.stt.target import Target
-from hearth.bench.stt.words import HARDLY, error_rate, words_of
-from hearth.clients.recordings import Utterance, sound_of, utterances
+from hearth.clients import ClientError
+from hearth.clients.recordings import Utterance, read_audio, utterances
+from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate, words_of
 
 _KINDS = (3, 10, 30)
 _ENOUGH = 2
@@ -22,7 +22,7 @@ async def wrongly(target: Target, folder: Path | None) -> Words:
     language.
 
     Raises:
-        BenchError: a recording cannot be read.
+        ClientError: a recording cannot be read.
     """
     spoken = own(folder) if folder else [one for kind in _KINDS for one in utterances(kind)]
     pairs: list[tuple[str, str]] = []
@@ -32,11 +32,11 @@ async def wrongly(target: Target, folder: Path | None) -> Words:
             return Words(None, 0, 0, written.error, failed=True)
         pairs.append((one.text, written.text))
         # Two of them tell: the rest would say the same, and take as long as real words.
-        if len(pairs) == _ENOUGH and (error_rate(pairs) or 0) > HARDLY:
+        if len(pairs) == _ENOUGH and (error_rate(pairs) or 0) > NOT_UNDERSTOOD:
             break
     rate = error_rate(pairs)
     words = sum(len(words_of(said)) for said, _ in pairs)
-    if rate is None or rate > HARDLY:
+    if rate is None or rate > NOT_UNDERSTOOD:
         why = "hardly a word is right: made-up weights, or another language" if pairs else ""
         return Words(None, len(pairs), words, why or "no recording has words")
     return Words(rate, len(pairs), words, "")
@@ -46,7 +46,7 @@ def own(folder: Path) -> list[Utterance]:
     """Return a person's recordings, each with its words beside it in a file that ends in .txt.
 
     Raises:
-        BenchError: there is none, or one cannot be read.
+        ClientError: there is none, or one cannot be read.
     """
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -55,8 +55,8 @@ def own(folder: Path) -> list[Utterance]:
             try:
                 words = text.read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise BenchError(f"{text}: {error}") from error
-            found.append(Utterance(path.stem, 0, words, sound_of(path)))
+                raise ClientError(f"{text}: {error}") from error
+            found.append(Utterance(path.stem, 0, words, read_audio(path)))
     if not found:
-        raise BenchError(f"{folder}: no recording with its words beside it (a.wav and a.txt)")
+        raise ClientError(f"{folder}: no recording with its words beside it (a.wav and a.txt)")
     return found

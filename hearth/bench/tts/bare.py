@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.bench import BenchError
 from hearth.catalogue.house import Service
+from hearth.clients import ClientError
 from hearth.machine import engine
 
 WITHIN_S = 90.0
@@ -25,7 +25,7 @@ BY_COMMAND = (
 _ASK_S = 20
 
 Bare = Callable[[Sequence[str]], Awaitable[list[float]]]
-"""Infers each text a few times and returns the median seconds of each. Raises BenchError."""
+"""Infers each text a few times and returns the median seconds of each. Raises ClientError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Running:
         wanted = next((path for path in models if path.rsplit("/", 1)[-1] == model), None)
         voices = self._options("--voices")
         if not voices or not (wanted or models):
-            raise BenchError("its command names no model: give one by --bare")
+            raise ClientError("its command names no model: give one by --bare")
         return [
             *("/usr/bin/env", f"PYTHONPATH={self.path}", *self.argv[:module]),
             *("-m", "hearth_kokoro.bare", "--model", wanted or models[0], "--voices", voices[0]),
@@ -65,18 +65,18 @@ def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Bare:
                 *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
             )
         except OSError as error:
-            raise BenchError(f"the bare inference cannot be run: {error}") from error
+            raise ClientError(f"the bare inference cannot be run: {error}") from error
         try:
             async with asyncio.timeout(within_s):
                 said, _ = await process.communicate(_lines(texts).encode())
         except TimeoutError as error:
-            raise BenchError(f"the bare inference took longer than {within_s:g} s") from error
+            raise ClientError(f"the bare inference took longer than {within_s:g} s") from error
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            raise BenchError(f"the bare inference failed with exit code {process.returncode}")
+            raise ClientError(f"the bare inference failed with exit code {process.returncode}")
         return read(texts, said.decode("utf-8", "replace"))
 
     return run
@@ -93,10 +93,10 @@ def in_house(
             argv = running(service).bare(model, threads, repeat)
             done = engine.execute(service.instance, argv, timeout=within_s, stdin=_lines(texts))
         except engine.EngineError as error:
-            raise BenchError(str(error)) from error
+            raise ClientError(str(error)) from error
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise BenchError(f"the bare inference in {service.instance} failed: {last[:200]}")
+            raise ClientError(f"the bare inference in {service.instance} failed: {last[:200]}")
         return read(texts, done.stdout)
 
     async def run(texts: Sequence[str]) -> list[float]:
@@ -109,18 +109,18 @@ def running(service: Service) -> Running:
     """Return how a service's server was started.
 
     Raises:
-        BenchError: it does not run.
+        ClientError: it does not run.
         EngineError: its instance cannot be looked into.
     """
     ask = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
     number = engine.execute(service.instance, ask, timeout=_ASK_S).stdout.strip()
     if not number.isdigit() or number == "0":
-        raise BenchError(f"{service.unit} does not run")
+        raise ClientError(f"{service.unit} does not run")
     argv = engine.read_file(service.instance, f"/proc/{number}/cmdline").split("\0")
     environment = engine.read_file(service.instance, f"/proc/{number}/environ").split("\0")
     path = next((e.partition("=")[2] for e in environment if e.startswith("PYTHONPATH=")), "")
     if "-m" not in argv:
-        raise BenchError(f"{service.unit} is no Python module: give the command by --bare")
+        raise ClientError(f"{service.unit} is no Python module: give the command by --bare")
     return Running(tuple(argv[:-1]), path)
 
 
@@ -132,13 +132,13 @@ def read(texts: Sequence[str], said: str) -> list[float]:
     """Return the median seconds of each text from what the bare inference wrote.
 
     Raises:
-        BenchError: it did not answer as asked.
+        ClientError: it did not answer as asked.
     """
     try:
         answers = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
         seconds = [statistics.median(float(s) for s in answer["seconds"]) for answer in answers]
     except (ValueError, KeyError, TypeError) as error:
-        raise BenchError(f"the bare inference did not say its seconds: {said[:200]!r}") from error
+        raise ClientError(f"the bare inference did not say its seconds: {said[:200]!r}") from error
     if len(seconds) != len(texts):
-        raise BenchError(f"the bare inference answered {len(seconds)} of {len(texts)} texts")
+        raise ClientError(f"the bare inference answered {len(seconds)} of {len(texts)} texts")
     return seconds

@@ -13,11 +13,11 @@ from hearth.bench.served.machine import this_machine
 from hearth.bench.served.ratios import Ratio
 from hearth.bench.served.session import begin
 from hearth.bench.tts.bare import Bare
-from hearth.bench.tts.call import Server
 from hearth.bench.tts.ratios import Measured, Round, ratios
 from hearth.bench.tts.report.figures import FORM, BareFigures, Report, RoundFigures
 from hearth.bench.tts.run import Plan, Progress, Session
 from hearth.bench.tts.target import Target
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import spread
 
 MakeBare = Callable[[Mapping[str, Any]], Bare]
@@ -27,18 +27,18 @@ NO_CADDY = "no way through Caddy: only a house has one"
 
 
 async def bench_tts(
-    servers: Sequence[Server],
+    servers: Sequence[Endpoint],
     plan: Plan,
     *,
     bare: MakeBare | None = None,
     bare_how: str = "",
-    through: Server | None = None,
+    through: Endpoint | None = None,
     progress: Progress = lambda done, of, what: None,
 ) -> Report:
     """Measure the first server, and the others in turns with it.
 
     Raises:
-        BenchError: the first server does not answer at all.
+        ClientError: the first server does not answer at all.
     """
     started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
     async with contextlib.AsyncExitStack() as stack:

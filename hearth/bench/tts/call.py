@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 
-from hearth.bench import BenchError
-from hearth.bench.served import server
 from hearth.bench.tts.heard.decode import decode
-from hearth.clients.sound import Chunk, first_sound, seconds, stalls
-from hearth.clients.speech_request import MODEL, PATH, Ask
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.sound import Chunk, duration, first_sound, stalls
+from hearth.clients.tts import MODEL, PATH, SpeechRequest
 
 Clock = Callable[[], float]
 # No server speaks slower than this: 24 kHz of 16 bits, and four characters a second.
@@ -25,17 +25,9 @@ _BYTES = 2_000_000
 _SECONDS_PER_CHARACTER = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Server(server.Server):
-    """One speech server: where it is, and what it calls its model and its voices."""
-
-    model: str = MODEL
-    voice: str | None = None
-    """What is asked for instead of Kokoro's voices, where the server has others."""
-
-    def body(self, ask: Ask) -> dict[str, Any]:
-        """Return the request in this server's own words."""
-        return (replace(ask, voice=self.voice) if self.voice else ask).body(self.model)
+def body_of(endpoint: Endpoint, ask: SpeechRequest) -> dict[str, Any]:
+    """Return the request with this server's own names of its model and voice."""
+    return replace(ask, voice=endpoint.voice or ask.voice).body(endpoint.model or MODEL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class Sample:
 class Arrived:
     """The bytes of one answer with the times at which they came."""
 
-    ask: Ask
+    ask: SpeechRequest
     chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
     last_s: float = 0.0
@@ -89,7 +81,10 @@ class Arrived:
 
 
 async def fetch(
-    client: httpx.AsyncClient, server: Server, ask: Ask, clock: Clock = time.perf_counter
+    client: httpx.AsyncClient,
+    server: Endpoint,
+    ask: SpeechRequest,
+    clock: Clock = time.perf_counter,
 ) -> Arrived:
     """Take one answer within its total deadline; a failure is in `error`, never raised."""
     arrived = Arrived(ask)
@@ -98,7 +93,7 @@ async def fetch(
     try:
         # httpx bounds each read; an answer that drips would outlive any of its timeouts.
         async with asyncio.timeout(limit_s):
-            await _receive(client, server.body(ask), arrived, lambda: clock() - start)
+            await _receive(client, body_of(server, ask), arrived, lambda: clock() - start)
     except TimeoutError:
         arrived.error = f"no whole answer within {limit_s:g} s"
     except (httpx.HTTPError, OSError) as error:
@@ -135,7 +130,7 @@ def listen(arrived: Arrived) -> Sample:
         return Sample(characters, error, last_byte_s=last_s, chunks=len(chunks))
     try:
         sound = decode(arrived.ask.format, chunks)
-    except BenchError as wrong:
+    except ClientError as wrong:
         return Sample(characters, str(wrong), last_byte_s=last_s, chunks=len(chunks))
     heard = first_sound(sound.chunks, sound.rate)
     dry = stalls(sound.chunks, sound.rate)
@@ -152,7 +147,7 @@ def listen(arrived: Arrived) -> Sample:
         lead_s=heard.lead_s if heard else 0.0,
         stalls=len(dry),
         dry_s=sum(stall.dry_s for stall in dry),
-        audio_s=seconds(sound.chunks, sound.rate),
+        audio_s=duration(sound.chunks, sound.rate),
         size_bytes=arrived.size,
         sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
     )

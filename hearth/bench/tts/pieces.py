@@ -8,16 +8,19 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from hearth.bench.tts.call import Server
-from hearth.clients.speech_request import PATH, Ask
+from hearth.bench.tts.call import body_of
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.tts import PATH, SpeechRequest
 
 
-async def first_piece(client: httpx.AsyncClient, server: Server, ask: Ask) -> str | None:
+async def first_piece(
+    client: httpx.AsyncClient, server: Endpoint, ask: SpeechRequest
+) -> str | None:
     """Return the words of the first piece; None where the server does not say.
 
     It leaves as soon as it knows: a server that goes on speaking to nobody is the server's fault.
     """
-    body = server.body(ask) | {"stream_format": "sse", "stream": True}
+    body = body_of(server, ask) | {"stream_format": "sse", "stream": True}
     try:
         async with (
             asyncio.timeout(server.call_s),

@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from hearth.bench import BenchError
 from hearth.bench.tts import PARTS
 from hearth.bench.tts.bare import Bare
 from hearth.bench.tts.heard.decode import FORMATS
@@ -15,8 +14,9 @@ from hearth.bench.tts.pieces import first_piece
 from hearth.bench.tts.ratios import FOUR, Round
 from hearth.bench.tts.report.figures import Case
 from hearth.bench.tts.target import Target
-from hearth.bench.tts.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
-from hearth.clients.speech_request import VOICE, Ask
+from hearth.clients import ClientError
+from hearth.clients.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
+from hearth.clients.tts import VOICE, SpeechRequest
 
 Progress = Callable[[int, int, str], None]
 """Told (steps done, steps in all, what comes now)."""
@@ -150,7 +150,7 @@ class Session:
         self._tell("bare inference")
         if self.bare is not None:
             ours = self.targets[0]
-            ask = Ask(phrase, self.plan.voice)
+            ask = SpeechRequest(phrase, self.plan.voice)
             around.first_piece = await first_piece(ours.client, ours.server, ask)
             await ours.settle()
             texts = [phrase] + ([around.first_piece] if around.first_piece else [])
@@ -163,7 +163,7 @@ class Session:
             return []
         try:
             return list(await self.bare(texts))
-        except BenchError as error:
+        except ClientError as error:
             self.bare, self.no_bare = None, str(error)
             return []
 

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from hearth.bench.served.ratios import health_of
-from hearth.bench.served.server import settled
 from hearth.bench.served.watched import FAILURES, Watched
-from hearth.bench.tts.call import Sample, Server, fetch, listen
+from hearth.bench.tts.call import Sample, fetch, listen
 from hearth.bench.tts.report.figures import Case, ServerReport, Taken
-from hearth.clients.speech_request import Ask
+from hearth.clients.endpoints import Endpoint, wait_until_idle
+from hearth.clients.tts import SpeechRequest
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Target(Watched):
 
     weigh_every = 10  # about four times a second
 
-    server: Server
+    server: Endpoint
     taken: Taken = field(default_factory=Taken)
     _failures: int = 0
 
@@ -32,7 +32,7 @@ class Target(Watched):
         """Let the server speak several texts at once; nothing is asked of one that was given up."""
         if self.stopped:
             return [Sample(len(text), self.stopped) for text in texts]
-        asks = [Ask(text, case.voice, case.format, case.streamed) for text in texts]
+        asks = [SpeechRequest(text, case.voice, case.format, case.streamed) for text in texts]
         arrived = await asyncio.gather(*(fetch(self.client, self.server, ask) for ask in asks))
         samples = [listen(one) for one in arrived]
         for sample in samples:
@@ -45,7 +45,7 @@ class Target(Watched):
     async def settle(self) -> None:
         """Wait until the server does nothing; one that was given up is not waited for."""
         if not self.stopped:
-            await settled(self.client)
+            await wait_until_idle(self.client)
 
     def report(self) -> ServerReport:
         """Return what was measured."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.accelerator import (
     CPU_KEEP_ALIVE,
     GPU_PROVEN,
@@ -20,6 +19,7 @@ from hearth.bench.accelerator import (
     prove,
 )
 from hearth.bench.view import proof_text
+from hearth.clients import ClientError
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Ollama:
         if "prompt" not in body:
             return {"done": True}
         if self.loaded == "cpu" and self.fails_on_cpu:
-            raise BenchError("out of memory")
+            raise ClientError("out of memory")
         if self.loaded == "cpu" and self.hangs_on_cpu:
             await asyncio.Event().wait()
         self.generations.append({**body, "on": self.loaded})

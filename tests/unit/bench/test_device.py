@@ -6,7 +6,7 @@ import pytest
 
 from hearth.bench.accelerator import GPU_PROVEN, NOT_MEASURED, SOFTWARE, Proof, on
 from hearth.bench.view import proof_text
-from hearth.clients.device import Device, devices
+from hearth.clients.llm import Device, devices
 
 HEAD = 'time=2026-11-21T12:49:09Z level=INFO source=types.go:50 msg="inference compute"'
 CPU = f'{HEAD} id=cpu library=cpu compute="" name=cpu description=cpu driver="" total="23.5 GiB"'

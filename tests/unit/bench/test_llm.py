@@ -12,8 +12,8 @@ from rich.console import Console
 
 from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, bench_llm, fresh
 from hearth.bench.view import added_text, llm_table
+from hearth.clients.llm import Sample
 from hearth.clients.stats import paired_difference, spread
-from hearth.clients.token_stream import Sample
 
 
 @dataclass

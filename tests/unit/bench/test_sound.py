@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hearth.clients.sound import Chunk, first_sound, seconds, stalls
+from hearth.clients.sound import Chunk, duration, first_sound, stalls
 
 ROOT = Path(__file__).parents[3]
 MS = 24  # samples
@@ -67,7 +67,7 @@ def test_how_bytes_are_cut_changes_neither_place_nor_length(sizes: list[int]) ->
     heard = first_sound(parts)
     assert heard is not None
     assert heard.lead_s == pytest.approx(0.03)
-    assert seconds(parts) == pytest.approx(0.137)
+    assert duration(parts) == pytest.approx(0.137)
     assert stalls(parts) == []
 
 
@@ -94,7 +94,7 @@ def test_filler_starts_the_player_too() -> None:
 def test_the_rate_counts() -> None:
     doubled = [Chunk(0.0, tone(100)), Chunk(0.08, tone(100))]
     assert stalls(doubled, rate=48_000)
-    assert seconds(doubled, rate=48_000) == pytest.approx(0.1)
+    assert duration(doubled, rate=48_000) == pytest.approx(0.1)
 
 
 def test_the_smoke_tests_need_no_decoder_for_it() -> None:

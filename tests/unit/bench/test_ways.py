@@ -13,16 +13,16 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench import BenchError
-from hearth.bench.llm import measure_alias
-from hearth.clients.endpoints import Way, by_url, json_by_url
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.llm import json_caller, measurer
 
-OPENAI = Way("gateway", "https://llm.lan", "openai", "fast", key="sesame")
-OLLAMA = Way("direct", "http://10.0.0.1:11434/", "ollama", "m")
+OPENAI = Endpoint("gateway", "https://llm.lan", "fast", key="sesame")
+OLLAMA = Endpoint("direct", "http://10.0.0.1:11434/", "m", dialect="ollama")
 
 
 @dataclass
-class Server(httpx.AsyncBaseTransport):
+class Upstream(httpx.AsyncBaseTransport):
     """Sends its lines, each after a delay in seconds on its own clock."""
 
     lines: Sequence[tuple[float, str]]
@@ -51,9 +51,9 @@ def delta(model: str = "real", **text: str) -> dict[str, Any]:
     return {"model": model, "choices": [{"delta": text}]}
 
 
-async def measure(server: Server, way: Way) -> Any:
+async def measure(server: Upstream, way: Endpoint) -> Any:
     async with httpx.AsyncClient(transport=server) as client:
-        return await by_url(client, way, lambda: server.now)("Hi", 8)
+        return await measurer(client, way, lambda: server.now)("Hi", 8)
 
 
 async def test_an_openai_stream() -> None:
@@ -61,7 +61,7 @@ async def test_an_openai_stream() -> None:
     lines = sse(
         delta(role="assistant"), delta(content="a"), delta(content="b"), delta(), usage, "[DONE]"
     )
-    server = Server(list(zip([0.1, 0.2, 0.5, 0, 0, 1], lines, strict=True)))
+    server = Upstream(list(zip([0.1, 0.2, 0.5, 0, 0, 1], lines, strict=True)))
     sample = await measure(server, OPENAI)
     assert sample.first_ms == pytest.approx(300)
     assert sample.total_ms == pytest.approx(1800)
@@ -72,6 +72,7 @@ async def test_an_openai_stream() -> None:
     assert request.headers["authorization"] == "Bearer sesame"
     assert "sesame" not in repr(OPENAI)
     assert json.loads(request.content)["max_tokens"] == 8
+    assert json.loads(request.content)["model"] == "fast"
 
 
 async def test_an_ollama_stream_whose_thoughts_count() -> None:
@@ -81,7 +82,7 @@ async def test_an_ollama_stream_whose_thoughts_count() -> None:
         {"model": "m", "message": {"content": ""}, "done": True, "eval_count": 3},
     ]
     lines = [json.dumps(event) for event in events]
-    server = Server(list(zip([0.2, 0.4, 0.1], lines, strict=True)))
+    server = Upstream(list(zip([0.2, 0.4, 0.1], lines, strict=True)))
     sample = await measure(server, OLLAMA)
     assert sample.first_ms == pytest.approx(200)
     assert sample.tokens_per_s == pytest.approx(2 / 0.4)
@@ -91,14 +92,14 @@ async def test_an_ollama_stream_whose_thoughts_count() -> None:
 
 async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
     lines = sse(delta(content="all of it"), "[DONE]")
-    sample = await measure(Server([(1, line) for line in lines]), OPENAI)
+    sample = await measure(Upstream([(1, line) for line in lines]), OPENAI)
     assert (sample.first_ms, sample.tokens_per_s, sample.error) == (1000, None, "")
 
 
 @pytest.mark.parametrize(
     ("lines", "status", "said"),
     [
-        (sse(delta(content="a")), 200, "the stream ended in its middle"),
+        (sse(delta(content="a")), 200, "the stream ended early"),
         (sse("[DONE]"), 200, "an answer without a single token"),
         (sse({"error": {"message": "no\nmodel"}}), 200, "no model"),
         (sse("{"), 200, "not an answer: {"),
@@ -106,21 +107,13 @@ async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
     ],
 )
 async def test_what_is_no_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
-    assert (await measure(Server([(0, line) for line in lines], status), OPENAI)).error == said
+    assert (await measure(Upstream([(0, line) for line in lines], status), OPENAI)).error == said
 
 
 async def test_a_hanging_answer_has_a_total_deadline() -> None:
-    way = Way("gateway", "https://llm.lan", "openai", "fast", call_s=0.05)
-    server = Server([(0, sse(delta(content="a"))[0])], hang=True)
-    assert (await measure(server, way)).error == "no whole answer within 0.05 s"
-
-
-async def test_an_alias_is_asked_by_name_with_its_key() -> None:
-    server = Server([(0, line) for line in sse(delta(content="a"), "[DONE]")])
-    async with httpx.AsyncClient(transport=server) as client:
-        sample = await measure_alias(client, "https://llm.lan", "sesame", "fast")
-    assert sample.answered_by == "real"
-    assert json.loads(server.requests[0].content)["model"] == "fast"
+    way = Endpoint("gateway", "https://llm.lan", "fast", call_s=0.05)
+    server = Upstream([(0, sse(delta(content="a"))[0])], hang=True)
+    assert (await measure(server, way)).error == "no complete answer within 0.05 s"
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -156,7 +149,7 @@ def ollama() -> Iterator[str]:
 
 async def test_json_calls(ollama: str) -> None:
     async with httpx.AsyncClient(trust_env=False) as client:
-        call = json_by_url(client, ollama)
+        call = json_caller(client, ollama)
         assert await call("/api/ps", None) == {"models": []}
-        with pytest.raises(BenchError, match=r"HTTP 404.*model not found"):
+        with pytest.raises(ClientError, match=r"HTTP 404.*model not found"):
             await call("/api/generate", {"model": "x"})

@@ -14,7 +14,8 @@ from hearth import status
 from hearth.catalogue import House, derive, load
 from hearth.cli import preflight, up
 from hearth.cli.up import FirstAnswerError, first_answer
-from hearth.clients.edge import Answer, Edge, EdgeError, sse
+from hearth.clients import ClientError
+from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -36,14 +37,14 @@ def state(kind: str, percent: int = 0) -> ModelState:
 class Door:
     """An edge that gives the answers it was made with, one by one."""
 
-    def __init__(self, *answers: Answer | EdgeError) -> None:
-        self.answers: Iterator[Answer | EdgeError] = iter(answers)
+    def __init__(self, *answers: Answer | ClientError) -> None:
+        self.answers: Iterator[Answer | ClientError] = iter(answers)
         self.asked: list[Any] = []
 
     def ask(self, fqdn: str, path: str, **more: Any) -> Answer:
         self.asked.append((fqdn, path, more["key"], more["send"]["model"]))
         answer = next(self.answers)
-        if isinstance(answer, EdgeError):
+        if isinstance(answer, ClientError):
             raise answer
         return answer
 
@@ -69,7 +70,7 @@ def run(house: House, door: Door, states: list[ModelState], patch: pytest.Monkey
 def test_the_smallest_model_is_waited_for_and_asked(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door(EdgeError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
+    door = Door(ClientError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
     states = [state(PULLING, 10), state(FAILED, 10), state(PULLING, 90), state(READY, 100)]
     answer = run(house, door, states, monkeypatch)
     assert (answer.model, answer.text, answer.seconds) == (SMALLEST, "Hello.", 5.0)
@@ -135,5 +136,5 @@ def test_events_of_a_stream_are_read_whatever_the_pieces() -> None:
 
 
 def test_an_edge_without_its_root_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(EdgeError, match=r"root\.crt: .*: run `hearth up`"):
-        Edge("127.0.0.1", tmp_path / "root.crt").ask("llm.lan", "/", within_s=1)
+    with pytest.raises(ClientError, match=r"root\.crt: .*: run `hearth up`"):
+        Edge("127.0.0.1", tmp_path / "root.crt").request("llm.lan", "/", within_s=1)

@@ -64,7 +64,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has no certificates of a house; those of the tests last."""
-    monkeypatch.setattr(trust, "lasting", lambda _: (True, "good until 2029-11-22"))
+    monkeypatch.setattr(trust, "validity", lambda _: (True, "good until 2029-11-22"))
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_a_certificate_near_its_end_is_red(house: House, monkeypatch: pytest.Mon
     monkeypatch.setattr(systemd, "unit_state", lambda *_: UP)
     monkeypatch.setattr(engine, "execute", lambda *_, **__: LOADED)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
-    monkeypatch.setattr(trust, "lasting", lambda _: (False, "the root ends in 12 days"))
+    monkeypatch.setattr(trust, "validity", lambda _: (False, "the root ends in 12 days"))
     report = status.look(replace(house, services={}, parts={}))
     last = report.rows[-1]
     assert (last.name, last.text, report.good) == (

@@ -121,7 +121,7 @@ def test_without_a_word_of_the_puller_all_is_waiting_and_the_reason_is_noted() -
     overview = model_states(house(model("a"), fast=["a"]), broken, nobody, NOW)
     assert alias(overview).text == "pending, 0 %"
     assert overview.notes == (
-        "ollama: no word of its model puller (the instance ollama is stopped)",
+        "ollama: no status of its model puller (the instance ollama is stopped)",
     )
 
 
@@ -150,7 +150,7 @@ def test_a_broken_in_puller_neither_steers_the_terminal_nor_ends_the_command() -
     ):
         of = look(house(model("a"), fast=["a"]), a={**COMING, field: garbage})
         assert alias(of).text == "pending, 0 %"
-        assert "no word of its model puller" in of.notes[0]
+        assert "no status of its model puller" in of.notes[0]
 
 
 def test_an_external_server_has_models_ready_or_missing() -> None:

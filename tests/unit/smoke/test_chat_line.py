@@ -13,8 +13,16 @@ import pytest
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from hearth.clients.chat import ChatError, Door, Turn, hear
-from hearth.clients.socketio import Event, Line, LineError, dialled, greeted
+from hearth.clients import ClientError
+from hearth.clients.chat import (
+    ChatEvent,
+    ChatServer,
+    Connection,
+    Turn,
+    handshake,
+    open_socket,
+    wait_for_answer,
+)
 
 WITHIN_S = 10.0
 TURN = Turn("c", "q", "a", 0.0)
@@ -23,7 +31,7 @@ TURN = Turn("c", "q", "a", 0.0)
 @contextmanager
 def opened(
     talk: Callable[[ServerConnection], None], origin: str | None = None
-) -> Iterator[tuple[Line, list[Request]]]:
+) -> Iterator[tuple[Connection, list[Request]]]:
     """A line to a server that greets as Open WebUI does, and then does as it is told."""
     asked: list[Request] = []
 
@@ -46,8 +54,8 @@ def opened(
         stack.callback(thread.join)
         stack.callback(server.shutdown)
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
-        call = stack.enter_context(dialled(url, "chat.lan", None, WITHIN_S, origin))
-        yield stack.enter_context(greeted(call, "t", WITHIN_S)), asked
+        call = stack.enter_context(open_socket(ChatServer(url, "chat.lan"), WITHIN_S, origin))
+        yield stack.enter_context(handshake(call, "t", WITHIN_S)), asked
 
 
 def say(call: ServerConnection, kind: str, data: Any, message: str = "a") -> None:
@@ -74,7 +82,7 @@ def test_a_ping_is_answered_and_an_answer_is_gathered() -> None:
         call.recv()
 
     with opened(talk) as (line, asked):
-        heard = hear(line, TURN, WITHIN_S)
+        heard = wait_for_answer(line, TURN, WITHIN_S)
         assert (line.id, line.pings, line.closed_s) == ("name", 1, None)
     assert heard.text == "Four."
     assert len(heard.pieces) == 2
@@ -90,15 +98,15 @@ def test_an_error_ends_an_answer_in_its_own_words() -> None:
         call.recv()
 
     with opened(talk) as (line, _):
-        heard = hear(line, TURN, WITHIN_S)
+        heard = wait_for_answer(line, TURN, WITHIN_S)
     assert (heard.text, heard.error) == ("Fo", "It broke off.")
 
 
 def test_a_line_that_is_cut_is_noticed() -> None:
     with opened(lambda call: delta(call, "Fo")) as (line, _):
         assert line.until(lambda: line.closed_s is not None, WITHIN_S)
-        with pytest.raises(ChatError, match=r"0.1 s: 1 pieces came; the line was cut"):
-            hear(line, TURN, 0.1)
+        with pytest.raises(ClientError, match=r"0.1 s: 1 pieces arrived; .* was closed"):
+            wait_for_answer(line, TURN, 0.1)
 
 
 def test_an_answer_without_a_word_has_no_first_one() -> None:
@@ -107,14 +115,14 @@ def test_an_answer_without_a_word_has_no_first_one() -> None:
         call.recv()
 
     with opened(talk) as (line, _):
-        heard = hear(line, TURN, WITHIN_S)
-    with pytest.raises(ChatError, match=r"no word came, only \['chat:completion'\]"):
+        heard = wait_for_answer(line, TURN, WITHIN_S)
+    with pytest.raises(ClientError, match=r"no text arrived, only \['chat:completion'\]"):
         _ = heard.first_s
 
 
 def test_a_stranger_is_told_why() -> None:
     with (
-        pytest.raises(LineError, match="HTTP 400"),
+        pytest.raises(ClientError, match="HTTP 400"),
         opened(lambda _: None, "https://elsewhere.example"),
     ):
         pass
@@ -129,9 +137,9 @@ def test_what_is_no_such_server_is_told_apart() -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         with (
-            dialled(url, "chat.lan", None, WITHIN_S) as call,
-            pytest.raises(LineError, match=r"does not speak Engine\.IO"),
-            greeted(call, "t", WITHIN_S),
+            open_socket(ChatServer(url, "chat.lan"), WITHIN_S) as call,
+            pytest.raises(ClientError, match=r"does not speak Engine\.IO"),
+            handshake(call, "t", WITHIN_S),
         ):
             pass
         server.shutdown()
@@ -139,10 +147,10 @@ def test_what_is_no_such_server_is_told_apart() -> None:
 
 
 def test_where_nobody_listens_is_told() -> None:
-    with pytest.raises(LineError), dialled("http://127.0.0.1:9", "chat.lan", None, 1):
+    with pytest.raises(ClientError), open_socket(ChatServer("http://127.0.0.1:9", "chat.lan"), 1):
         pass
-    with pytest.raises(ChatError, match="GET /health: "):
-        Door("http://127.0.0.1:9", "chat.lan").send("GET", "/health", within_s=1)
+    with pytest.raises(ClientError, match="GET /health: "):
+        ChatServer("http://127.0.0.1:9", "chat.lan").send("GET", "/health", within_s=1)
 
 
 @pytest.mark.parametrize(
@@ -156,4 +164,4 @@ def test_where_nobody_listens_is_told() -> None:
     ],
 )
 def test_errors_come_in_several_shapes(data: Any, words: str) -> None:
-    assert Event(0, "c", "a", "chat:completion", data).error == words
+    assert ChatEvent(0, "c", "a", "chat:completion", data).error == words

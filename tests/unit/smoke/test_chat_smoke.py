@@ -65,7 +65,7 @@ class Chat:
             return httpx.Response(200, json={"features": {"enable_signup": self.sign_up != 403}})
         return httpx.Response(self.stranger)
 
-    def ask(self, _method: str, path: str) -> Any:
+    def request(self, _method: str, path: str) -> Any:
         if path == "/api/models":
             return {"data": self.models}
         return {"version": "1", "features": {name: name in self.switched_on for name in self.told}}

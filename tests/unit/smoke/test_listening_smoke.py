@@ -21,7 +21,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from hearth.clients.edge import Edge
 from hearth.clients.recordings import BYTES, RATE, Utterance
-from hearth.clients.stt import Talk, talk
+from hearth.clients.stt import Transcript, transcribe
 from hearth.clients.websocket import WebSocket, opened
 from hearth.smoke import test_listening as smoke
 from hearth.smoke.plugin import Notes
@@ -55,7 +55,7 @@ class Scripted:
         if form["file"][:4] != b"RIFF":
             picture = {"error": {"message": "there is no sound in this file"}}
             return (200, {"text": ""}) if self.takes_pictures else (400, picture)
-        pcm = sound_of(form["file"])
+        pcm = read_audio(form["file"])
         seconds = len(pcm) / BYTES / RATE
         time.sleep(self.rtf * seconds)
         times = [(0.0, seconds / 2), (seconds / 2, seconds)]
@@ -89,7 +89,7 @@ class Scripted:
         tell("done")
 
 
-def sound_of(file: bytes) -> bytes:
+def read_audio(file: bytes) -> bytes:
     with wave.open(io.BytesIO(file)) as opened:
         return bytes(opened.readframes(opened.getnframes()))
 
@@ -104,8 +104,8 @@ class PlainEdge:
 
     url: str
 
-    def ask(self, fqdn: str, path: str, **more: Any) -> Any:
-        return Edge.ask(self, fqdn, path, **more)  # type: ignore[arg-type]
+    def request(self, fqdn: str, path: str, **more: Any) -> Any:
+        return Edge.request(self, fqdn, path, **more)  # type: ignore[arg-type]
 
     @contextmanager
     def stream(
@@ -126,7 +126,7 @@ class Run:
 
     service: Any
     edge: Any
-    dialled: Callable[..., AbstractContextManager[WebSocket]]
+    open_stream: Callable[..., AbstractContextManager[WebSocket]]
 
 
 @contextmanager
@@ -198,12 +198,12 @@ def running(scripted: Scripted) -> Iterator[Run]:
         service = SimpleNamespace(name="scripted", url=url, health=health, publish=site)
 
         @contextmanager
-        def dialled(*_: object) -> Iterator[WebSocket]:
+        def open_stream(*_: object) -> Iterator[WebSocket]:
             with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
                 yield call
 
         try:
-            yield Run(service, PlainEdge(url), dialled)
+            yield Run(service, PlainEdge(url), open_stream)
         finally:
             over.set()
             files.shutdown()
@@ -219,10 +219,10 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "utterances", lambda kind_s: (Utterance("x", kind_s, TEXT, LOUD),))
     monkeypatch.setattr(smoke, "QUIET_S", 1)
 
-    def at_once(call: WebSocket, pcm: bytes, within_s: float, **_: Any) -> Talk:
-        return talk(call, pcm, within_s, after_s=0, paced=False)
+    def at_once(call: WebSocket, pcm: bytes, within_s: float, **_: Any) -> Transcript:
+        return transcribe(call, pcm, within_s, after_s=0, real_time=False)
 
-    monkeypatch.setattr(smoke, "talk", at_once)
+    monkeypatch.setattr(smoke, "transcribe", at_once)
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Notes]:
     def run(name: str, scripted: Scripted, **more: Any) -> Notes:
         notes = Notes()
         with running(scripted) as opened:
-            monkeypatch.setattr(smoke, "dialled", opened.dialled)
+            monkeypatch.setattr(smoke, "open_stream", opened.open_stream)
             if scripted.keeps_working:
                 # Patience: the talker has left as well, and may be counted for a moment longer.
                 monkeypatch.setattr(smoke, "FREE_S", 2)

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from hearth.clients.tts import Line, SpeechCallError
+from hearth.clients import ClientError
+from hearth.clients.tts import TtsClient
 from hearth.smoke import test_speech as smoke
 from hearth.smoke.plugin import Notes
 
@@ -71,7 +72,7 @@ class Scripted:
 
 
 @contextlib.contextmanager
-def running(scripted: Scripted) -> Iterator[tuple[Any, Line]]:
+def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
     """Serve it on loopback; gives the service and the line of the smoke tests."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -108,7 +109,7 @@ def running(scripted: Scripted) -> Iterator[tuple[Any, Line]]:
     health = SimpleNamespace(path="/health", contains='"ok"', within_s=2.0)
     service = SimpleNamespace(name="scripted", url=url, health=health, publish=())
     try:
-        yield service, Line(url, "127.0.0.1", "key", within_s=10)
+        yield service, TtsClient(url, "127.0.0.1", "key", within_s=10)
     finally:
         scripted.over.set()
         server.shutdown()
@@ -182,15 +183,15 @@ def test_a_server_that_spoke_to_the_end_for_nobody_is_seen() -> None:
 
 @pytest.mark.parametrize(
     ("scripted", "said"),
-    [(Scripted(sound=bytes(9600)), "silence"), (Scripted(status=500), "HTTP 500")],
+    [(Scripted(sound=bytes(9600)), "silent"), (Scripted(status=500), "HTTP 500")],
 )
 def test_what_is_no_speech_is_said(scripted: Scripted, said: str) -> None:
     with (
         running(scripted) as (_, line),
         line.open() as client,
-        pytest.raises(SpeechCallError, match=said),
+        pytest.raises(ClientError, match=said),
     ):
-        _ = line.say(client, "Hello.").heard
+        _ = line.speak(client, "Hello.").first_sound
 
 
 def test_remarks_reach_the_receipt() -> None:

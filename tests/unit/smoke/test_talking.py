@@ -11,8 +11,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
+from hearth.clients import ClientError
 from hearth.clients.recordings import BYTES, RATE
-from hearth.clients.stt import TalkError, talk
+from hearth.clients.stt import transcribe
 from hearth.clients.websocket import WebSocket, opened
 
 HALF = bytes(RATE * BYTES // 2)
@@ -45,16 +46,16 @@ def listens(call: ServerConnection) -> None:
 
 def test_all_of_it_is_said_and_all_that_came_is_there() -> None:
     with talked_to(listens) as call:
-        came = talk(call, HALF, 10, after_s=0.25, paced=False)
+        came = transcribe(call, HALF, 10, after_s=0.25, real_time=False)
     assert [event.kind for event in came.events] == ["ready", "final", "done"]
-    assert came.heard_s == 0.75
-    assert came.of("final")[0].said["heard"] == 0.75 * RATE * BYTES
+    assert came.audio_s == 0.75
+    assert came.of("final")[0].payload["heard"] == 0.75 * RATE * BYTES
 
 
 def test_a_microphone_takes_its_time() -> None:
     with talked_to(listens) as call:
-        came = talk(call, HALF, 10, after_s=0)
-    assert came.of("final")[0].at_s - came.began >= 0.5
+        came = transcribe(call, HALF, 10, after_s=0)
+    assert came.of("final")[0].at_s - came.started >= 0.5
 
 
 def test_who_hangs_up_is_told() -> None:
@@ -62,8 +63,8 @@ def test_who_hangs_up_is_told() -> None:
         call.recv()
         call.close(1011, "no model")
 
-    with talked_to(hangs_up) as call, pytest.raises(TalkError, match="no model"):
-        talk(call, HALF[:640], 10, after_s=0, paced=False)
+    with talked_to(hangs_up) as call, pytest.raises(ClientError, match="no model"):
+        transcribe(call, HALF[:640], 10, after_s=0, real_time=False)
 
 
 def test_who_is_never_done_is_left() -> None:
@@ -75,5 +76,8 @@ def test_who_is_never_done_is_left() -> None:
         except ConnectionClosed:
             pass
 
-    with talked_to(dawdles) as call, pytest.raises(TalkError, match=r"no `done`, only \['ready'\]"):
-        talk(call, HALF, 1, after_s=0, paced=False)
+    with (
+        talked_to(dawdles) as call,
+        pytest.raises(ClientError, match=r"no `done`, only \['ready'\]"),
+    ):
+        transcribe(call, HALF, 1, after_s=0, real_time=False)

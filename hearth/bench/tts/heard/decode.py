@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hearth.bench import BenchError
 from hearth.bench.tts.heard import ogg, wav
+from hearth.clients import ClientError
 from hearth.clients.sound import RATE, Chunk
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
     """Return the sound in `arrived`, whose bytes are of one of `FORMATS`.
 
     Raises:
-        BenchError: the bytes are not of that format.
+        ClientError: the bytes are not of that format.
     """
     if kind == "pcm":
         return Sound(RATE, list(arrived))
@@ -54,7 +54,7 @@ def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
         rate = frame.sample_rate
         chunks.append(Chunk(arrived[bisect.bisect_left(ends, end)].at_s, _bytes(frame)))
     if not chunks:
-        raise BenchError(f"no {kind}: {len(data)} bytes in which no sound is found")
+        raise ClientError(f"no {kind}: {len(data)} bytes in which no sound is found")
     return Sound(rate, chunks)
 
 
@@ -74,7 +74,7 @@ def _parsed(kind: str, data: bytes) -> Iterator[tuple[int, AudioFrame]]:
             broken += 1
             # What an encoder puts first may be a table of contents and no sound.
             if broken > 1:
-                raise BenchError(f"broken {kind} at byte {end}: {error.strerror}") from error
+                raise ClientError(f"broken {kind} at byte {end}: {error.strerror}") from error
     for frame in context.decode(None):
         yield end, _mono(frame)
 
@@ -94,7 +94,7 @@ def _opus(data: bytes) -> Iterator[tuple[int, AudioFrame]]:
     for end, first, packet in ogg.packets(data):
         if first:
             if not packet.startswith(b"OpusHead"):
-                raise BenchError(f"no opus: the stream begins with {packet[:8]!r}")
+                raise ClientError(f"no opus: the stream begins with {packet[:8]!r}")
             context = av.CodecContext.create("libopus", "r")
             assert context is not None  # noqa: S101 - says so to the type checker
             context.extradata, context.sample_rate, context.layout = packet, _OPUS_RATE, "mono"
@@ -103,7 +103,7 @@ def _opus(data: bytes) -> Iterator[tuple[int, AudioFrame]]:
                 for frame in context.decode(av.Packet(packet)):
                     yield end, _mono(frame)
             except av.FFmpegError as error:
-                raise BenchError(f"broken opus at byte {end}: {error.strerror}") from error
+                raise ClientError(f"broken opus at byte {end}: {error.strerror}") from error
 
 
 def _tag_bytes(data: bytes) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hearth.bench import BenchError
+from hearth.clients import ClientError
 
 _FIXED = 27
 _CONTINUED, _FIRST = 1, 2
@@ -17,12 +17,12 @@ def packets(data: bytes) -> Iterator[tuple[int, bool, bytes]]:
     A page counts when all of it is there, for only then can its checksum be looked at.
 
     Raises:
-        BenchError: this is no Ogg, or it is broken.
+        ClientError: this is no Ogg, or it is broken.
     """
     at, rest = 0, b""
     while at < len(data):
         if data[at : at + 4] != b"OggS":
-            raise BenchError(f"no Ogg: at byte {at} it has {data[at : at + 4]!r}")
+            raise ClientError(f"no Ogg: at byte {at} it has {data[at : at + 4]!r}")
         if at + _FIXED > len(data):
             return
         kind, count = data[at + 5], data[at + 26]

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hearth.bench import BenchError
+from hearth.clients import ClientError
 from hearth.clients.sound import Chunk
 
 _PCM, _EXTENSIBLE = 1, 0xFFFE
@@ -40,7 +40,7 @@ class Wav:
         """Return the sound behind the header once it is whole."""
         head = self._head
         if not b"RIFF".startswith(head[:4]) or not b"WAVE".startswith(head[8:12]):
-            raise BenchError(f"no WAV: it begins with {head[:12]!r}")
+            raise ClientError(f"no WAV: it begins with {head[:12]!r}")
         at = 12
         while len(head) >= at + 8:
             name, size = struct.unpack_from("<4sI", head, at)
@@ -50,22 +50,22 @@ class Wav:
                 self._read_format(head[at + 8 : at + 8 + size])
             at += 8 + size + size % 2
         if len(head) > _HEADER_BYTES:
-            raise BenchError("no WAV: a header without end")
+            raise ClientError("no WAV: a header without end")
         return b""
 
     def _begin(self, size: int, sound: bytes) -> bytes:
         if not self.rate:
-            raise BenchError("no WAV: sound before its format")
+            raise ClientError("no WAV: sound before its format")
         self._begun, self._head = True, b""
         self._left = size or None
         return sound
 
     def _read_format(self, said: bytes) -> None:
         if len(said) < 16:
-            raise BenchError("no WAV: its format is cut short")
+            raise ClientError("no WAV: its format is cut short")
         kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", said)
         if kind not in (_PCM, _EXTENSIBLE) or channels != 1 or bits != 16 or not rate:
-            raise BenchError(
+            raise ClientError(
                 f"WAV of kind {kind}, {channels} channels and {bits} bits: "
                 "only mono of 16 bits is read"
             )
@@ -76,11 +76,11 @@ def read(chunks: Iterable[Chunk]) -> Wav:
     """Return the sound of a whole stream with the times at which it was there.
 
     Raises:
-        BenchError: it is no WAV of mono 16-bit sound.
+        ClientError: it is no WAV of mono 16-bit sound.
     """
     wav = Wav()
     for at_s, data in chunks:
         wav.take(at_s, data)
     if not wav.rate:
-        raise BenchError("no WAV: it ends before its sound begins")
+        raise ClientError("no WAV: it ends before its sound begins")
     return wav

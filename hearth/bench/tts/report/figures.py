@@ -9,8 +9,8 @@ from typing import Any
 from hearth.bench.served.machine import Machine
 from hearth.bench.served.ratios import Health, Ratio
 from hearth.bench.tts.call import Sample
-from hearth.clients.speech_request import VOICE
 from hearth.clients.stats import Spread, spread
+from hearth.clients.tts import VOICE
 
 FORM = "hearth-bench-tts/1"
 

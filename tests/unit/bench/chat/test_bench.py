@@ -13,7 +13,7 @@ from rich.console import Console
 from hearth.bench.chat.bench import ChatReport, Service, User, bench_chat
 from hearth.bench.chat.view import chat_view
 from hearth.bench.llm import WARM_UPS
-from hearth.clients.token_stream import Sample
+from hearth.clients.llm import Sample
 
 UNSEEN = Service()
 

@@ -10,13 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.chat import page as module
 from hearth.bench.chat.page import Page, client_of, people
-from hearth.clients.chat import ChatError, Door, Person
-from hearth.clients.socketio import Event, Line
+from hearth.clients import ClientError
+from hearth.clients.chat import ChatEvent, ChatServer, Connection, Person
 
-ANN = Person(Door("http://127.0.0.1:9", "chat.lan"), "ann", "user", "token-of-ann")
+ANN = Person(ChatServer("http://127.0.0.1:9", "chat.lan"), "ann", "user", "token-of-ann")
 Says = Callable[[str], list[tuple[str, Any]]]
 
 
@@ -29,13 +28,13 @@ DONE = ("chat:completion", {"done": True})
 
 def open_page(says: Says, status: int = 200) -> tuple[Page, list[dict[str, Any]]]:
     """Return a page whose chat says over the line what `says` returns for an answer's name."""
-    line, asked = Line("line-1"), list[dict[str, Any]]()
+    line, asked = Connection("line-1"), list[dict[str, Any]]()
 
     def take(request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content)
         asked.append(body)
         for number, (kind, data) in enumerate(says(body["id"])):
-            line.events.append(Event(1e9 + number, "chat", body["id"], kind, data))
+            line.events.append(ChatEvent(1e9 + number, "chat", body["id"], kind, data))
         return httpx.Response(status, json={"chat_id": "c"})
 
     client = httpx.AsyncClient(transport=httpx.MockTransport(take), base_url="http://chat.lan")
@@ -62,7 +61,7 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
         return [("status", {"description": "Answered by m", "done": True}), delta("x")]
 
     page, _ = open_page(lambda name: [*says(name), DONE])
-    page.line.events.append(Event(1.0, "chat", "another", *delta("not this one")))
+    page.line.events.append(ChatEvent(1.0, "chat", "another", *delta("not this one")))
     sample = await page.ask("p", 1)
     assert (sample.error, sample.tokens) == ("", 1)
     # The line above an answer does not end it.
@@ -104,12 +103,12 @@ def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
 
     made = iter(range(10))
 
-    def sign_in(door: Door, email: str, password: str) -> Person:
+    def sign_in(door: ChatServer, email: str, password: str) -> Person:
         if (number := next(made)) == 2:
-            raise ChatError("no")
+            raise ClientError("no")
         return replace(ANN, id=f"person-{number}")
 
-    monkeypatch.setattr(Person, "ask", ask)
+    monkeypatch.setattr(Person, "request", ask)
     monkeypatch.setattr(Person, "send", send)
     monkeypatch.setattr(module, "sign_in", sign_in)
     with people(ANN, 2) as persons:
@@ -117,5 +116,5 @@ def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
         assert calls == [("POST", "user")] * 2
     gone = [("DELETE", "/api/v1/users/person-1"), ("DELETE", "/api/v1/users/person-0")]
     assert calls[2:] == gone
-    with pytest.raises(BenchError, match="no account could be made"), people(ANN, 1):
+    with pytest.raises(ClientError, match="no account could be made"), people(ANN, 1):
         pytest.fail("there is nobody")

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.chat import process
 from hearth.catalogue.house import Service
-from hearth.clients.chat import ChatError, Door
+from hearth.clients import ClientError
+from hearth.clients.chat import ChatServer
 from hearth.machine import engine
 from tests.documents import shipped_house
 
@@ -36,7 +36,7 @@ class Machine:
     def answer(self) -> httpx.Response:
         answer = self.answers.pop(0)
         if answer is None:
-            raise ChatError("nobody answers")
+            raise ClientError("nobody answers")
         return httpx.Response(answer, text='{"status":true}')
 
 
@@ -45,12 +45,12 @@ def service() -> Service:
     return shipped_house().services["open_webui"]
 
 
-def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Door:
+def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> ChatServer:
     monkeypatch.setattr(engine, "execute", machine.execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
-    monkeypatch.setattr(Door, "send", lambda door, *words, **more: machine.answer())
+    monkeypatch.setattr(ChatServer, "send", lambda door, *words, **more: machine.answer())
     monkeypatch.setattr(process, "_LOOK_S", 0)
-    return Door("http://127.0.0.1:9", "chat.lan")
+    return ChatServer("http://127.0.0.1:9", "chat.lan")
 
 
 def test_what_it_holds_is_read_and_nothing_is_started(
@@ -77,5 +77,5 @@ def test_one_that_does_not_come_back_is_said(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     slow = replace(service, health=replace(service.health, ready_s=0))
-    with pytest.raises(BenchError, match="was not ready 0 s after its start"):
+    with pytest.raises(ClientError, match="was not ready 0 s after its start"):
         process.seen(slow, house(monkeypatch, Machine([41], [])), restart=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from hearth.bench.served import server
+from hearth.clients import endpoints
 from hearth.clients import recordings as spoken
 from tests.unit.bench.stt.scripted import Scripted, Stage, app
 
@@ -30,18 +30,18 @@ def tone(seconds: float = TONE_S) -> bytes:
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is scripted settles at once; a real server is given a moment to notice who left."""
-    monkeypatch.setattr(server, "_LOOK_S", 0.001)
+    monkeypatch.setattr(endpoints, "_POLL_S", 0.001)
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every recording is a tone of a tenth of a second: real time is the same time, but less."""
 
-    def sound_of(path: Path) -> bytes:
+    def read_audio(path: Path) -> bytes:
         return tone()
 
     spoken.utterances.cache_clear()
-    monkeypatch.setattr(spoken, "sound_of", sound_of)
+    monkeypatch.setattr(spoken, "read_audio", read_audio)
     yield
     spoken.utterances.cache_clear()
 

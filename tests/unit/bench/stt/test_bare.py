@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.stt import plain as program
 from hearth.bench.stt.bare import by_command, in_house, plain, read
+from hearth.clients import ClientError
 from hearth.machine import engine
 
 ANSWERS = """
@@ -39,13 +39,13 @@ async def test_every_sound_has_its_own_seconds() -> None:
     ],
 )
 async def test_what_goes_wrong_is_one_line(argv: list[str], said: str) -> None:
-    with pytest.raises(BenchError, match=said) as caught:
+    with pytest.raises(ClientError, match=said) as caught:
         await by_command(argv)([bytes(2)])
     assert "\n" not in str(caught.value)
 
 
 async def test_a_command_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(BenchError, match=r"longer than 0\.1 s"):
+    with pytest.raises(ClientError, match=r"longer than 0\.1 s"):
         await by_command([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)([bytes(2)])
 
 
@@ -61,7 +61,7 @@ def test_a_servers_own_python_model_and_threads_are_taken() -> None:
         *("--model", "/m/tiny", "--threads", "2", "--device", "cpu", "--compute-type", "int8")
     ]
     assert "/m/small" in plain(SERVED, [], {})
-    with pytest.raises(BenchError, match="names no model"):
+    with pytest.raises(ClientError, match="names no model"):
         plain(["/venv/bin/python"], [], STATUS)
 
 

@@ -14,20 +14,19 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench import BenchError
 from hearth.bench.served.ratios import Ratio
-from hearth.bench.served.server import Server
 from hearth.bench.stt import PARTS, USUAL
 from hearth.bench.stt.bare import Bare
 from hearth.bench.stt.bench import NO_BARE, bench_stt
-from hearth.bench.stt.call import wav
 from hearth.bench.stt.plan import Plan, quick
 from hearth.bench.stt.report.chart import draw, panels
 from hearth.bench.stt.report.figures import FORM, Case, Figures, Report, Words
 from hearth.bench.stt.report.page import markdown
 from hearth.bench.stt.report.schema import PUBLISHED, schema, text
 from hearth.bench.stt.report.view import stt_view
-from hearth.clients.recordings import utterances
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.recordings import utterances, wav
 from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import tone
 from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
@@ -59,8 +58,8 @@ def bare(status: Mapping[str, Any]) -> Bare:
     return call
 
 
-def server(scripted: Scripted, habit: str = "steady") -> Server:
-    return Server(habit, scripted.at(habit), "whisper-1")
+def server(scripted: Scripted, habit: str = "steady") -> Endpoint:
+    return Endpoint(habit, scripted.at(habit), "whisper-1")
 
 
 def figures(report: Report, case: Case, number: int = 0) -> Figures:
@@ -194,7 +193,7 @@ async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
     assert ratio(report, "four").why == NO_BARE
 
     async def broken(sounds: Sequence[bytes]) -> list[float]:
-        raise BenchError("no model there")
+        raise ClientError("no model there")
 
     plan = replace(PLAN, parts=("live", "crowd"))
     report = await bench_stt([server(scripted)], plan, bare=lambda status: broken)
@@ -250,8 +249,8 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
 
 
 async def test_nobody_there_is_one_line() -> None:
-    with kept_port() as port, pytest.raises(BenchError, match="ConnectError"):
-        await bench_stt([Server("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
+    with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
+        await bench_stt([Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
 
 
 async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:

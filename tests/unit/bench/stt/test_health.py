@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from hearth.bench.served.server import Server
 from hearth.bench.stt.target import Target
+from hearth.clients.endpoints import Endpoint
 from tests.unit.bench.stt.scripted import Scripted
 
 
@@ -15,7 +15,7 @@ from tests.unit.bench.stt.scripted import Scripted
 async def test_health_is_asked_while_something_runs(
     scripted: Scripted, habit: str, well: bool
 ) -> None:
-    server = Server(habit, scripted.at(habit), "whisper-1")
+    server = Endpoint(habit, scripted.at(habit), "whisper-1")
     async with server.client() as client:
         target = Target(server, client)
         async with target.watched():

@@ -9,12 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from hearth.bench import BenchError
-from hearth.bench.stt.call import wav
-from hearth.bench.stt.words import error_rate, words_of
 from hearth.bench.stt.written import own
-from hearth.clients.pace import paced, room
-from hearth.clients.recordings import BYTES, RATE, joined, sound_of, trimmed, utterances
+from hearth.clients import ClientError
+from hearth.clients.recordings import (
+    BYTES,
+    RATE,
+    concatenated,
+    read_audio,
+    trimmed,
+    utterances,
+    wav,
+)
+from hearth.clients.stt import background_noise, in_real_time
+from hearth.clients.word_error_rate import error_rate, words_of
 from tests.unit.bench.stt.conftest import tone
 
 LOUD = 327
@@ -42,18 +49,18 @@ def test_no_pause_in_them_would_end_them() -> None:
 
 
 def test_sound_is_trimmed_to_its_first_and_last_loud_sample() -> None:
-    assert trimmed(room(0.1) + tone() + room(0.2)) == trimmed(tone())
-    assert trimmed(room(0.1)) == b""
+    assert trimmed(background_noise(0.1) + tone() + background_noise(0.2)) == trimmed(tone())
+    assert trimmed(background_noise(0.1)) == b""
 
 
 def test_a_long_file_is_as_long_as_it_says() -> None:
-    assert len(joined(70)) == 70 * RATE * BYTES
+    assert len(concatenated(70)) == 70 * RATE * BYTES
 
 
 async def test_a_microphone_hands_over_what_was_heard_and_no_sooner() -> None:
     sound, heard = tone(0.05), b""
     started = time.perf_counter()
-    async for at, chunk in paced(sound, started):
+    async for at, chunk in in_real_time(sound, started):
         assert at / BYTES / RATE <= time.perf_counter() - started + 1e-6
         heard += chunk
         assert len(heard) == at
@@ -70,9 +77,9 @@ def test_a_persons_own_recordings(tmp_path: Path) -> None:
     assert (one.name, one.text) == ("a", "Good morning.")
     assert one.seconds == pytest.approx(0.1, abs=0.01)
     (tmp_path / "a.wav").write_bytes(b"no sound")
-    with pytest.raises(BenchError, match=r"a\.wav"):
+    with pytest.raises(ClientError, match=r"a\.wav"):
         own(tmp_path)
-    with pytest.raises(BenchError, match=r"a\.wav and a\.txt"):
+    with pytest.raises(ClientError, match=r"a\.wav and a\.txt"):
         own(tmp_path / "nowhere")
 
 
@@ -82,7 +89,7 @@ def test_any_rate_becomes_ours(tmp_path: Path) -> None:
         file.setsampwidth(2)
         file.setframerate(48_000)
         file.writeframes(bytes(48_000 * 2 * 2))
-    assert len(sound_of(tmp_path / "a.wav")) == pytest.approx(RATE * BYTES, abs=400)
+    assert len(read_audio(tmp_path / "a.wav")) == pytest.approx(RATE * BYTES, abs=400)
 
 
 @pytest.mark.parametrize(

@@ -6,22 +6,22 @@ import time
 
 import pytest
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import Server
 from hearth.bench.stt.heard import heard, talk, talk_at_once
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE, Utterance
-from hearth.clients.stt_stream import Event, Line, Manner, NoSocketError, line
+from hearth.clients.stt import NoStreamError, Stream, StreamEvent, StreamOptions, connected
 from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import TONE_S, tone
 from tests.unit.bench.stt.scripted import TEXT, Scripted
 
 WORD = Utterance("word", 1, TEXT, tone())
 ENDS_S = 0.06
-BRIEF = Manner(lead_s=0.02, end_of_speech_ms=round(ENDS_S * 1000), wait_s=5.0)
+BRIEF = StreamOptions(lead_s=0.02, end_of_speech_ms=round(ENDS_S * 1000), wait_s=5.0)
 
 
-def server(scripted: Scripted, habit: str, key: str | None = None) -> Server:
-    return Server("server", scripted.at(habit), "whisper-1", key)
+def server(scripted: Scripted, habit: str, key: str | None = None) -> Endpoint:
+    return Endpoint("server", scripted.at(habit), "whisper-1", key)
 
 
 async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> None:
@@ -45,16 +45,16 @@ async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> Non
 async def test_speech_ends_after_the_room_before_it_and_all_of_its_sound(
     scripted: Scripted,
 ) -> None:
-    async with line(server(scripted, "steady"), BRIEF, 10) as opened:
+    async with connected(server(scripted, "steady"), BRIEF, 10) as opened:
         before = time.perf_counter()
-        ended, end_s = await opened.say(WORD)
+        ended, end_s = await opened.speak(WORD)
         await opened.end()
     assert end_s == pytest.approx(BRIEF.lead_s + WORD.seconds)
     assert ended >= before + BRIEF.lead_s + WORD.seconds
 
 
 async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> None:
-    manner = Manner(0.02, 2000, flush=True, partials=False)
+    manner = StreamOptions(0.02, 2000, flush=True, partials=False)
     felt = await talk(server(scripted, "steady"), WORD, manner)
     assert (felt.error, felt.text) == ("", TEXT)
     flushes = [at for order, at in scripted.orders if order == "flush"]
@@ -86,18 +86,18 @@ async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error
 
 async def test_a_text_that_never_comes_is_not_waited_for(scripted: Scripted) -> None:
     # `talk` grants as long again for all the rest: too little where a machine stalls.
-    felt = await talk(server(scripted, "mute"), WORD, Manner(0.02, 60, wait_s=2))
+    felt = await talk(server(scripted, "mute"), WORD, StreamOptions(0.02, 60, wait_s=2))
     assert felt.error == "no final text within 2 s after the last word"
 
 
 async def test_nobody_there_is_one_line() -> None:
     with kept_port() as port:
-        felt = await talk(Server("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
+        felt = await talk(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
     assert felt.error.startswith("the socket broke: ConnectionRefusedError")
 
 
 async def test_a_server_without_a_socket_is_told_from_one_that_refuses(scripted: Scripted) -> None:
-    with pytest.raises(NoSocketError):
+    with pytest.raises(NoStreamError):
         await talk(server(scripted, "deaf"), WORD, BRIEF)
 
 
@@ -114,18 +114,18 @@ async def test_one_of_four_that_is_refused_leaves_no_figure(scripted: Scripted) 
 
 
 async def test_a_line_that_is_not_done_in_time_is_closed(scripted: Scripted) -> None:
-    with pytest.raises(BenchError, match=r"not done within 0\.1 s"):
-        async with line(server(scripted, "steady"), BRIEF, 0.1) as opened:
+    with pytest.raises(ClientError, match=r"not done within 0\.1 s"):
+        async with connected(server(scripted, "steady"), BRIEF, 0.1) as opened:
             await opened.done.wait()
 
 
-def told(opened: Line, arrived_s: float, **said: object) -> None:
-    opened.events.append(Event(arrived_s, said))
+def told(opened: Stream, arrived_s: float, **said: object) -> None:
+    opened.events.append(StreamEvent(arrived_s, said))
 
 
-def an_open_line() -> Line:
+def an_open_line() -> Stream:
     socket: object = None
-    return Line(socket, BRIEF)  # type: ignore[arg-type]
+    return Stream(socket, BRIEF)  # type: ignore[arg-type]
 
 
 def test_every_time_is_counted_from_its_own_beginning() -> None:
@@ -154,11 +154,11 @@ def test_it_is_complete_with_the_text_of_what_ended_last() -> None:
     end_s = 30.0
     told(opened, 1, type="final", text="a", utterance=1)
     told(opened, 2, type="speech_ended", at_s=27.0, utterance=1)
-    assert not opened.complete(end_s)
+    assert not opened.final(end_s)
     told(opened, 3, type="speech_ended", at_s=29.9, utterance=2)
-    assert not opened.complete(end_s)
+    assert not opened.final(end_s)
     told(opened, 4, type="final", text="b", utterance=2)
-    assert opened.complete(end_s)
+    assert opened.final(end_s)
 
 
 def test_a_tone_is_as_long_as_it_says() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from hearth.bench.served import server
+from hearth.clients import endpoints
 from tests.mock_upstreams import certificates, names
 from tests.unit.bench.tts.scripted import Scripted, Stage, app
 
@@ -22,7 +22,7 @@ from tests.unit.bench.tts.scripted import Scripted, Stage, app
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is scripted settles at once; a real server is given a moment to notice who left."""
-    monkeypatch.setattr(server, "_LOOK_S", 0.005)
+    monkeypatch.setattr(endpoints, "_POLL_S", 0.005)
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.tts.bare import Running, by_command, in_house, read
+from hearth.clients import ClientError
 from hearth.machine import engine
 
 ANSWER = """
@@ -46,14 +46,14 @@ async def test_each_text_has_its_median() -> None:
 )
 async def test_what_does_not_answer_is_one_line(argv: list[str], said: str) -> None:
     start = time.monotonic()
-    with pytest.raises(BenchError, match=said):
+    with pytest.raises(ClientError, match=said):
         await by_command(argv, within_s=0.5 if "sleep" in argv[-1] else 30)(["one"])
     assert time.monotonic() - start < 20
 
 
 def test_too_many_answers_are_no_answers() -> None:
     line = json.dumps({"seconds": [1.0]}) + "\n"
-    with pytest.raises(BenchError, match="2 of 1"):
+    with pytest.raises(ClientError, match="2 of 1"):
         read(["one"], line * 2)
 
 
@@ -64,7 +64,7 @@ def test_it_uses_the_servers_python_model_and_threads() -> None:
         *("--threads", "2", "--repeat", "3"),
     ]
     assert "/m/a.onnx" in Running(ARGV).bare("of-another-name", 2, 3)
-    with pytest.raises(BenchError, match="names no model"):
+    with pytest.raises(ClientError, match="names no model"):
         Running(("python3", "-m", "hearth_kokoro")).bare("b.onnx", 2, 3)
 
 
@@ -94,5 +94,5 @@ async def test_in_the_house_the_running_process_says_how(monkeypatch: pytest.Mon
     assert await infer(["one"]) == [0.5]
     assert "PYTHONPATH=/opt/code" in ran[-1]
     monkeypatch.setattr(engine, "execute", lambda *_, **__: engine.Completed(0, "0\n", ""))
-    with pytest.raises(BenchError, match="does not run"):
+    with pytest.raises(ClientError, match="does not run"):
         await infer(["one"])

@@ -13,11 +13,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench import BenchError
 from hearth.bench.served.ratios import Ratio
 from hearth.bench.tts.bare import BY_HOUSE, Bare
 from hearth.bench.tts.bench import NO_BARE, bench_tts
-from hearth.bench.tts.call import Server
 from hearth.bench.tts.report.beside import beside_columns, beside_rows
 from hearth.bench.tts.report.chart import draw
 from hearth.bench.tts.report.figures import FORM, Case, Figures, Report, ServerReport
@@ -25,6 +23,8 @@ from hearth.bench.tts.report.page import markdown
 from hearth.bench.tts.report.schema import PUBLISHED, schema, text
 from hearth.bench.tts.report.view import tts_view
 from hearth.bench.tts.run import Plan, quick
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import (
     FIRST_PIECE,
@@ -62,7 +62,7 @@ def bare(status: Mapping[str, Any]) -> Bare:
 
 
 async def run(scripted: Scripted, *habits: str, plan: Plan = PLAN, **more: Any) -> Report:
-    servers = [Server(habit, scripted.at(habit), call_s=5.0) for habit in habits]
+    servers = [Endpoint(habit, scripted.at(habit), call_s=5.0) for habit in habits]
     return await bench_tts(servers, plan, **more)
 
 
@@ -77,7 +77,7 @@ def figures(server: ServerReport, case: Case) -> Figures:
 
 
 async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
-    through = Server("caddy", scripted.at("steady"), key="sesame")
+    through = Endpoint("caddy", scripted.at("steady"), key="sesame")
     report = await run(scripted, "steady", bare=bare, through=through)
     for what in ("TTFA ÷", "stalls, phrase", "stalls, long", "whole synthesis"):
         assert row(report, what).verdict == "reached", row(report, what)
@@ -184,16 +184,16 @@ async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: S
 
 async def test_another_server_that_is_not_there_spoils_nothing(brisk: Scripted) -> None:
     with kept_port() as port:
-        gone = Server("gone", f"http://127.0.0.1:{port}")
-        servers = [Server("steady", brisk.at("steady")), gone]
+        gone = Endpoint("gone", f"http://127.0.0.1:{port}")
+        servers = [Endpoint("steady", brisk.at("steady")), gone]
         report = await bench_tts(servers, Plan(**_small(formats=())), bare=bare)
     assert "ConnectError" in report.servers[1].stopped
     assert row(report, "whole synthesis").verdict == "reached"
 
 
 async def test_nobody_there_is_said_at_once() -> None:
-    with kept_port() as port, pytest.raises(BenchError, match="ConnectError"):
-        await bench_tts([Server("s", f"http://127.0.0.1:{port}")], PLAN)
+    with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
+        await bench_tts([Endpoint("s", f"http://127.0.0.1:{port}")], PLAN)
 
 
 async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:
@@ -209,7 +209,7 @@ async def test_a_bare_inference_that_fails_is_tried_once(brisk: Scripted) -> Non
     async def broken(texts: Sequence[str]) -> list[float]:
         nonlocal tries
         tries += 1
-        raise BenchError("no model there")
+        raise ClientError("no model there")
 
     report = await run(brisk, "steady", plan=plan, bare=lambda status: broken)
     assert tries == 1

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.bench import BenchError
-from hearth.bench.served.server import ask_json
-from hearth.bench.tts.call import Sample, Server, fetch, listen
+from hearth.bench.tts.call import Sample, fetch, listen
 from hearth.bench.tts.pieces import first_piece
-from hearth.clients.speech_request import Ask
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, fetch_json
+from hearth.clients.tts import SpeechRequest
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import FIRST_PIECE, LONG_S, PIECE_S, PIECES, Scripted
 
@@ -21,9 +21,9 @@ TEXT = "Anna opened the door. A wind blew in."
 
 
 async def heard(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
-    server = Server("s", scripted.at(habit), key="sesame", call_s=call_s)
+    server = Endpoint("s", scripted.at(habit), key="sesame", call_s=call_s)
     async with server.client() as client:
-        return listen(await fetch(client, server, Ask(TEXT, **kind)))  # type: ignore[arg-type]
+        return listen(await fetch(client, server, SpeechRequest(TEXT, **kind)))  # type: ignore[arg-type]
 
 
 async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]) -> Sample:
@@ -108,19 +108,19 @@ async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> N
 
 async def test_nobody_there() -> None:
     with kept_port() as port:
-        server = Server("s", f"http://127.0.0.1:{port}")
+        server = Endpoint("s", f"http://127.0.0.1:{port}")
         async with server.client() as client:
-            sample = listen(await fetch(client, server, Ask(TEXT)))
+            sample = listen(await fetch(client, server, SpeechRequest(TEXT)))
             assert sample.error.startswith("ConnectError")
-            with pytest.raises(BenchError, match="/status: ConnectError"):
-                await ask_json(client, "/status")
+            with pytest.raises(ClientError, match="/status: ConnectError"):
+                await fetch_json(client, "/status")
 
 
 async def test_the_words_of_the_first_piece(scripted: Scripted) -> None:
     for habit, words in (("steady", f"{FIRST_PIECE} "), ("buffering", None), ("refusing", None)):
-        server = Server("s", scripted.at(habit))
+        server = Endpoint("s", scripted.at(habit))
         async with server.client() as client, asyncio.timeout(5):
-            assert await first_piece(client, server, Ask(TEXT)) == words
+            assert await first_piece(client, server, SpeechRequest(TEXT)) == words
 
 
 async def test_an_address_is_dialled_and_a_name_is_asked_for_and_verified(
@@ -128,12 +128,12 @@ async def test_an_address_is_dialled_and_a_name_is_asked_for_and_verified(
 ) -> None:
     script, name, trust = over_tls
     for host, error in ((name, ""), ("kokoro-stream.lan", "ConnectError")):
-        server = Server("s", script.at("steady"), host=host, trust=trust)
+        server = Endpoint("s", script.at("steady"), host=host, trust=trust)
         async with server.client() as client:
-            sample = listen(await fetch(client, server, Ask(TEXT)))
+            sample = listen(await fetch(client, server, SpeechRequest(TEXT)))
         assert sample.error.partition(":")[0] == error
     assert [header["host"] for header in script.headers] == [name]
 
 
 async def test_a_key_is_not_shown() -> None:
-    assert "sesame" not in repr(Server("s", "http://x", key="sesame"))
+    assert "sesame" not in repr(Endpoint("s", "http://x", key="sesame"))

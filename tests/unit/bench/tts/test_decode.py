@@ -12,9 +12,9 @@ from array import array
 import av
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.tts.heard.decode import FORMATS, decode
-from hearth.clients.sound import Chunk, first_sound, seconds, stalls
+from hearth.clients import ClientError
+from hearth.clients.sound import Chunk, duration, first_sound, stalls
 
 CODECS = {
     "mp3": ("mp3", "libmp3lame", 24_000),
@@ -67,7 +67,7 @@ def arriving(data: bytes, size: int, each_s: float = 0.001) -> list[Chunk]:
 def hears(kind: str, data: bytes) -> bool:
     try:
         sound = decode(kind, [Chunk(0.0, data)])
-    except BenchError:
+    except ClientError:
         return False
     return first_sound(sound.chunks, sound.rate) is not None
 
@@ -79,7 +79,7 @@ def test_the_sound_is_there_and_as_long_as_it_was(kind: str, size: int) -> None:
     heard = first_sound(sound.chunks, sound.rate)
     assert heard is not None
     assert heard.lead_s == pytest.approx(SILENT_S, abs=0.08)
-    assert seconds(sound.chunks, sound.rate) == pytest.approx(LONG_S, abs=0.13)
+    assert duration(sound.chunks, sound.rate) == pytest.approx(LONG_S, abs=0.13)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -104,36 +104,36 @@ def test_a_late_second_half_is_a_stall(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["wav", "mp3", "opus", "aac", "flac"])
 def test_something_else_is_no_sound(kind: str) -> None:
-    with pytest.raises(BenchError, match={"wav": "WAV", "opus": "Ogg"}.get(kind, kind)):
+    with pytest.raises(ClientError, match={"wav": "WAV", "opus": "Ogg"}.get(kind, kind)):
         decode(kind, [Chunk(0.1, b'{"error": "the model is loading"}' * 40)])
 
 
 def test_opus_of_two_streams_in_turn_is_one_sound() -> None:
     data = encoded("opus")
     sound = decode("opus", [Chunk(0.1, data), Chunk(0.2, data)])
-    assert seconds(sound.chunks, sound.rate) == pytest.approx(2 * LONG_S, abs=0.2)
+    assert duration(sound.chunks, sound.rate) == pytest.approx(2 * LONG_S, abs=0.2)
 
 
 @pytest.mark.parametrize("size", [0, 0xFFFF_FFFF, 0x7FFF_FFFF])
 def test_a_wav_that_does_not_know_its_length(size: int) -> None:
     data = encoded("wav")
     data = data[:40] + struct.pack("<I", size) + data[44:]
-    assert seconds(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
+    assert duration(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
 
 
 def test_what_follows_a_wavs_sound_is_no_sound() -> None:
     data = encoded("wav") + b"LIST\x08\x00\x00\x00INFOabcd"
-    assert seconds(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
+    assert duration(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
 
 
 @pytest.mark.parametrize("at", [(20, 3), (22, 2), (34, 32)])
 def test_a_wav_that_would_be_misheard_is_refused(at: tuple[int, int]) -> None:
     data = bytearray(encoded("wav"))
     struct.pack_into("<H", data, *at)
-    with pytest.raises(BenchError, match="only mono of 16 bits"):
+    with pytest.raises(ClientError, match="only mono of 16 bits"):
         decode("wav", arriving(bytes(data), 999))
 
 
 def test_a_stream_cut_in_its_middle_keeps_what_came() -> None:
     data = encoded("opus")
-    assert 0 < seconds(decode("opus", arriving(data[: len(data) // 2], 999)).chunks, 48_000) < 1.5
+    assert 0 < duration(decode("opus", arriving(data[: len(data) // 2], 999)).chunks, 48_000) < 1.5

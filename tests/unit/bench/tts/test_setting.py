@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from hearth.bench import BenchError
 from hearth.bench.tts import setting
-from hearth.clients.edge import EdgeError
+from hearth.clients import ClientError
 
 TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -24,7 +23,7 @@ def service(**more: Any) -> Any:
 @pytest.fixture
 def door(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     door = SimpleNamespace(address="192.168.1.9", trust=lambda: TRUST)
-    monkeypatch.setattr(setting, "front_door", lambda house: door)
+    monkeypatch.setattr(setting, "house_edge", lambda house: door)
     return door
 
 
@@ -51,7 +50,7 @@ def test_what_is_not_published_or_runs_elsewhere_has_less() -> None:
     way = setting.in_house(house, service(publish=(), address=None), "kokoro", "sesame")
     assert way.through is None
     assert way.bare is not None
-    with pytest.raises(BenchError, match="runs elsewhere"):
+    with pytest.raises(ClientError, match="runs elsewhere"):
         way.bare({})
 
 
@@ -59,16 +58,16 @@ def test_a_front_door_that_is_shut_is_one_line(
     door: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def shut() -> None:
-        raise EdgeError("/etc/hearth/pki/root.crt: run `hearth up`")
+        raise ClientError("/etc/hearth/pki/root.crt: run `hearth up`")
 
     monkeypatch.setattr(door, "trust", shut)
     house: Any = None
-    with pytest.raises(BenchError, match="run `hearth up`"):
+    with pytest.raises(ClientError, match="run `hearth up`"):
         setting.in_house(house, service(), "kokoro", "sesame")
 
 
 def test_upstreams_server_may_stand_beside_and_no_other_program() -> None:
     other = setting.beside(service(role="kokoro_fastapi"), "kokoro", "af_sky")
     assert (other.url, other.voice) == ("http://10.0.0.3:8880", "af_sky")
-    with pytest.raises(BenchError, match="does not speak"):
+    with pytest.raises(ClientError, match="does not speak"):
         setting.beside(service(role="ollama"), "kokoro", None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.bench.tts.texts import LONG_CHARACTERS, Texts
+from hearth.clients.texts import LONG_CHARACTERS, Texts
 
 
 @pytest.mark.parametrize("voice", ["af_heart", "bm_fable", "ef_dora"])

@@ -24,7 +24,7 @@ class Card:
     def __init__(self) -> None:
         self.holds = ""
 
-    def ask(self, host: str, path: str, *, send: bytes, **_: Any) -> Any:
+    def request(self, host: str, path: str, *, send: bytes, **_: Any) -> Any:
         self.holds = json.loads(send)["model"]
         return SimpleNamespace(status=200, text="")
 

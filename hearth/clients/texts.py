@@ -1,7 +1,7 @@
-"""What is spoken when speech is measured: our own words, and never the same ones twice.
+"""Texts for TTS: our own words, and never the same ones twice.
 
-A server may remember what it has said. So a phrase begins with words that no phrase before it had,
-of much the same length; what is said again is said again on purpose.
+A server may cache its speech. So every phrase starts with words that no earlier phrase had, of
+much the same length; only tests of the cache repeat a phrase.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hearth.clients.speech_request import VOICE
+from hearth.clients.tts import VOICE
 
 LONG_CHARACTERS = 8_700
 SHORT_CHARACTERS = 900
-"""How much of the long text a quick run speaks."""
+"""The length of the long text in a quick run."""
 
 _FIRST = """Anna Boris Clara David Elena Frank Greta Henry Irene James Karen Louis Maria Niels Olive
 Peter Rosie Simon Tanya Ursus Vera Willa Yusuf Zelda""".split()  # noqa: SIM905
 _LAST = """Adler Bloom Carver Decker Ellis Farrow Granger Hobbs Irving Jarvis Keller Landry Mercer
 Norton Orwin Palmer Quincy Rowan Sutton Turner Upton Vaughn Walker Yarrow""".split()  # noqa: SIM905
 
-# No comma in the first sentence: where to pause first is for the server to find.
+# No comma in the first sentence: the server must find the first pause itself.
 _PHRASES = {
     "en": "{name} opened the heavy old door at noon. A cold wind blew in, and {other} laughed.",
     "es": "{name} abrió la vieja puerta a mediodía. Entró un viento frío, y {other} se rio.",
@@ -66,13 +66,13 @@ _ROWS = (
 
 @dataclass(slots=True)
 class Texts:
-    """The texts of one run; every fresh one begins with a name that was not used before."""
+    """The texts of one run; every fresh one starts with a name that was not used before."""
 
     seed: str = field(default_factory=lambda: secrets.token_hex(8))
     _names: Iterator[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Draw the order of the names: each run has its own, so that no run before it helps."""
+        """Draw the order of the names: each run has its own, so that no earlier run helps."""
         names = [f"{first} {last}" for first, last in itertools.product(_FIRST, _LAST)]
         random.Random(self.seed).shuffle(names)  # noqa: S311 - filler text
         # When all have been used, a third word makes them new.
@@ -97,9 +97,9 @@ class Texts:
             text += ("\n\n" if number % 6 == 0 else " ") + sentence
             if len(text) >= characters:
                 break
-        # Cut at a word, and ended as a sentence is: the length is what is compared.
+        # Cut at a word and ended like a sentence: only the length is compared.
         return text[: characters - 1].rsplit(" ", 1)[0].rstrip(" ,;.") + "."
 
 
 SAMPLE = "Yes, of course."
-"""One piece for every server: it is said again and again where only the way there is measured."""
+"""One piece for every server: repeated where only the path to it is measured."""

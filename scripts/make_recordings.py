@@ -1,8 +1,8 @@
-"""Makes the recordings: `python -m hearth.clients.recordings.make`, with what the tests need.
+"""Makes the recordings: `.venv/bin/python scripts/make_recordings.py`, in the test environment.
 
 espeak-ng speaks the texts in its American voice at 165 words a minute; they are trimmed, brought
 to -3 dBFS and written as Opus of 20 kbit/s. They are committed: no house needs espeak-ng to
-measure itself, and every house is asked the same.
+measure itself, and every house hears the same.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import av
 import espeakng_loader
 
-from hearth.clients.recordings import BYTES, RATE, trimmed
-from hearth.clients.recordings.texts import TEXTS
+from hearth.clients import recordings
+from hearth.clients.recordings import BYTES, RATE, TEXTS, trimmed
 
 VOICE = b"gmw/en-US"
 WORDS_PER_MINUTE = 165
@@ -25,7 +25,7 @@ PEAK = 23_200
 """-3 dBFS."""
 # Of espeak-ng's speak_lib.h.
 _SYNCHRONOUS, _RATE, _CHARACTERS, _UTF8 = 2, 1, 1, 1
-_SAID = ctypes.CFUNCTYPE(
+_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
 )
 
@@ -43,8 +43,8 @@ def spoken(texts: list[str]) -> Iterator[bytes]:
             parts.append(ctypes.string_at(samples, number * BYTES))
         return 0
 
-    said = _SAID(take)
-    library.espeak_SetSynthCallback(said)
+    callback = _CALLBACK(take)
+    library.espeak_SetSynthCallback(callback)
     for text in texts:
         parts.clear()
         data = text.encode() + b"\0"
@@ -80,4 +80,4 @@ def write(pcm: bytes, path: Path) -> None:
 
 if __name__ == "__main__":
     for name, sound in zip(TEXTS, spoken(list(TEXTS.values())), strict=True):
-        write(sound, Path(__file__).parent / f"{name}.opus")
+        write(sound, Path(recordings.__file__).parent / f"{name}.opus")

@@ -1,0 +1,281 @@
+"""The LLM client: measures streamed answers, and calls the API of the server behind a model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from hearth.catalogue.house import House, Model, Service
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Dialect, Endpoint, one_line
+from hearth.machine import engine
+
+_PATHS: dict[Dialect, str] = {"openai": "/v1/chat/completions", "ollama": "/api/chat"}
+# A whole answer in one read arrives faster than this; it tells nothing of the model's speed.
+_MIN_GENERATION_S = 0.002
+CALL_S = 120.0
+_JOURNAL_S = 20
+# Ollama logs one such line per device when it starts.
+_DEVICE_LINE = "inference compute"
+_PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
+# Mesa's and Google's Vulkan drivers that compute on the processor.
+_SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader", "softpipe")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One streamed answer: times in ms from the request; `error` is empty when it is complete.
+
+    `tokens_per_s` counts the tokens after the first; None when it cannot be measured.
+    """
+
+    endpoint: str
+    first_ms: float | None
+    total_ms: float
+    tokens: int
+    tokens_per_s: float | None
+    answered_by: str | None
+    error: str = ""
+
+
+Measure = Callable[[str, int], Awaitable[Sample]]
+"""Sends a prompt for at most so many tokens and measures the answer; never raises."""
+JsonCall = Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
+"""Calls Ollama's API: (path, body, or None for GET) -> its answer. Raises ClientError."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """One streamed answer so far."""
+
+    dialect: Dialect
+    first_s: float | None = None
+    last_s: float = 0.0
+    pieces: int = 0
+    tokens: int | None = None
+    answered_by: str | None = None
+    finished: bool = False
+    error: str = ""
+
+    def add(self, at_s: float, line: str) -> None:
+        """Parse one line and note the time of its arrival."""
+        text = line.strip()
+        if self.dialect == "openai":
+            if not text.startswith("data:"):
+                return
+            text = text.removeprefix("data:").strip()
+            if text == "[DONE]":
+                self.finished = True
+                return
+        if not text:
+            return
+        try:
+            event = json.loads(text)
+            if error := event.get("error"):
+                self.error = one_line(error.get("message") if isinstance(error, dict) else error)
+                return
+            piece = self._openai(event) if self.dialect == "openai" else self._ollama(event)
+        except (ValueError, AttributeError, TypeError, KeyError, IndexError):
+            self.error = f"not an answer: {text[:100]}"
+            return
+        self.answered_by = event.get("model") or self.answered_by
+        if piece:
+            self.pieces += 1
+            self.last_s = at_s
+            self.first_s = at_s if self.first_s is None else self.first_s
+
+    def sample(self, endpoint: str, total_s: float) -> Sample:
+        """Return the figures of the whole answer."""
+        error = self.error
+        if not error and not self.finished:
+            error = "the stream ended early"
+        if not error and self.first_s is None:
+            error = "an answer without a single token"
+        tokens = self.tokens if self.tokens is not None else self.pieces
+        speed = None
+        if self.first_s is not None and self.last_s - self.first_s >= _MIN_GENERATION_S:
+            speed = (tokens - 1) / (self.last_s - self.first_s)
+        first_ms = None if self.first_s is None else self.first_s * 1000
+        return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)
+
+    def _openai(self, event: dict[str, Any]) -> str:
+        usage = event.get("usage") or {}
+        if usage.get("completion_tokens") is not None:
+            self.tokens = int(usage["completion_tokens"])
+        delta = (event.get("choices") or [{}])[0].get("delta") or {}
+        # Reasoning tokens count on both endpoints.
+        texts = (delta.get(key) for key in ("content", "reasoning_content", "reasoning"))
+        return next((str(text) for text in texts if text), "")
+
+    def _ollama(self, event: dict[str, Any]) -> str:
+        if event.get("done"):
+            self.finished = True
+            self.tokens = int(event.get("eval_count") or 0) or None
+        message = event.get("message") or {}
+        return str(message.get("content") or message.get("thinking") or "")
+
+
+def measurer(
+    client: httpx.AsyncClient, endpoint: Endpoint, clock: Callable[[], float] = time.perf_counter
+) -> Measure:
+    """Return a function that measures an endpoint over one kept-alive client."""
+    headers = {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+    url = endpoint.url.rstrip("/") + _PATHS[endpoint.dialect]
+
+    async def measure(prompt: str, max_tokens: int) -> Sample:
+        answer, start = _Answer(endpoint.dialect), clock()
+        body = _body(endpoint, prompt, max_tokens)
+        try:
+            # httpx bounds each read; a slow stream would outlive any of its timeouts.
+            async with (
+                asyncio.timeout(endpoint.call_s),
+                client.stream("POST", url, json=body, headers=headers, timeout=None) as response,
+            ):
+                if not response.is_success:
+                    text = (await response.aread()).decode("utf-8", "replace")
+                    answer.error = f"HTTP {response.status_code}: {one_line(text)}"
+                else:
+                    async for line in response.aiter_lines():
+                        answer.add(clock() - start, line)
+        except TimeoutError:
+            answer.error = f"no complete answer within {endpoint.call_s:g} s"
+        except httpx.HTTPError as error:
+            answer.error = f"{type(error).__name__}: {error}"
+        return answer.sample(endpoint.name, clock() - start)
+
+    return measure
+
+
+def _body(endpoint: Endpoint, prompt: str, max_tokens: int) -> dict[str, Any]:
+    """Return the request; the same settings in both dialects."""
+    body: dict[str, Any] = {
+        "model": endpoint.model,
+        "messages": [{"role": "user", "content": prompt}],
+        "stream": True,
+    }
+    if endpoint.dialect == "ollama":
+        return body | {"options": {"num_predict": max_tokens, "temperature": 0}}
+    usage = {"stream_options": {"include_usage": True}}
+    return body | usage | {"max_tokens": max_tokens, "temperature": 0}
+
+
+def json_caller(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> JsonCall:
+    """Return a function that calls Ollama's API at a URL."""
+
+    async def call(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(call_s):
+                method = "GET" if body is None else "POST"
+                response = await client.request(method, url + path, json=body, timeout=None)
+        except TimeoutError as error:
+            raise ClientError(f"{url}{path}: no answer within {call_s:g} s") from error
+        except httpx.HTTPError as error:
+            raise ClientError(f"{url}{path}: {type(error).__name__}: {error}") from error
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if response.status_code >= 400 or not isinstance(answer, dict):
+            text = one_line(response.text)
+            raise ClientError(f"Ollama's {path} answered HTTP {response.status_code}: {text}")
+        return answer
+
+    return call
+
+
+def gateway_of(house: House) -> Service:
+    """Return the service that routes models."""
+    for service in house.services.values():
+        if "models" in service.offers:
+            return service
+    raise ClientError("this house has no gateway: there is nothing to compare with")
+
+
+def local_model(house: House, name: str) -> Model:
+    """Return a local model that generates text, or the first such member of an alias."""
+    members = house.aliases[name].members if name in house.aliases else (name,)
+    for member in members:
+        model = house.models.get(member)
+        if model is not None and model.local and model.usable and model.kind != "transcribe":
+            return model
+    raise ClientError(f"{name} is not a local model that generates text: see `hearth models`")
+
+
+def direct_and_gateway(
+    client: httpx.AsyncClient, house: House, model: Model, key: str
+) -> tuple[Measure, Measure]:
+    """Return what measures a model directly at its server, and through the gateway.
+
+    Both are called from the machine over plain HTTP, so that the gateway is the only difference.
+    """
+    server, gateway = house.services[model.service or ""], gateway_of(house)
+    direct = Endpoint("direct", server.url, model.id, call_s=CALL_S, dialect="ollama")
+    routed = Endpoint("gateway", gateway.url, model.name, key, call_s=CALL_S)
+    return measurer(client, direct), measurer(client, routed)
+
+
+def server_api(client: httpx.AsyncClient, house: House, model: Model) -> JsonCall:
+    """Return what calls the API of the server that runs a model."""
+    return json_caller(client, house.services[model.service or ""].url)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that Ollama computes on: Ollama's name for it, the driver's name, the library."""
+
+    number: str
+    name: str
+    library: str
+
+    @property
+    def processor(self) -> bool:
+        """Whether it is the processor."""
+        return self.library.lower() == "cpu"
+
+    @property
+    def software(self) -> bool:
+        """Whether it appears as a card but is a program on the processor."""
+        return any(word in self.name.lower() for word in _SOFTWARE_NAMES)
+
+    @property
+    def text(self) -> str:
+        """The device as a person reads it."""
+        if self.processor:
+            return "the processor"
+        kind = "a software device, no GPU" if self.software else f"by {self.library}"
+        return f"{self.number}: {self.name}, {kind}"
+
+
+def devices(journal: Iterable[str]) -> list[Device]:
+    """Return the devices that the log lines of one start of Ollama name, in their order."""
+    found = []
+    for line in journal:
+        if _DEVICE_LINE in line:
+            fields = {key: value.strip('"') for key, value in _PAIR.findall(line)}
+            name = fields.get("description") or fields.get("name", "")
+            found.append(Device(fields.get("name", ""), name, fields.get("library", "")))
+    return found
+
+
+def devices_of(house: House, model: Model) -> list[Device]:
+    """Return the devices that a model's server logged when it started; none for an external one.
+
+    Raises:
+        EngineError: its instance cannot be inspected.
+    """
+    service = house.services[model.service or ""]
+    if not service.address:
+        return []
+    show = ["/usr/bin/systemctl", "show", service.unit, "--property=InvocationID", "--value"]
+    run = engine.execute(service.instance, show, timeout=_JOURNAL_S).stdout.strip()
+    # Each start has its own ID: an earlier one may have found other devices.
+    read = ["/usr/bin/journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run}"]
+    log = engine.execute(service.instance, [*read, f"--grep={_DEVICE_LINE}"], timeout=_JOURNAL_S)
+    return devices(log.stdout.splitlines())
