@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hearth.catalogue import Catalogue, House, derive, load
 from hearth.machine.facts import graphics
-from hearth.machine.preflight import lacks_gpu
+from hearth.machine.preflight import gpu_missing
 from hearth.machine.secrets import Vault
 
 # The key that the smoke tests and benchmarks use: it may call every model.
@@ -55,7 +55,7 @@ class Project:
         absent = {
             name
             for name, record in catalogue.services.items()
-            if record.enabled == "auto" and lacks_gpu(record.gpu, seen)
+            if record.enabled == "auto" and gpu_missing(record.gpu, seen)
         }
         return derive(catalogue, self.vault.names(), frozenset(absent))
 

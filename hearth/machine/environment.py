@@ -1,4 +1,4 @@
-"""What lies around the machine and can spoil a house: other networks and resolvers, its clock."""
+"""Read the machine's environment: other networks and resolvers, its clock, its firmware."""
 
 import ctypes
 import os
@@ -10,23 +10,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hearth.machine.facts import WIRES, ip
+from hearth.machine.facts import LINKS, ip
 from hearth.machine.probe import answer
 
-# Masked by us, so that Debian's own Caddy does not start.
+# Hearth masks this unit, so that Debian's own Caddy does not start.
 MASK = "etc/systemd/system/caddy.service"
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 # The variable's name is the standard's; its fifth byte is the value.
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-# What adjtimex says where nobody has set the clock by a better one.
+# adjtimex returns this while nothing synchronises the clock.
 _TIME_ERROR = 5
-# What routers call themselves or what they gave an address to, besides this machine's own name.
-_OTHERS_NAMES = ("router", "gateway", "openwrt", "fritz")
+# Names that routers use for themselves, tried besides this machine's own name.
+_ROUTER_NAMES = ("router", "gateway", "openwrt", "fritz")
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """What is asked of other resolvers: names of the house may lead to `own` and nowhere else."""
+class DnsQueries:
+    """Queries for other resolvers: names of the house may resolve to `own` and nothing else."""
 
     names: tuple[str, ...]
     domain: str
@@ -36,7 +36,7 @@ class Questions:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A name of the house's domain to which another resolver has an answer."""
+    """A name of the house's domain that another resolver resolves."""
 
     server: str
     name: str
@@ -44,12 +44,12 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What was seen; the defaults are those of a machine on which nothing stands in the way.
+class Environment:
+    """The machine's environment; the defaults are those of a machine without problems.
 
-    `networks` are pairs of an interface and an IPv4 range; `clock` is None, `early` where the
-    clock shows a time before this Debian was made, `free` where nobody sets it. `free` has bytes.
-    `hidden` are files of somebody's own in whose place a mask of ours would be.
+    `networks` are pairs of an interface and an IPv4 range. `clock` is None, `early` for a time
+    before this Debian's release, or `free` without synchronisation. `free_bytes` is per folder.
+    `hidden` are the user's own files that Hearth's mask would replace.
     """
 
     root: bool = True
@@ -59,51 +59,55 @@ class Surroundings:
     nvidia_on_bus: bool = False
     secure_boot: bool = False
     clock: str | None = None
-    free: Mapping[str, int] = field(default_factory=dict)
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
 
 
-def look(questions: Questions, folders: Iterable[str] = (), root: Path = Path("/")) -> Surroundings:
-    """See it all; `folders` are those whose room matters, `root` is another machine's in tests."""
-    return Surroundings(
+def read_environment(
+    queries: DnsQueries, folders: Iterable[str] = (), root: Path = Path("/")
+) -> Environment:
+    """Read everything; `folders` need free space, `root` is another file system in tests."""
+    return Environment(
         root=os.geteuid() == 0,
         tun=(root / "dev/net/tun").exists(),
         networks=tuple(networks()),
-        claims=tuple(claims(questions)),
+        claims=tuple(claims(queries)),
         nvidia_on_bus=nvidia_on_bus(root),
         secure_boot=secure_boot(root),
         clock=clock(root),
-        free={folder: _free(Path(folder)) for folder in folders},
+        free_bytes={folder: _free(Path(folder)) for folder in folders},
         hidden=hidden(root),
     )
 
 
 def networks() -> Iterable[tuple[str, str]]:
-    """Every IPv4 range that is routed to an interface of somebody else's."""
+    """Yield every IPv4 range that is routed to an interface that Hearth did not create."""
     for route in ip("-4", "route", "show"):
         device, range_ = str(route.get("dev", "")), str(route.get("dst", "default"))
-        if range_ != "default" and device and not device.startswith(WIRES):
+        if range_ != "default" and device and not device.startswith(LINKS):
             yield device, range_
 
 
-def claims(asked_for: Questions) -> Iterable[Claim]:
-    """Ask other resolvers for names that nobody but this house should know."""
-    wanted, domain, servers = list(asked_for.names), asked_for.domain, asked_for.servers
-    others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_OTHERS_NAMES)]
-    # Some providers answer to anything at all; that says nothing about this domain.
+def claims(queries: DnsQueries) -> Iterable[Claim]:
+    """Query other resolvers for names that only this house should resolve."""
+    wanted, domain, servers = list(queries.names), queries.domain, queries.servers
+    others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_ROUTER_NAMES)]
+    # Some providers resolve every name, which is no claim to this domain.
     nonsense = f"hearth-{secrets.token_hex(6)}.{domain}"
     asked = [(server, name) for server in servers for name in (nonsense, *wanted, *others)]
-    said = answer({"resolve": [[server, name, "A"] for server, name in asked]})["resolve"]
-    found = {key: addresses for key, (_, addresses) in zip(asked, said, strict=True) if addresses}
+    answers = answer({"resolve": [[server, name, "A"] for server, name in asked]})["resolve"]
+    found = {
+        key: addresses for key, (_, addresses) in zip(asked, answers, strict=True) if addresses
+    }
     for (server, name), addresses in found.items():
-        # A router that passes questions on to this house gives the house's own answer.
-        ours = name in wanted and asked_for.own in addresses
+        # A router that forwards queries to this house returns the house's own address.
+        ours = name in wanted and queries.own in addresses
         if not ours and (server, nonsense) not in found:
             yield Claim(server, name, addresses[0])
 
 
 def nvidia_on_bus(root: Path) -> bool:
-    """Whether an NVIDIA card is plugged in, with or without a driver."""
+    """Return whether an NVIDIA card is plugged in, with or without a driver."""
     for device in (root / "sys/bus/pci/devices").glob("*"):
         kind = _text(device / "class")
         if kind.startswith(_DISPLAY) and _text(device / "vendor") == _NVIDIA:
@@ -112,7 +116,7 @@ def nvidia_on_bus(root: Path) -> bool:
 
 
 def secure_boot(root: Path) -> bool:
-    """Whether the firmware lets only signed drivers in."""
+    """Return whether the firmware allows only signed drivers."""
     try:
         return (root / _SECURE_BOOT).read_bytes()[4:5] == b"\1"
     except OSError:
@@ -120,31 +124,31 @@ def secure_boot(root: Path) -> bool:
 
 
 def clock(root: Path) -> str | None:
-    """What is wrong with the clock, as far as the machine itself can know."""
+    """Return what is wrong with the clock, as far as the machine itself can tell."""
     made = root / "usr/lib/os-release"
     if made.exists() and time.time() < made.stat().st_mtime:
         return "early"
-    # In a container the clock is somebody else's.
+    # In a container the clock belongs to the host.
     if (root / "run/systemd/container").exists():
         return None
     return "free" if _adjtimex() == _TIME_ERROR else None
 
 
 def hidden(root: Path) -> tuple[str, ...]:
-    """Name the unit that somebody has put where the house puts a mask."""
+    """Return the user's own unit in the place of the house's mask."""
     path = root / MASK
     masked = path.is_symlink() and path.readlink() == Path(os.devnull)
     return (f"/{MASK}",) if os.path.lexists(path) and not masked else ()
 
 
 def _adjtimex() -> int:
-    """The kernel's own judgement of its clock; nothing is changed."""
-    # struct timex is smaller; `modes` 0 at its beginning means: only tell.
+    """Return the kernel's status of its clock; nothing is changed."""
+    # struct timex is smaller; `modes` 0 in its first field means: only read.
     return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(1024)))
 
 
 def _free(folder: Path) -> int:
-    """The bytes free on the disk that a folder lies on, or will."""
+    """Return the free bytes of the disk that a folder is on, or will be on."""
     there = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
     return shutil.disk_usage(there).free
 

@@ -1,4 +1,4 @@
-"""Read from the machine only what Hearth decides by: wire, memory, disk, graphics, listeners."""
+"""Read what Hearth needs to know of a machine: network, memory, disk, graphics, listeners."""
 
 import json
 import os
@@ -6,19 +6,26 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hearth.machine.upstream_dns import Known, choose
-
-# Kernel drivers that draw in software: a node of theirs is no accelerator.
+# Kernel drivers that render in software: their nodes are not accelerators.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
-# NVIDIA's own driver brings its own Vulkan, which is not in an instance; CUDA is its way in.
+# NVIDIA's driver has its own Vulkan, which instances do not have; they use CUDA instead.
 NOT_MESA_DRIVERS = frozenset({"nvidia"})
-# The machine's ends of the instances' wires.
-WIRES = "to-"
+# Prefix of the machine's network interfaces to instances.
+LINKS = "to-"
+# Configuration of the house's resolver, with its upstream servers.
+RESOLVER_FILE = "etc/hearth/dnsmasq.conf"
+# systemd-resolved writes its own stub into resolv.conf and the real servers beside it.
+_FILES = ("run/systemd/resolve/resolv.conf", "etc/resolv.conf")
+
+# `known`: configured, or read from the machine; `kept`: as before, since the machine has no other
+# server now; `itself`: the machine's only server is the house; `none`: it has none.
+Known = Literal["known", "kept", "itself", "none"]
 
 
 class FactsError(RuntimeError):
@@ -44,6 +51,14 @@ class Graphics:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """Upstream DNS servers, and where they come from."""
+
+    servers: tuple[str, ...]
+    known: Known
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the machine is; addresses as text, sizes in bytes."""
 
@@ -65,23 +80,23 @@ class Facts:
 
     @classmethod
     def from_vars(cls, plain: Mapping[str, Any]) -> "Facts":
-        """Read back what `as_vars` gave to Ansible."""
+        """Return the facts from their form in Ansible."""
         nodes = tuple(RenderNode(**node) for node in plain["render_nodes"])
         dns = tuple(plain["upstream_dns"])
         return cls(**{**plain, "render_nodes": nodes, "upstream_dns": dns})
 
     def as_vars(self) -> dict[str, Any]:
-        """Plain values for Ansible and JSON."""
+        """Return plain values for Ansible and JSON."""
         return asdict(self)
 
 
 def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
-    """Read the facts of this machine; what its record names wins, `auto` there leaves it to us.
+    """Read the facts of this machine; a value in its record wins over one that is read.
 
-    `root` is another one's file system in tests.
+    `root` is another file system in tests.
     """
     interface, address = lan(record["lan_interface"], record["lan_address"])
-    upstream = choose(record, [*addresses(), address], root)
+    upstream = choose_upstream(record, [*addresses(), address], root)
     seen = graphics(root)
     return Facts(
         debian=debian_version(root),
@@ -103,7 +118,7 @@ def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
 
 
 def graphics(root: Path = Path("/")) -> Graphics:
-    """Look for cards, and for the tool that hands NVIDIA's into instances."""
+    """Look for cards, and for the tool that passes NVIDIA's cards into instances."""
     return Graphics(
         render_nodes=tuple(render_nodes(root)),
         nvidia_card=(root / "dev/nvidia0").exists(),
@@ -112,7 +127,7 @@ def graphics(root: Path = Path("/")) -> Graphics:
 
 
 def debian_version(root: Path) -> str:
-    """The major version of Debian as text, or `not Debian`."""
+    """Return the major version of Debian as text, or `not Debian`."""
     values = dict(
         line.partition("=")[::2] for line in (root / "etc/os-release").read_text().splitlines()
     )
@@ -120,7 +135,7 @@ def debian_version(root: Path) -> str:
 
 
 def cpu_name(root: Path) -> str:
-    """The processor's name as the kernel tells it."""
+    """Return the processor's name."""
     for line in (root / "proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -128,23 +143,23 @@ def cpu_name(root: Path) -> str:
 
 
 def memory_bytes(root: Path) -> int:
-    """All memory of the machine."""
+    """Return the size of the machine's memory."""
     first = (root / "proc/meminfo").read_text().splitlines()[0]
     return int(first.split()[1]) * 1024
 
 
 def lan(interface: str = "auto", address: str = "auto") -> tuple[str, str]:
-    """Interface and IPv4 address of the LAN: those named, or those that carry the default route.
+    """Return interface and IPv4 address of the LAN: those given, or those of the default route.
 
     Raises:
-        FactsError: Nobody could reach the house there.
+        FactsError: there is no such interface, address or route.
     """
     if interface == "auto":
         routes = ip("-4", "route", "show", "default")
         if not routes:
             raise FactsError(
-                "this machine has no default IPv4 route; connect it, or write lan_interface, the "
-                "wire of your LAN, into inventory/local/machines.yml"
+                "this machine has no default IPv4 route: connect it, or write lan_interface, the "
+                "interface of your LAN, into inventory/local/machines.yml"
             )
         interface = str(routes[0]["dev"])
     found = address_of(interface)
@@ -152,13 +167,13 @@ def lan(interface: str = "auto", address: str = "auto") -> tuple[str, str]:
 
 
 def address_of(interface: str) -> str:
-    """The first global IPv4 address of an interface."""
+    """Return the first global IPv4 address of an interface."""
     links = {str(link["ifname"]): link for link in ip("address", "show")}
     if interface not in links:
-        # A wire of ours is none of the LAN's.
-        others = ", ".join(name for name in links if name != "lo" and not name.startswith(WIRES))
+        # A link to an instance is not part of the LAN.
+        others = ", ".join(name for name in links if name != "lo" and not name.startswith(LINKS))
         raise FactsError(
-            f"there is no interface {interface} here; there are {others}: write one of them, or "
+            f"this machine has no interface {interface}, but {others}: write one of these, or "
             "auto, as lan_interface into inventory/local/machines.yml"
         )
     for entry in links[interface].get("addr_info", []):
@@ -168,7 +183,7 @@ def address_of(interface: str) -> str:
 
 
 def addresses(interface: str | None = None) -> list[str]:
-    """Every address of the machine, or of one interface, IPv4 and IPv6."""
+    """Return every IPv4 and IPv6 address of the machine, or of one interface."""
     return [
         str(entry["local"])
         for link in ip("address", "show")
@@ -178,15 +193,74 @@ def addresses(interface: str | None = None) -> list[str]:
 
 
 def ip(*words: str) -> list[dict[str, Any]]:
-    """What `ip` knows, as it says it in JSON."""
+    """Return the JSON output of `ip`."""
     result = subprocess.run(  # noqa: S603  fixed words, no shell
         ["/usr/sbin/ip", "-j", *words], capture_output=True, text=True, timeout=10, check=True
     )
     return [item for item in json.loads(result.stdout or "[]") if item]
 
 
+def choose_upstream(
+    record: Mapping[str, Any], own: Collection[str], root: Path = Path("/")
+) -> Upstream:
+    """Return the record's DNS servers, or else the machine's, without the house itself.
+
+    A router that announces the house as the network's DNS server announces it to the house's
+    machine, too. The resolver would then query itself and resolve no outside name.
+    `own` are addresses of the machine.
+    """
+    ours = [*own, record["resolver_address"], "127.0.0.1", "::1"]
+    named = record["upstream_dns"]
+    asked = [named] if named != "auto" else [_nameservers(root / name, ours) for name in _FILES]
+    for servers in asked:
+        if others := without_own(servers, ours):
+            return Upstream(others, "known")
+    if before := without_own(configured_upstream(root), ours):
+        return Upstream(before, "kept")
+    return Upstream((), "itself" if any(asked) else "none")
+
+
+def without_own(servers: Iterable[str], own: Iterable[str]) -> tuple[str, ...]:
+    """Return the servers that are not this machine."""
+    ours = {_address(one) for one in own}
+    return tuple(server for server in servers if _address(server) not in ours)
+
+
+def configured_upstream(root: Path = Path("/")) -> list[str]:
+    """Return the upstream servers in the resolver's present configuration."""
+    words = (line.partition("=") for line in _lines(root / RESOLVER_FILE))
+    return [server for key, _, server in words if key == "server" and _address(server)]
+
+
+def _nameservers(path: Path, ours: Iterable[str]) -> list[str]:
+    """Return the servers of a resolv.conf, without loopback addresses that are not in `ours`."""
+    own = {_address(one) for one in ours}
+    rows = (line.split() for line in _lines(path))
+    found = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
+    return [
+        server
+        for server in found
+        if (address := _address(server)) and (address in own or not address.is_loopback)
+    ]
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address without its zone; None where the text is not an address."""
+    try:
+        return ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
 def render_nodes(root: Path) -> Iterable[RenderNode]:
-    """Every render node that Mesa's Vulkan can compute on, in order."""
+    """Yield every render node that Mesa's Vulkan can compute on, in order."""
     for link in sorted((root / "sys/class/drm").glob("renderD*")):
         driver = (link / "device/driver").resolve().name
         node = root / "dev/dri" / link.name
@@ -205,7 +279,7 @@ class Listener:
 
 
 def listeners() -> list[Listener]:
-    """Everything that listens on this machine, as `ss` sees it."""
+    """Return every listening socket of this machine, as `ss` reports it."""
     found = []
     for protocol, letter in (("tcp", "t"), ("udp", "u")):
         result = subprocess.run(  # noqa: S603  fixed words, no shell
@@ -225,7 +299,7 @@ def listeners() -> list[Listener]:
 
 
 def _unit_of(pid: str) -> str:
-    """The systemd unit that a process belongs to, or the program's name."""
+    """Return the systemd unit that a process belongs to, or the program's name."""
     try:
         units = re.findall(r"([^/\n]+\.service)", Path(f"/proc/{pid}/cgroup").read_text())
         return units[-1] if units else Path(f"/proc/{pid}/comm").read_text().strip()

@@ -1,25 +1,31 @@
-"""Refuse a machine that cannot become this house before anything on it is touched."""
+"""Refuse a machine that cannot become this house, before anything is changed or downloaded."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from hearth.catalogue.house import House, Model
+from hearth.machine.environment import Claim, Environment
 from hearth.machine.facts import Facts, Graphics, Listener
 
-# Hearth's own programs of an earlier run may hold the ports.
-OUR_UNITS = "hearth-"
-EVERYWHERE = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104  what is looked for, not what is bound
-NEEDED_DISK_BYTES = 6 * 1024**3
-
-# Debian builds NVIDIA's driver on the machine, and signs it with a key that the firmware must know.
-LOCKED_OUT = (
-    "there is an NVIDIA card without a driver, and Secure Boot is on, which keeps out a driver "
-    "that is not signed: install nvidia-driver, then `mokutil --import /var/lib/dkms/mok.pub` and "
-    "start anew, or turn Secure Boot off"
+# Hearth's own programs from an earlier run may hold the ports.
+_OUR_UNITS = "hearth-"
+_EVERYWHERE = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104  compared with, not bound
+_GIB = 1024**3
+_NEEDED_DISK_BYTES = 6 * _GIB
+# Debian builds NVIDIA's driver on the machine and signs it; the firmware must have the key.
+_LOCKED_OUT = (
+    "there is an NVIDIA card without a driver, and Secure Boot is on, which blocks a driver "
+    "that is not signed: install nvidia-driver, then run `mokutil --import "
+    "/var/lib/dkms/mok.pub` and reboot, or turn Secure Boot off"
 )
+_LOCAL = "inventory/local"
+_LOOPBACK = frozenset({"127.0.0.1"})
 
 
 def choose_accelerator(wanted: str, seen: Graphics | Facts) -> str:
-    """Turn the record's `gpu` into what this machine can do: cuda, vulkan, software or none."""
+    """Return the accelerator for a record's `gpu` on this machine: cuda, vulkan, software, none."""
     if wanted != "auto":
         return wanted
     if seen.nvidia_card and seen.nvidia_tool:
@@ -27,8 +33,8 @@ def choose_accelerator(wanted: str, seen: Graphics | Facts) -> str:
     return "vulkan" if seen.render_nodes else "none"
 
 
-def lacks_gpu(wanted: str, seen: Graphics) -> bool:
-    """Whether a service that is on only with its GPU (`enabled: auto`) has to stay off here."""
+def gpu_missing(wanted: str, seen: Graphics) -> bool:
+    """Return whether a service that needs its GPU (`enabled: auto`) stays off on this machine."""
     missing = {
         "cuda": not (seen.nvidia_card and seen.nvidia_tool),
         "vulkan": not seen.render_nodes,
@@ -37,13 +43,13 @@ def lacks_gpu(wanted: str, seen: Graphics) -> bool:
     return missing.get(wanted, False)
 
 
-def notes(
+def machine_warnings(
     services: Mapping[str, Mapping[str, Any]], facts: Facts, locked_out: bool = False
 ) -> list[str]:
-    """What `auto` does without, and why: no error, but nobody should have to guess it."""
+    """Explain for each service with `gpu: auto` why it does not use a GPU."""
     taken = choose_accelerator("auto", facts)
     if locked_out and not facts.nvidia_card:
-        why = f"{LOCKED_OUT}; gpu: auto takes {'the processor' if taken == 'none' else taken}"
+        why = f"{_LOCKED_OUT}; gpu: auto takes {'the processor' if taken == 'none' else taken}"
     elif facts.nvidia_card and not facts.nvidia_tool:
         why = (
             "there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
@@ -52,61 +58,63 @@ def notes(
     elif taken == "none":
         why = (
             "there is no GPU here, so gpu: auto takes the processor; llvmpipe, which Mesa offers "
-            "without one, is a software device and no GPU"
+            "without one, is a software device and not a GPU"
         )
     else:
         return []
     return [f"{name}: {why}" for name, service in services.items() if service["gpu"] == "auto"]
 
 
-def problems(
+def machine_violations(
     services: Mapping[str, Mapping[str, Any]],
     facts: Facts,
     listeners: Sequence[Listener],
     locked_out: bool = False,
 ) -> list[str]:
-    """Everything that stands in the way, each in one line that says what to do.
+    """Return everything about the machine that prevents a house, with a fix, one line each.
 
-    `locked_out` says that there is an NVIDIA card and that Secure Boot is on.
+    `locked_out` is true where there is an NVIDIA card and Secure Boot is on.
     """
     found = []
     if facts.debian != "13":
         found.append(
             f"this machine runs Debian {facts.debian}; a house needs Debian 13 "
-            "(a lab machine can be had anywhere: scripts/up --lab)"
+            "(a lab machine works on any host: scripts/up --lab)"
         )
     found += _port_problems(listeners, facts.lan_address)
-    # Later on the same space may be full of models, and that is no obstacle.
-    if not facts.built and facts.disk_free_bytes < NEEDED_DISK_BYTES:
+    # Later, models may fill the same space.
+    if not facts.built and facts.disk_free_bytes < _NEEDED_DISK_BYTES:
         found.append(
             f"/var has {facts.disk_free_bytes / 1024**3:.1f} GiB free; images and programs need "
-            f"{NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
+            f"{_NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
         )
     for name, service in services.items():
         if service["runtime"] == "podman":
-            found.append(f"{name} asks for runtime: podman, which cannot be built yet: write incus")
+            found.append(
+                f"{name} asks for runtime: podman, which is not supported yet: write incus"
+            )
         found += _gpu_problems(name, str(service["gpu"]), facts, locked_out)
     return found
 
 
 def _port_problems(listeners: Sequence[Listener], lan_address: str) -> Iterator[str]:
-    # The resolver answers on the LAN and on the machine itself. The front door answers everywhere,
-    # for which the kernel wants the port to be free on each address.
-    names = EVERYWHERE | {lan_address, "127.0.0.1", "::1"}
-    wanted = {("udp", 53): names, ("tcp", 53): names, ("tcp", 80): None, ("tcp", 443): None}
+    # The resolver listens on the LAN and on the loopback. The reverse proxy listens on all
+    # addresses, so the kernel requires the port to be free on each of them.
+    resolver = _EVERYWHERE | {lan_address, "127.0.0.1", "::1"}
+    wanted = {("udp", 53): resolver, ("tcp", 53): resolver, ("tcp", 80): None, ("tcp", 443): None}
     for item in listeners:
         where = wanted.get((item.protocol, item.port), frozenset())
-        if (where is None or item.address in where) and not item.holder.startswith(OUR_UNITS):
-            on = "" if item.address in EVERYWHERE else f" on {item.address}"
+        if (where is None or item.address in where) and not item.holder.startswith(_OUR_UNITS):
+            on = "" if item.address in _EVERYWHERE else f" on {item.address}"
             yield (
                 f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}"
-                f"{on}; Hearth needs it for the house: stop that program or move it to another port"
+                f"{on}; Hearth needs it for the house: stop that program, or change its port"
             )
 
 
 def _gpu_problems(name: str, wanted: str, facts: Facts, locked_out: bool) -> list[str]:
     if wanted == "cuda" and not facts.nvidia_card and locked_out:
-        return [f"{name} asks for gpu: cuda, and {LOCKED_OUT}, or write gpu: auto"]
+        return [f"{name} asks for gpu: cuda, and {_LOCKED_OUT}, or write gpu: auto"]
     if wanted == "cuda" and not facts.nvidia_card:
         return [f"{name} asks for gpu: cuda, and /dev/nvidia0 is not there: install the NVIDIA "
                 "driver (package nvidia-driver), or write gpu: auto"]  # fmt: skip
@@ -115,6 +123,183 @@ def _gpu_problems(name: str, wanted: str, facts: Facts, locked_out: bool) -> lis
                 "NVIDIA's package nvidia-container-toolkit, or write gpu: auto"]  # fmt: skip
     if wanted == "vulkan" and not facts.render_nodes:
         return [f"{name} asks for gpu: vulkan, and this machine has no render node in /dev/dri; "
-                "what Mesa offers without one is llvmpipe, a software device and no GPU: "
-                "write gpu: auto, or gpu: software to use it on purpose"]  # fmt: skip
+                "Mesa's llvmpipe is a software device and not a GPU: "
+                "write gpu: auto, or gpu: software to use llvmpipe on purpose"]  # fmt: skip
     return []
+
+
+def house_violations(
+    house: House, facts: Facts, environment: Environment, listeners: Iterable[Listener] = ()
+) -> list[str]:
+    """Return every conflict between house and machine, with a fix, one line each."""
+    found = (
+        [] if environment.root else ["only root can build a house: put `sudo` before the command"]
+    )
+    if not environment.tun:
+        found.append(
+            "there is no /dev/net/tun, so this is a container or its kernel is reduced, and it "
+            "cannot run instances: use a full machine, or run `modprobe tun` on the container's "
+            "host and pass the device in"
+        )
+    if environment.clock == "early":
+        found.append(
+            f"the clock shows {datetime.now(UTC):%Y-%m-%d}, before the release of this Debian, "
+            "so downloads and certificates would be rejected: set it (`timedatectl set-time`) and "
+            "install systemd-timesyncd"
+        )
+    found += [
+        f"{path} is a unit of yours, and the house masks that name to keep Debian's own Caddy "
+        "from starting: disable the unit, and give it another name"
+        for path in environment.hidden
+    ]
+    found += _ranges(house, environment)
+    found += _own_ports(house, listeners)
+    found += [line for works, line in _network(house, facts) if not works]
+    # Later, this house itself answers for the domain, and the models are on the disk.
+    if not facts.built:
+        found += _claims(house.machine.domain, environment.claims)
+        found += _room(house, facts, environment)
+    return found + [line for served, line in _memory(house, facts) if not served]
+
+
+def house_warnings(house: House, facts: Facts, environment: Environment) -> list[str]:
+    """Return what deserves attention although the house works, one line each."""
+    found = [line for served, line in _memory(house, facts) if served]
+    if environment.clock == "free":
+        found.append(
+            "nothing synchronises this machine's clock, and devices reject the house's "
+            "certificates when it is wrong: install systemd-timesyncd"
+        )
+    return found + [line for works, line in _network(house, facts) if works]
+
+
+def _network(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """Yield each finding about the network, and whether the house works despite it."""
+    yield from _upstream(facts)
+    yield from _public(house, facts)
+
+
+def _upstream(facts: Facts) -> Iterator[tuple[bool, str]]:
+    """Yield that this machine has no usable DNS server, and whether the house works despite it."""
+    server, then = "192.168.1.1", "devices could not resolve names outside the house"
+    if facts.upstream_known == "kept":
+        server, then = facts.upstream_dns[0], f"the house keeps using {facts.upstream_dns[0]}"
+    if facts.upstream_known != "known":
+        seen = "no DNS server" if facts.upstream_known == "none" else "no DNS server except itself"
+        yield (
+            # A resolver that already runs on the machine would lose its port to the house.
+            facts.built or facts.upstream_known != "itself",
+            f"this machine has {seen}, so {then}: write your router's address, e.g. "
+            f"upstream_dns: [{server}], into {_LOCAL}/machines.yml",
+        )
+
+
+def _public(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """Yield that the LAN address is public, and whether that is intended or already built."""
+    address = facts.lan_address
+    if IPv4Address(address).is_global:
+        yield (
+            facts.built or house.machine.lan_address == address,
+            f"{address}, this machine's LAN address, is a public one, so the whole internet would "
+            "be on the LAN: put the house behind a router; if a firewall of yours protects it, "
+            f"write lan_address: {address} into {_LOCAL}/machines.yml",
+        )
+
+
+def _ranges(house: House, environment: Environment) -> Iterator[str]:
+    ours = IPv4Network(house.machine.instances)
+    for interface, range_ in environment.networks:
+        if IPv4Network(range_, strict=False).overlaps(ours):
+            yield (
+                f"{ours}, the range for instances, is in use on this machine ({interface} has "
+                f"{range_}): write another one, e.g. instances: 172.29.30.0/24, into "
+                f"{_LOCAL}/machines.yml (`hearth check` then names the addresses to change)"
+            )
+
+
+def _own_ports(house: House, listeners: Iterable[Listener]) -> Iterator[str]:
+    ports = {part.port: part.name for part in house.parts.values() if part.url}
+    for item in listeners:
+        part = ports.get(item.port)
+        open_ = item.address in _EVERYWHERE | _LOOPBACK
+        if item.protocol == "tcp" and part and open_ and not item.holder.startswith(_OUR_UNITS):
+            yield (
+                f"port {item.port}/tcp is held by {item.holder or 'another program'}; the part "
+                f"{part} needs it: stop that program, or give {part} another port in "
+                f"{_LOCAL}/services.yml"
+            )
+
+
+def _claims(domain: str, claims: Iterable[Claim]) -> Iterator[str]:
+    first: dict[str, Claim] = {}
+    for claim in claims:
+        first.setdefault(claim.server, claim)
+    for claim in first.values():
+        yield (
+            f"{claim.server} already answers for names in {domain} ({claim.name} is "
+            f"{claim.address} there), and a domain has one resolver: write another domain, e.g. "
+            f"domain: home.arpa, into {_LOCAL}/machines.yml, or remove those names from "
+            f"{claim.server}"
+        )
+
+
+def _room(house: House, facts: Facts, environment: Environment) -> Iterator[str]:
+    """Yield each disk that is too small for the models that will be stored on it."""
+    on_disk: dict[str, dict[str, int]] = {}
+    for model in house.models.values():
+        if model.usable and model.download_bytes and (folder := _folder(house, model)):
+            on_disk.setdefault(folder, {})[model.name] = model.download_bytes
+    for folder, sizes in on_disk.items():
+        free = facts.disk_free_bytes if folder == "/var" else environment.free_bytes.get(folder, 0)
+        spare = _NEEDED_DISK_BYTES if folder == "/var" else 0
+        # A disk without room even for the programs has been reported already.
+        if free < spare or sum(sizes.values()) + spare <= free:
+            continue
+        biggest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+        named = ", ".join(f"{name} {sizes[name] / _GIB:.1f}" for name in biggest)
+        besides = f", plus {spare // _GIB} GiB for programs" if spare else ""
+        yield (
+            f"{folder} has {free / _GIB:.1f} GiB free, and the models need "
+            f"{sum(sizes.values()) / _GIB:.1f} GiB{besides} (the largest: {named}): free some "
+            f"space, choose a folder on another disk (`from:` in the service's data), or remove "
+            f"models in {_LOCAL}/models.yml and aliases.yml"
+        )
+
+
+def _folder(house: House, model: Model) -> str | None:
+    """Return the disk that a model is stored on; None for one that is not downloaded."""
+    if model.program:
+        return "/var"
+    service = house.services.get(model.service or "")
+    if service is None or not model.pulled:
+        return None
+    return next((volume.from_folder for volume in service.volumes if volume.from_folder), "/var")
+
+
+def own_folders(house: House) -> list[str]:
+    """Return the user's own folders that models are stored in."""
+    used = {_folder(house, model) for model in house.models.values() if model.usable}
+    return sorted(folder for folder in used if folder not in (None, "/var"))
+
+
+def _memory(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+    """Yield each member that this machine cannot load, and whether its alias has another one."""
+    for alias in house.aliases.values():
+        big = [name for name in alias.members if _needs(house.models[name]) > facts.memory_bytes]
+        # A cloud member may become usable with its key.
+        served = alias.cloud or len(big) < len(alias.members)
+        end = (
+            f"{alias.name} does not use it"
+            if served
+            else f"{alias.name} has no other model: add a smaller one in {_LOCAL}/aliases.yml"
+        )
+        for name in big:
+            yield (
+                served,
+                f"{name} needs {_needs(house.models[name]) / _GIB:.1f} GiB of memory and this "
+                f"machine has {facts.memory_bytes / _GIB:.1f} GiB: {end}",
+            )
+
+
+def _needs(model: Model) -> int:
+    return (model.memory_bytes or 0) if model.local else 0

@@ -11,8 +11,8 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
 from hearth.machine import instances
-from hearth.machine.engine import SOCKET
-from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.machine.engine import POOL, SOCKET
+from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
 from hearth.remove import RemoveError, Trace
 
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")

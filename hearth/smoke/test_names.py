@@ -6,7 +6,6 @@ import pytest
 
 from hearth.catalogue.house import House, Service, Site
 from hearth.machine import facts
-from hearth.machine import upstream_dns as upstream
 from hearth.smoke import hosts
 from hearth.smoke.plugin import NotMeasured
 
@@ -40,10 +39,10 @@ def test_firefox_is_told_to_stay_with_the_house(house: House, lan_address: str) 
 
 
 def test_names_of_the_world_are_answered(house: House, lan_address: str) -> None:
-    servers = upstream.written()
+    servers = facts.configured_upstream()
     if not servers:
         raise NotMeasured("this house knows nobody who knows the world: write upstream_dns")
-    others = upstream.without(servers, [*facts.addresses(), house.machine.resolver_address])
+    others = facts.without_own(servers, [*facts.addresses(), house.machine.resolver_address])
     assert list(others) == servers, f"the resolver is told to ask itself: {servers}"
     # Names that this house has a use for; whoever is asked shows which of them there are.
     known = {urlsplit(source.url).hostname for source in house.sources.values()}

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: machine_facts
-short_description: Facts that Hearth decides by, and every obstacle at once
-description: Returns the machine's wire, memory and graphics, and fails with one line for each
-  obstacle before anything on the machine is touched.
+short_description: Facts about the machine, and every preflight violation at once
+description: Returns the machine's network, memory and graphics, and fails with one line for each
+  violation before anything on the machine is changed.
 author: Hearth
 options:
   services: {description: The services of this machine as derived from the catalogue., type: dict}
@@ -17,16 +17,22 @@ options:
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue import House, derive, memory_shortage
-from hearth.machine.conflicts import obstacles, own_folders, remarks
-from hearth.machine.environment import Questions, look
+from hearth.machine.environment import DnsQueries, read_environment
 from hearth.machine.facts import Facts, FactsError, listeners, read_facts
-from hearth.machine.preflight import choose_accelerator, notes, problems
+from hearth.machine.preflight import (
+    choose_accelerator,
+    house_violations,
+    house_warnings,
+    machine_violations,
+    machine_warnings,
+    own_folders,
+)
 from hearth.project import current
 
 
-def questions(house: House, facts: Facts) -> Questions:
-    """What other resolvers are asked; once the house is built, nothing any more."""
-    return Questions(
+def queries(house: House, facts: Facts) -> DnsQueries:
+    """Return the queries for other resolvers; none once the house is built."""
+    return DnsQueries(
         names=tuple(site.fqdn for site in house.sites),
         domain=house.machine.domain,
         own=facts.lan_address,
@@ -35,7 +41,7 @@ def questions(house: House, facts: Facts) -> Questions:
 
 
 def main() -> None:
-    """Answer with `machine` (facts) and `accelerators` (service to accelerator)."""
+    """Return `machine` (facts) and `accelerators` (service to accelerator)."""
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "dict", "required": True},
@@ -48,17 +54,19 @@ def main() -> None:
         facts = read_facts(module.params["record"])
     except FactsError as error:
         module.fail_json(msg=str(error))
-    # Without the vault: it is Ansible's own, and a module carries another, smaller Ansible.
+    # Without the vault: a module runs with a reduced Ansible that has none.
     house = derive(current().catalogue())
-    around = look(questions(house, facts), own_folders(house))
-    locked_out = around.nvidia_on_bus and around.secure_boot
+    environment = read_environment(queries(house, facts), own_folders(house))
+    locked_out = environment.nvidia_on_bus and environment.secure_boot
     open_ports = listeners()
-    found = problems(services, facts, open_ports, locked_out)
-    found += obstacles(house, facts, around, open_ports)
+    found = machine_violations(services, facts, open_ports, locked_out)
+    found += house_violations(house, facts, environment, open_ports)
     shortage = memory_shortage((house.services[name] for name in services), facts.memory_bytes)
     found += [shortage] if shortage else []
-    for note in (*notes(services, facts, locked_out), *remarks(house, facts, around)):
-        module.warn(note)
+    for line in machine_warnings(services, facts, locked_out):
+        module.warn(line)
+    for line in house_warnings(house, facts, environment):
+        module.warn(line)
     if found:
         module.fail_json(msg="\n".join(found))
     chosen = {name: choose_accelerator(item["gpu"], facts) for name, item in services.items()}

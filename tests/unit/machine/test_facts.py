@@ -147,8 +147,8 @@ def test_a_machine_without_a_default_route_is_refused(monkeypatch: pytest.Monkey
     with pytest.raises(FactsError) as caught:
         facts.lan()
     assert str(caught.value) == (
-        "this machine has no default IPv4 route; connect it, or write lan_interface, the wire of "
-        "your LAN, into inventory/local/machines.yml"
+        "this machine has no default IPv4 route: connect it, or write lan_interface, the interface "
+        "of your LAN, into inventory/local/machines.yml"
     )
 
 
@@ -167,13 +167,13 @@ def test_an_interface_that_is_not_there_is_refused_with_those_that_are(
     with pytest.raises(FactsError) as caught:
         facts.lan("enp3s1")
     assert str(caught.value) == (
-        "there is no interface enp3s1 here; there are eth0, wlan0: write one of them, or auto, as "
+        "this machine has no interface enp3s1, but eth0, wlan0: write one of these, or auto, as "
         "lan_interface into inventory/local/machines.yml"
     )
 
 
 def test_a_mistyped_interface_is_a_line_on_a_real_machine() -> None:
-    with pytest.raises(FactsError, match="there is no interface nowhere0 here"):
+    with pytest.raises(FactsError, match="this machine has no interface nowhere0"):
         facts.address_of("nowhere0")
 
 

@@ -1,4 +1,4 @@
-"""Every obstacle is said at once, each in one line that says what to do."""
+"""Every violation is reported at once, each in one line with its fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from hearth.machine.facts import Facts, Graphics, Listener
-from hearth.machine.preflight import choose_accelerator, lacks_gpu, notes, problems
+from hearth.machine.preflight import (
+    choose_accelerator,
+    gpu_missing,
+    machine_violations,
+    machine_warnings,
+)
 from tests.unit.machine.samples import CARD, GIB, facts, service
 
 
@@ -22,11 +27,11 @@ from tests.unit.machine.samples import CARD, GIB, facts, service
         ("auto", facts(nvidia_card=True), "none"),
     ],
 )
-def test_auto_takes_what_is_there(wanted: str, machine: Facts, chosen: str) -> None:
+def test_auto_takes_the_card_of_the_machine(wanted: str, machine: Facts, chosen: str) -> None:
     assert choose_accelerator(wanted, machine) == chosen
 
 
-def test_a_good_machine_has_no_obstacle() -> None:
+def test_a_good_machine_has_no_violation() -> None:
     own = [
         Listener("udp", "192.0.2.10", 53, "hearth-dnsmasq.service"),
         Listener("tcp", "0.0.0.0", 443, "hearth-caddy.service"),
@@ -38,19 +43,19 @@ def test_a_good_machine_has_no_obstacle() -> None:
         Listener("udp", "fe80::1", 53, "incus.service"),
         Listener("udp", "127.0.0.1", 443, "somebodys.service"),
     ]
-    assert problems({"open_webui": service()}, facts(), own) == []
+    assert machine_violations({"open_webui": service()}, facts(), own) == []
 
 
-def test_a_runtime_that_nothing_builds_is_refused() -> None:
-    assert problems({"a": service(runtime="podman"), "b": service()}, facts(), []) == [
-        "a asks for runtime: podman, which cannot be built yet: write incus"
+def test_an_unsupported_runtime_is_refused() -> None:
+    assert machine_violations({"a": service(runtime="podman"), "b": service()}, facts(), []) == [
+        "a asks for runtime: podman, which is not supported yet: write incus"
     ]
 
 
 def test_another_debian_is_refused() -> None:
-    assert problems({}, facts(debian="12"), []) == [
+    assert machine_violations({}, facts(debian="12"), []) == [
         "this machine runs Debian 12; a house needs Debian 13 "
-        "(a lab machine can be had anywhere: scripts/up --lab)"
+        "(a lab machine works on any host: scripts/up --lab)"
     ]
 
 
@@ -60,70 +65,70 @@ def test_another_debian_is_refused() -> None:
         (
             Listener("tcp", "0.0.0.0", 80, "nginx.service"),
             "port 80/tcp is held by nginx.service; Hearth needs it for the house: stop that "
-            "program or move it to another port",
+            "program, or change its port",
         ),
         (
             Listener("udp", "::", 53, ""),
             "port 53/udp is held by another program; Hearth needs it for the house: stop that "
-            "program or move it to another port",
+            "program, or change its port",
         ),
         (
             Listener("tcp", "192.0.2.10", 443, "apache2.service"),
             "port 443/tcp is held by apache2.service on 192.0.2.10; Hearth needs it for the house: "
-            "stop that program or move it to another port",
+            "stop that program, or change its port",
         ),
     ],
 )
-def test_a_port_that_somebody_holds_is_refused(listener: Listener, line: str) -> None:
-    assert problems({}, facts(), [listener]) == [line]
+def test_a_port_in_use_is_refused(listener: Listener, line: str) -> None:
+    assert machine_violations({}, facts(), [listener]) == [line]
 
 
 @pytest.mark.parametrize(
     ("protocol", "address", "port"),
     [
-        # The front door answers everywhere, which nobody can who holds a part of it.
+        # The reverse proxy listens on all addresses, so each one must be free.
         ("tcp", "127.0.0.1", 80),
         ("tcp", "10.8.0.1", 443),
         ("tcp", "fe80::1", 80),
-        # The resolver answers on the machine itself as well.
+        # The resolver listens on the loopback as well.
         ("udp", "127.0.0.1", 53),
         ("tcp", "::1", 53),
     ],
 )
-def test_a_port_that_somebody_holds_in_part_is_refused(
-    protocol: str, address: str, port: int
-) -> None:
-    (line,) = problems({}, facts(), [Listener(protocol, address, port, "unbound.service")])
+def test_a_port_in_use_on_one_address_is_refused(protocol: str, address: str, port: int) -> None:
+    (line,) = machine_violations(
+        {}, facts(), [Listener(protocol, address, port, "unbound.service")]
+    )
     assert line.startswith(f"port {port}/{protocol} is held by unbound.service on {address}; Hear")
 
 
 def test_a_full_disk_is_refused() -> None:
-    assert problems({}, facts(disk_free_bytes=2 * GIB), []) == [
+    assert machine_violations({}, facts(disk_free_bytes=2 * GIB), []) == [
         "/var has 2.0 GiB free; images and programs need 6 GiB before the first model: free some"
     ]
 
 
-def test_a_disk_full_of_models_is_no_obstacle_later() -> None:
-    assert problems({}, facts(disk_free_bytes=2 * GIB, built=True), []) == []
+def test_a_disk_full_of_models_is_accepted_later() -> None:
+    assert machine_violations({}, facts(disk_free_bytes=2 * GIB, built=True), []) == []
 
 
-def test_a_card_that_cannot_be_used_is_said() -> None:
+def test_a_card_that_cannot_be_used_is_a_warning() -> None:
     services = {"ollama": service(gpu="auto"), "kokoro": service(gpu="none")}
-    assert notes(services, facts(nvidia_card=True, render_nodes=(CARD,))) == [
+    assert machine_warnings(services, facts(nvidia_card=True, render_nodes=(CARD,))) == [
         "ollama: there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
         "gpu: auto takes vulkan"
     ]
-    (line,) = notes(services, facts(nvidia_card=True))
+    (line,) = machine_warnings(services, facts(nvidia_card=True))
     assert line.endswith("gpu: auto takes the processor")
-    assert notes(services, facts(nvidia_card=True, nvidia_tool=True)) == []
-    assert notes(services, facts(render_nodes=(CARD,))) == []
+    assert machine_warnings(services, facts(nvidia_card=True, nvidia_tool=True)) == []
+    assert machine_warnings(services, facts(render_nodes=(CARD,))) == []
 
 
-def test_auto_says_that_it_takes_the_processor_and_not_mesas_device() -> None:
+def test_auto_warns_that_it_takes_the_processor_and_not_mesas_device() -> None:
     services = {"ollama": service(gpu="auto"), "kokoro": service(gpu="none")}
-    assert notes(services, facts()) == [
+    assert machine_warnings(services, facts()) == [
         "ollama: there is no GPU here, so gpu: auto takes the processor; llvmpipe, which Mesa "
-        "offers without one, is a software device and no GPU"
+        "offers without one, is a software device and not a GPU"
     ]
 
 
@@ -139,7 +144,7 @@ def test_auto_says_that_it_takes_the_processor_and_not_mesas_device() -> None:
     ],
 )
 def test_a_service_that_waits_for_its_gpu_stays_off(gpu: str, seen: Graphics, absent: bool) -> None:
-    assert lacks_gpu(gpu, seen) is absent
+    assert gpu_missing(gpu, seen) is absent
 
 
 @pytest.mark.parametrize(
@@ -160,26 +165,24 @@ def test_a_service_that_waits_for_its_gpu_stays_off(gpu: str, seen: Graphics, ab
         (
             "vulkan",
             facts(),
-            "ollama asks for gpu: vulkan, and this machine has no render node in /dev/dri; what "
-            "Mesa offers without one is llvmpipe, a software device and no GPU: write gpu: auto, "
-            "or gpu: software to use it on purpose",
+            "ollama asks for gpu: vulkan, and this machine has no render node in /dev/dri; "
+            "Mesa's llvmpipe is a software device and not a GPU: write gpu: auto, or gpu: "
+            "software to use llvmpipe on purpose",
         ),
     ],
 )
-def test_a_gpu_that_was_asked_for_and_is_missing_is_refused(
-    gpu: str, machine: Facts, line: str
-) -> None:
-    assert problems({"ollama": service(gpu=gpu)}, machine, []) == [line]
+def test_a_requested_gpu_that_is_missing_is_refused(gpu: str, machine: Facts, line: str) -> None:
+    assert machine_violations({"ollama": service(gpu=gpu)}, machine, []) == [line]
 
 
-def test_a_card_that_secure_boot_locks_out_is_said() -> None:
+def test_a_card_that_secure_boot_blocks_is_reported() -> None:
     services = {"ollama": service(gpu="cuda")}
-    (line,) = problems(services, facts(), [], locked_out=True)
+    (line,) = machine_violations(services, facts(), [], locked_out=True)
     assert line.startswith("ollama asks for gpu: cuda, and there is an NVIDIA card without a driv")
     assert "mokutil --import" in line
     assert line.endswith("or write gpu: auto")
-    assert problems(services, facts(nvidia_card=True, nvidia_tool=True), [], True) == []
-    (line,) = notes({"ollama": service(gpu="auto")}, facts(), locked_out=True)
+    assert machine_violations(services, facts(nvidia_card=True, nvidia_tool=True), [], True) == []
+    (line,) = machine_warnings({"ollama": service(gpu="auto")}, facts(), locked_out=True)
     assert "Secure Boot is on" in line
     assert line.endswith("gpu: auto takes the processor")
 
@@ -193,12 +196,12 @@ def test_a_card_that_secure_boot_locks_out_is_said() -> None:
         ("software", {}),
     ],
 )
-def test_a_gpu_that_is_there_or_not_needed_is_no_obstacle(gpu: str, more: dict[str, Any]) -> None:
-    assert problems({"ollama": service(gpu=gpu)}, facts(**more), []) == []
+def test_a_gpu_that_is_present_or_not_needed_is_accepted(gpu: str, more: dict[str, Any]) -> None:
+    assert machine_violations({"ollama": service(gpu=gpu)}, facts(**more), []) == []
 
 
-def test_all_obstacles_are_said_at_once() -> None:
-    found = problems(
+def test_all_violations_are_reported_at_once() -> None:
+    found = machine_violations(
         {"ollama": service(gpu="vulkan")},
         facts(debian="not Debian", disk_free_bytes=0),
         [Listener("tcp", "*", 443, "apache2.service")],

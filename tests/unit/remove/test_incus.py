@@ -11,7 +11,8 @@ import pytest
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, POOL
+from hearth.machine.engine import POOL
+from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
 from hearth.remove import RemoveError, incus
 from tests.unit.machine.fake_incus import api_error
 

@@ -1,4 +1,4 @@
-"""What lies around a machine, from folders that look like one and resolvers that answer."""
+"""The environment of a machine, from folders that look like one and resolvers that answer."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.machine import environment as surroundings
-from hearth.machine.environment import Claim, Questions
+from hearth.machine import environment
+from hearth.machine.environment import Claim, DnsQueries
 from tests.role_data import ROOT
 
-ASKED = Questions(("llm.lan", "home.lan"), "lan", "192.0.2.10", ("192.0.2.1", "9.9.9.9"))
-Said = dict[tuple[str, str], str]
+ASKED = DnsQueries(("llm.lan", "home.lan"), "lan", "192.0.2.10", ("192.0.2.1", "9.9.9.9"))
+Known = dict[tuple[str, str], str]
 
 
-def resolvers(monkeypatch: pytest.MonkeyPatch, known: Said, anything: str = "") -> None:
+def resolvers(monkeypatch: pytest.MonkeyPatch, known: Known, anything: str = "") -> None:
     """Resolvers that know these names; `anything` is one that answers to every name."""
 
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def resolvers(monkeypatch: pytest.MonkeyPatch, known: Said, anything: str = "") 
             rows.append((0, [found]) if found else (3, []))
         return {"resolve": rows}
 
-    monkeypatch.setattr(surroundings, "answer", answer)
+    monkeypatch.setattr(environment, "answer", answer)
     monkeypatch.setattr(socket, "gethostname", lambda: "debian.lan")
 
 
@@ -38,33 +38,33 @@ def test_another_resolver_that_knows_a_name_of_the_domain_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "debian.lan"): "192.0.2.10"})
-    assert list(surroundings.claims(ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
+    assert list(environment.claims(ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
     resolvers(monkeypatch, {("9.9.9.9", "llm.lan"): "192.0.2.77"})
-    assert list(surroundings.claims(ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
+    assert list(environment.claims(ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
 
 
 def test_a_router_that_passes_on_the_houses_own_answer_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "llm.lan"): "192.0.2.10"})
-    assert list(surroundings.claims(ASKED)) == []
+    assert list(environment.claims(ASKED)) == []
 
 
 def test_a_provider_that_answers_to_anything_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     resolvers(monkeypatch, {}, anything="9.9.9.9")
-    assert list(surroundings.claims(ASKED)) == []
+    assert list(environment.claims(ASKED)) == []
 
 
-def test_without_resolvers_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_resolvers_no_query_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
         assert asked == {"resolve": []}
         return {"resolve": []}
 
-    monkeypatch.setattr(surroundings, "answer", answer)
-    assert list(surroundings.claims(Questions(("llm.lan",), "lan", "192.0.2.10", ()))) == []
+    monkeypatch.setattr(environment, "answer", answer)
+    assert list(environment.claims(DnsQueries(("llm.lan",), "lan", "192.0.2.10", ()))) == []
 
 
-def test_ranges_of_others_are_read_and_the_houses_own_wires_are_not(
+def test_other_ranges_are_read_and_the_houses_own_links_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     routes = [
@@ -74,8 +74,8 @@ def test_ranges_of_others_are_read_and_the_houses_own_wires_are_not(
         {"dst": "10.9.9.9", "dev": "wg0"},
         {"dst": "10.8.0.0/16"},
     ]
-    monkeypatch.setattr(surroundings, "ip", lambda *_: routes)
-    assert list(surroundings.networks()) == [("lan0", "192.0.2.0/24"), ("wg0", "10.9.9.9")]
+    monkeypatch.setattr(environment, "ip", lambda *_: routes)
+    assert list(environment.networks()) == [("lan0", "192.0.2.0/24"), ("wg0", "10.9.9.9")]
 
 
 @pytest.mark.parametrize(
@@ -90,32 +90,32 @@ def test_ranges_of_others_are_read_and_the_houses_own_wires_are_not(
 def test_an_nvidia_card_is_seen_without_its_driver(
     tmp_path: Path, kind: str, vendor: str, there: bool
 ) -> None:
-    assert not surroundings.nvidia_on_bus(tmp_path)
+    assert not environment.nvidia_on_bus(tmp_path)
     device = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
     device.mkdir(parents=True)
     (device / "class").write_text(f"{kind}\n")
     (device / "vendor").write_text(f"{vendor}\n")
-    assert surroundings.nvidia_on_bus(tmp_path) is there
+    assert environment.nvidia_on_bus(tmp_path) is there
 
 
 @pytest.mark.parametrize(("value", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False)])
 def test_secure_boot_is_what_the_firmware_says(tmp_path: Path, value: bytes, on: bool) -> None:
-    assert not surroundings.secure_boot(tmp_path)
+    assert not environment.secure_boot(tmp_path)
     variables = tmp_path / "sys/firmware/efi/efivars"
     variables.mkdir(parents=True)
     (variables / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(value)
-    assert surroundings.secure_boot(tmp_path) is on
+    assert environment.secure_boot(tmp_path) is on
 
 
 @pytest.mark.parametrize(("judgement", "said"), [(5, "free"), (0, None), (1, None)])
 def test_the_clock_is_free_where_the_kernel_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judgement: int, said: str | None
 ) -> None:
-    monkeypatch.setattr(surroundings, "_adjtimex", lambda: judgement)
-    assert surroundings.clock(tmp_path) == said
+    monkeypatch.setattr(environment, "_adjtimex", lambda: judgement)
+    assert environment.clock(tmp_path) == said
     (tmp_path / "run/systemd").mkdir(parents=True)
     (tmp_path / "run/systemd/container").write_text("lxc")
-    assert surroundings.clock(tmp_path) is None
+    assert environment.clock(tmp_path) is None
 
 
 def test_a_clock_before_this_debian_was_made_is_early(tmp_path: Path) -> None:
@@ -123,40 +123,40 @@ def test_a_clock_before_this_debian_was_made_is_early(tmp_path: Path) -> None:
     made.parent.mkdir(parents=True)
     made.touch()
     os.utime(made, (0, 4_102_444_800))  # 2100
-    assert surroundings.clock(tmp_path) == "early"
+    assert environment.clock(tmp_path) == "early"
 
 
 def test_the_kernel_judges_its_own_clock() -> None:
-    assert surroundings._adjtimex() in range(6)
+    assert environment._adjtimex() in range(6)
 
 
 def test_a_whole_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(surroundings, "ip", lambda *_: [])
-    nobody = Questions((), "lan", "192.0.2.10", ())
+    monkeypatch.setattr(environment, "ip", lambda *_: [])
+    none = DnsQueries((), "lan", "192.0.2.10", ())
     folder = tmp_path / "not/there/yet"
-    seen = surroundings.look(nobody, [str(folder)], tmp_path)
+    seen = environment.read_environment(none, [str(folder)], tmp_path)
     assert not seen.tun
     assert seen.root is (os.geteuid() == 0)
-    assert abs(seen.free[str(folder)] - shutil.disk_usage(tmp_path).free) < 1 << 30
+    assert abs(seen.free_bytes[str(folder)] - shutil.disk_usage(tmp_path).free) < 1 << 30
     (tmp_path / "dev/net").mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
-    assert surroundings.look(nobody, (), tmp_path).tun
+    assert environment.read_environment(none, (), tmp_path).tun
 
 
 def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
-    mask = tmp_path / surroundings.MASK
+    mask = tmp_path / environment.MASK
     mask.parent.mkdir(parents=True)
-    assert surroundings.hidden(tmp_path) == ()
+    assert environment.hidden(tmp_path) == ()
     mask.symlink_to("/dev/null")
-    assert surroundings.hidden(tmp_path) == ()
+    assert environment.hidden(tmp_path) == ()
     mask.unlink()
     mask.symlink_to("/opt/caddy/caddy.service")
-    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    assert environment.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
     mask.unlink()
     mask.write_text("[Service]\nExecStart=/opt/caddy run\n")
-    assert surroundings.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
-    # Whatever was not seen, the role does not write over it.
+    assert environment.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    # The role does not overwrite a file that was missed.
     tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
     masks = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
-    assert [mask["path"] for mask in masks] == [f"/{surroundings.MASK}"]
+    assert [mask["path"] for mask in masks] == [f"/{environment.MASK}"]
     assert "force" not in masks[0]
