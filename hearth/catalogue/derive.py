@@ -177,7 +177,7 @@ def _sources(catalogue: Catalogue) -> dict[str, house.Source]:
             name=name,
             version=record.version,
             url=record.url,
-            sha256=None if record.sha256 == "first-sight" else record.sha256,
+            sha256=None if record.sha256 == "unverified" else record.sha256,
             size=record.size,
         )
         for name, record in catalogue.sources.items()

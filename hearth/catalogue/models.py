@@ -64,7 +64,7 @@ def _model(
     memory = naming.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:
         memory = round(download * _MEMORY_PER_DOWNLOAD)
-    manifest = catalogue.manifests.get(record.id or name, "first-sight")
+    manifest = catalogue.manifests.get(record.id or name, "unverified")
     return house.Model(
         name=name,
         id=record.id or name,
@@ -81,7 +81,7 @@ def _model(
         secret=provider.secret,
         download_bytes=download,
         memory_bytes=memory,
-        digest=None if manifest == "first-sight" else manifest,
+        digest=None if manifest == "unverified" else manifest,
         usable=reason is None,
         reason=reason,
     )

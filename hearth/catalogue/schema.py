@@ -186,7 +186,7 @@ class Source(Record):
     url: Annotated[
         str, AfterValidator(values.source), Field(examples=["https://example.org/name.tar"])
     ]
-    sha256: Annotated[str, AfterValidator(values.sha256)] = "first-sight"
+    sha256: Annotated[str, AfterValidator(values.sha256)] = "unverified"
     size: Annotated[int, Field(gt=0)] | None = None
 
 

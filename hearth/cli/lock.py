@@ -81,7 +81,7 @@ def lock_models(inventory: Path, house: House) -> list[Locked]:
         digest = model.digest
         state: State = "recorded"
         if digest is None:
-            digest, state = manifest_digest(model.id, house.mirrors), "first-sight"
+            digest, state = manifest_digest(model.id, house.mirrors), "unverified"
             record_manifest(inventory, model.id, digest)
         found.append(Locked(model.name, model.id, digest.removeprefix("sha256:"), state))
     return found

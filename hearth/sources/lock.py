@@ -19,7 +19,7 @@ from hearth.sources.plain import Plain, are_installed, digest_of, install_files
 from hearth.sources.programs import Installed, is_installed, settled
 from hearth.yaml_edit import EditError, set_in_file
 
-State = Literal["pinned", "recorded", "verified", "first-sight", "changed"]
+State = Literal["pinned", "recorded", "verified", "unverified", "changed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _lock_one(
     if held.sha256 == fetched.sha256:
         return Locked(source.name, source.version, fetched.sha256, "verified")
     record_unverified(inventory, source, fetched)
-    state = "changed" if held.sha256 else "first-sight"
+    state = "changed" if held.sha256 else "unverified"
     return Locked(source.name, source.version, fetched.sha256, state)
 
 

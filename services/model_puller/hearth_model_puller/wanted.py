@@ -49,7 +49,7 @@ def key_of(model_id: str) -> str:
 
 def plain_digest(digest: str | None) -> str | None:
     """Return a digest as bare hex, or None where none is known yet."""
-    if not digest or digest == "first-sight":
+    if not digest or digest == "unverified":
         return None
     return digest.strip().lower().removeprefix("sha256:")
 

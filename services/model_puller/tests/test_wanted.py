@@ -46,7 +46,7 @@ def test_one_model_has_one_key(spelling: str, key: str) -> None:
 
 
 def test_unverified_is_no_digest() -> None:
-    assert plain_digest("first-sight") is None
+    assert plain_digest("unverified") is None
     assert plain_digest("sha256:AA") == "aa"
 
 

@@ -23,7 +23,7 @@ def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known = house.models["llama3.1"]
     house = replace(house, models={"llama3.1": known, "free": house.models["free"]})
     (row,) = lock.lock_models(tmp_path, house)
-    assert (row.name, row.sha256, row.state) == ("llama3.1", "ab" * 32, "first-sight")
+    assert (row.name, row.sha256, row.state) == ("llama3.1", "ab" * 32, "unverified")
     assert "llama3.1" in (tmp_path / "local/sources.lock.yml").read_text()
     locked = replace(house, models={"llama3.1": replace(known, digest="sha256:" + "cd" * 32)})
     (row,) = lock.lock_models(tmp_path, locked)
