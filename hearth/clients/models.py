@@ -239,7 +239,7 @@ def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     size, digest = entry.get("size"), entry.get("digest")
     sizes = {"percent": 100, "completed_bytes": size, "total_bytes": size, "digest": digest}
     wanted = (model.digest or "").removeprefix("sha256:")
-    if wanted not in ("", "first-sight", digest):
+    if wanted not in ("", "unverified", digest):
         reason = f"its manifest is sha256:{str(digest)[:12]}, the lock says sha256:{wanted[:12]}"
         return {"state": READY, "reason": reason, **sizes}
     return {"state": READY, **sizes}
