@@ -1,5 +1,5 @@
-"""What is precious in a house, as one encrypted file, and back again."""
+"""All data and secrets of a house in one encrypted file, and their restore."""
 
 
 class BackupError(Exception):
-    """One line for a person: what of a backup or a restore failed, and what to do."""
+    """One line for a person: what failed in a backup or a restore, and what to do."""

@@ -1,6 +1,6 @@
 """Encrypt and decrypt streams with the program `age`, and make the house's recovery key.
 
-Only keys of age's own kind are used: a recipient is `age1…`, what opens is `AGE-SECRET-KEY-1…`
+Only age's native keys are used: a recipient is `age1…`, its identity is `AGE-SECRET-KEY-1…`
 (the format is described at https://age-encryption.org/v1).
 """
 
@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from hearth.backup import BackupError
 
@@ -44,87 +44,80 @@ def recipient_of(identity: str) -> str:
 
 
 def read_identity(text: str) -> str:
-    """Find the recovery key in what a person gave: the key, or a file as age-keygen writes it."""
+    """Find the recovery key in a text: the key alone, or a file as age-keygen writes it."""
     lines = [line.strip() for line in text.splitlines()]
     found = [line for line in lines if line and not line.startswith("#")]
     if len(found) != 1:
-        raise BackupError("give one recovery key, a line that begins with AGE-SECRET-KEY-1")
+        raise BackupError("give one recovery key, a line that starts with AGE-SECRET-KEY-1")
     recipient_of(found[0])
     return found[0]
 
 
-class _Sink:
-    """The way into age; once that is over, nobody minds what else is written."""
+class _Input:
+    """The input of age; once `closed`, further writes are dropped."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe, self.over = pipe, False
+        self._pipe, self.closed = pipe, False
 
     def write(self, data: bytes) -> int:
-        if not self.over:
+        if not self.closed:
             self._pipe.write(data)
         return len(data)
 
 
 @contextlib.contextmanager
-def encrypting(recipient: str, target: IO[bytes]) -> Iterator[_Sink]:
+def encrypting(recipient: str, target: IO[bytes]) -> Iterator[_Input]:
     """Give a stream whose encrypted content goes into `target`, an open file.
 
     Raises:
-        BackupError: age is not there, or the disk is full.
+        BackupError: age is not installed, or the disk is full.
     """
-    argv = [_program(), "--encrypt", "--recipient", recipient]
-    process = subprocess.Popen(  # noqa: S603 - fixed words and a checked recipient
-        argv, stdin=subprocess.PIPE, stdout=target, stderr=subprocess.PIPE
-    )
-    assert process.stdin is not None  # noqa: S101 - for mypy: PIPE makes one
-    sink = _Sink(process.stdin)
-    with _ended(process):
+    with _age("--encrypt", "--recipient", recipient, stdout=target) as process:
+        assert process.stdin is not None  # noqa: S101 - for mypy: PIPE makes one
+        stream = _Input(process.stdin)
         try:
-            yield sink
+            yield stream
             process.stdin.close()
         except BrokenPipeError:
-            # age ended first; it says why.
-            raise BackupError(f"writing failed: {_words(process)}") from None
+            # age ended first; its error output has the reason.
+            raise BackupError(f"writing failed: {_error_line(process)}") from None
         finally:
-            # A tar that was given up half-way still wants to write its end.
-            sink.over = True
+            # A tar that was abandoned half-way still writes its end.
+            stream.closed = True
         if process.wait(_WAIT_S):
-            raise BackupError(f"writing failed: {_words(process)}")
+            raise BackupError(f"writing failed: {_error_line(process)}")
 
 
 class Decrypted:
-    """What comes out of age; every refusal names the file."""
+    """The output of a running age; every error names the file."""
 
     def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
-        """Take the running age."""
-        self._path, self._process = path, process
+        assert process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
+        self._path, self._process, self._output = path, process, process.stdout
 
     def read(self, size: int = -1) -> bytes:
         """Return decrypted bytes, each authenticated; none at the end, which is checked."""
-        assert self._process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
-        piece = self._process.stdout.read(size)
+        piece = self._output.read(size)
         if len(piece) < size or not piece:
             self.finish()
         return piece
 
     def finish(self) -> None:
         """Read to the end and raise when age found damage."""
-        assert self._process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
-        while self._process.stdout.read(2**20):
+        while self._output.read(2**20):
             pass
         if self._process.wait(_WAIT_S):
-            words = _words(self._process)
-            if "no identity matched" in words:
-                raise BackupError(f"{self._path}: this key does not open it: it has another one")
-            raise BackupError(f"{self._path}: damaged or cut short: take another backup")
+            if "no identity matched" in _error_line(self._process):
+                raise BackupError(f"{self._path}: this key does not open it: it has another key")
+            raise BackupError(f"{self._path}: damaged or cut short: use another backup")
 
 
 @contextlib.contextmanager
 def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
-    """Give the decrypted content of a file as a stream; the key stands in no file or argument.
+    """Give the decrypted content of a file as a stream; no file or argument holds the key.
 
     Raises:
-        BackupError: no such file, none of age's, another key, or damage (while it is read).
+        BackupError: a missing file, another format or key, or damage (while it is read).
     """
     try:
         source = path.open("rb", buffering=0)
@@ -132,38 +125,39 @@ def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
         raise BackupError(f"{path}: {error.strerror}") from None
     with source:
         if source.read(len(MAGIC)) != MAGIC:
-            raise BackupError(f"{path}: no backup of a house: age did not encrypt it")
+            raise BackupError(f"{path}: not a backup of a house: age did not encrypt it")
         source.seek(0)
         reader, writer = os.pipe()
         try:
-            # Below what a pipe holds, so nobody has to read yet.
+            # It fits into the pipe's buffer, so it does not wait for a reader.
             os.write(writer, f"{identity}\n".encode())
             os.close(writer)
-            process = subprocess.Popen(  # noqa: S603 - fixed words
-                [_program(), "--decrypt", "--identity", f"/dev/fd/{reader}"],
-                stdin=source,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(reader,),
-            )
+            arguments = ("--decrypt", "--identity", f"/dev/fd/{reader}")
+            with _age(*arguments, stdin=source, pass_fds=(reader,)) as process:
+                yield Decrypted(path, process)
         finally:
             os.close(reader)
-        with _ended(process):
-            yield Decrypted(path, process)
 
 
-def _words(process: subprocess.Popen[bytes]) -> str:
-    """Return what age said, in one line without its prefix."""
-    said = process.stderr.read().decode(errors="replace") if process.stderr else ""
-    lines = [line.removeprefix("age: ").removeprefix("error: ") for line in said.splitlines()]
+def _error_line(process: subprocess.Popen[bytes]) -> str:
+    """Return age's error in one line without its prefix."""
+    text = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    lines = [line.removeprefix("age: ").removeprefix("error: ") for line in text.splitlines()]
     return next((line for line in lines if line and "report" not in line), "age gave no reason")
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave no process behind, whatever happens."""
+def _age(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run age; leave no process behind, whatever happens."""
+    program = shutil.which("age")
+    if program is None:
+        raise BackupError("the program age is not installed: run `sudo apt-get install age`")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(  # noqa: S603 - fixed words and a checked recipient
+        [program, *arguments], **(pipes | options)
+    )
     try:
-        yield
+        yield process
     finally:
         process.kill()
         process.wait(_WAIT_S)
@@ -171,10 +165,3 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-
-
-def _program() -> str:
-    found = shutil.which("age")
-    if found is None:
-        raise BackupError("the program age is not installed here: say `sudo apt-get install age`")
-    return found

@@ -1,42 +1,108 @@
-"""The tar inside a backup: how it is written, and how every word of it is doubted when read.
+"""The tar inside a backup: how it is written, and how all of it is validated when it is read.
 
 `hearth.json` comes first, then `vault.json`, then `data/SERVICE/NUMBER/…` volume by volume, and
-last `manifest.json`. Whoever knows the recipient can make such a file, and the recipient is no
-secret: so names, kinds and sizes are checked, and nothing is unpacked here at all.
+last `manifest.json`. Anyone who knows the recipient can make such a file, and the recipient is not
+secret: so names, kinds and sizes are checked, and this module never unpacks anything.
 """
 
 import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator
-from typing import IO, Protocol, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal, Protocol, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hearth.backup import BackupError
-from hearth.backup.inside.put import Trouble
-from hearth.backup.judge import Judge
-from hearth.backup.records import (
-    DATA,
-    FORMAT,
-    HEADER,
-    MANIFEST,
-    VAULT,
-    Contents,
-    Entry,
-    Header,
-    Manifest,
-    prefix,
-)
+from hearth.backup.inside.restore import AgentError, NameValidator
 
-# JSON is read whole; this much and no more.
+FORMAT = 1
+HEADER, VAULT, MANIFEST = "hearth.json", "vault.json", "manifest.json"
+DATA = "data"
+# JSON is read whole, so its size is limited.
 _SMALL_BYTES, _MANIFEST_BYTES = 2**22, 2**26
 _PIECE = 2**20
+# A time in the year 2242.
+_LATEST = 2**33
+
+
+class Record(BaseModel):
+    """What is read is exactly what was written."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Volume(Record):
+    """One data folder: its service, its path, and how it was copied."""
+
+    service: str
+    path: str
+    copy_as: Literal["sqlite", "files"]
+
+
+class Header(Record):
+    """The first entry of a backup."""
+
+    format: int
+    house: str
+    domain: str
+    hearth: str
+    made_at: str
+    volumes: list[Volume]
+
+
+class Entry(Record):
+    """One file or folder; `integrity` is SQLite's verdict on a copied database."""
+
+    size: int
+    sha256: str
+    integrity: str | None = None
+
+
+class Manifest(Record):
+    """Every entry before this one, and what was left out and found damaged on the way."""
+
+    entries: dict[str, Entry]
+    left_out: list[str]
+    damaged: dict[str, str]
+
+
+class Report(Record):
+    """What `inside/create.py` reports of a folder; it comes from an instance, so it is checked."""
+
+    began: float
+    integrity: dict[str, str]
+    damaged: dict[str, str]
+    left_out: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The records of a backup that was found whole; secrets show in no repr."""
+
+    header: Header
+    manifest: Manifest
+    secrets: Mapping[str, str] = field(repr=False)
+
+    def expected(self, number: int) -> dict[str, dict[str, Any]]:
+        """Return a volume's entries: name below its folder to size and digest."""
+        start = f"{prefix(self.header.volumes, number)}/"
+        return {
+            name.removeprefix(start): {"size": entry.size, "sha256": entry.sha256}
+            for name, entry in self.manifest.entries.items()
+            if name.startswith(start)
+        }
+
+
+def prefix(volumes: Sequence[Volume], number: int) -> str:
+    """Name the folder of a volume in the tar."""
+    return f"{DATA}/{volumes[number].service}/{number}"
 
 
 class Readable(Protocol):
-    """What can be read from."""
+    """A stream to read from."""
 
     def read(self, size: int = -1, /) -> bytes:
         """Return up to `size` bytes; none at the end."""
@@ -44,7 +110,7 @@ class Readable(Protocol):
 
 
 class Writable(Protocol):
-    """What can be written to."""
+    """A stream to write to."""
 
     def write(self, data: bytes, /) -> int:
         """Write all of it."""
@@ -52,7 +118,7 @@ class Writable(Protocol):
 
 
 class _Counted:
-    """A stream that notes what goes through it."""
+    """A stream that counts and digests what is read from it."""
 
     def __init__(self, source: Readable) -> None:
         self._source, self.digest, self.size = source, hashlib.sha256(), 0
@@ -64,16 +130,49 @@ class _Counted:
         return piece
 
 
+def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
+    """Return a member under another name, without owners, links or devices."""
+    # A fresh one: the old one's extended headers would keep its old name.
+    clean = tarfile.TarInfo(name)
+    clean.type = tarfile.DIRTYPE if info.isdir() else tarfile.REGTYPE
+    clean.size, clean.mode = 0 if info.isdir() else info.size, info.mode & 0o777
+    # Not every number is a time that a disk can store.
+    clean.mtime = int(info.mtime) if 0 <= info.mtime < _LATEST else 0
+    return clean
+
+
+class Validator:
+    """Decides whether an entry may be in a backup, for its writer as for its reader."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._folders: dict[str, NameValidator] = {}
+
+    def accept(self, info: tarfile.TarInfo) -> None:
+        """Accept one more entry; AgentError when it has no place in a backup."""
+        parts = info.name.split("/")
+        proper = (parts[0] == DATA and len(parts) > 3) or info.name in (HEADER, VAULT, MANIFEST)
+        if not proper or {"", ".", ".."} & {*parts} or "\0" in info.name:
+            raise AgentError(f"it names {info.name!r}, which is not a valid place in a house")
+        if not (info.isdir() or info.isreg()) or info.issparse():
+            raise AgentError(f"{info.name} is a link or a device")
+        if info.name in self._seen:
+            raise AgentError(f"{info.name} is in it twice")
+        self._seen.add(info.name)
+        if parts[0] == DATA:
+            names = self._folders.setdefault("/".join(parts[:3]), NameValidator())
+            names.accept("/".join(parts[3:]), info.isdir())
+
+
 class Writer:
-    """A backup while it is made."""
+    """A backup while it is written."""
 
     def __init__(self, sink: Writable, header: Header) -> None:
-        """Write the header."""
         self._tar = tarfile.open(  # noqa: SIM115 - `end` closes it
             fileobj=cast("IO[bytes]", sink), mode="w|", format=tarfile.PAX_FORMAT
         )
         self.header = header
-        self._judge = Judge()
+        self._validator = Validator()
         self.entries: dict[str, Entry] = {}
         self.left_out: list[str] = []
         self.damaged: dict[str, str] = {}
@@ -86,31 +185,33 @@ class Writer:
         info.size, info.mode = len(raw), 0o600
         self.add(info, io.BytesIO(raw))
 
-    def add(
-        self, info: tarfile.TarInfo, content: Readable | None, integrity: str | None = None
-    ) -> None:
+    def add(self, info: tarfile.TarInfo, content: Readable | None) -> None:
         """Add a file, or a folder where there is no content.
 
         Raises:
-            BackupError: no reader would take it.
+            BackupError: no reader would accept it.
         """
         try:
-            self._judge.take(info)
-        except Trouble as trouble:
-            raise BackupError(f"{trouble}: nobody could put that back") from None
+            self._validator.accept(info)
+        except AgentError as error:
+            raise BackupError(f"{error}: it could not be restored") from None
         counted = _Counted(content or io.BytesIO())
         self._tar.addfile(info, cast("IO[bytes]", counted) if content else None)
         digest = counted.digest.hexdigest() if content else ""
-        self.entries[info.name] = Entry(size=counted.size, sha256=digest, integrity=integrity)
+        self.entries[info.name] = Entry(size=counted.size, sha256=digest)
 
-    def judge(self, name: str, integrity: str) -> None:
-        """Note what SQLite said of an entry that is in already."""
-        if name not in self.entries:
-            raise BackupError(f"{name}: judged, but not there")
-        self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
+    def add_report(self, base: str, report: Report) -> None:
+        """Note a report's verdicts on the entries below `base`, which are written already."""
+        for below, integrity in report.integrity.items():
+            name = f"{base}/{below}"
+            if name not in self.entries:
+                raise BackupError(f"{name}: it has a verdict, but is not there")
+            self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
+        self.left_out += [f"{base}/{name}" for name in report.left_out]
+        self.damaged |= {f"{base}/{name}": reason for name, reason in report.damaged.items()}
 
     def end(self) -> None:
-        """Write the manifest; without it the file is not whole."""
+        """Write the manifest; without it the file is incomplete."""
         manifest = Manifest(
             entries=self.entries, left_out=sorted(self.left_out), damaged=self.damaged
         )
@@ -122,8 +223,8 @@ class Writer:
         self._tar.close()
 
 
-class _Sure:
-    """An entry's content; that it ends too early is said in the same words as elsewhere."""
+class _Checked:
+    """An entry's content; one that ends too early raises the same error as other damage."""
 
     def __init__(self, source: Readable, where: str) -> None:
         self._source, self._where = source, where
@@ -132,33 +233,33 @@ class _Sure:
         try:
             return self._source.read(size)
         except (tarfile.TarError, OSError) as error:
-            raise BackupError(f"{self._where}: damaged: {error}: take another backup") from None
+            raise BackupError(f"{self._where}: damaged: {error}: use another backup") from None
 
 
 def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
-    """Yield every entry with its content (none for a folder), in order and proper by its name.
+    """Yield every entry with its content (none for a folder), in order and with a valid name.
 
     Raises:
-        BackupError: a link, a device, a name that leads elsewhere, one that comes twice, or a cut.
+        BackupError: a link, a device, a name that leads outside or comes twice, or a cut.
     """
-    judge = Judge()
+    validator = Validator()
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
             for info in tar:
-                judge.take(info)
+                validator.accept(info)
                 content = tar.extractfile(info) if info.isreg() else None
-                yield info, _Sure(cast("Readable", content), where) if content else None
-    except Trouble as trouble:
-        raise BackupError(f"{where}: refused: {trouble}") from None
+                yield info, _Checked(cast("Readable", content), where) if content else None
+    except AgentError as error:
+        raise BackupError(f"{where}: refused: {error}") from None
     except (tarfile.TarError, OSError, ValueError) as error:
-        raise BackupError(f"{where}: damaged: {error}: take another backup") from None
+        raise BackupError(f"{where}: damaged: {error}: use another backup") from None
 
 
 def check(source: Readable, where: str) -> Contents:
-    """Read a backup from its first to its last byte and return what it holds; nothing is written.
+    """Read a backup from its first to its last byte and return its records; nothing is written.
 
     Raises:
-        BackupError: it is newer than this Hearth, not whole, or not what its manifest says.
+        BackupError: it is newer than this Hearth, incomplete, or does not match its manifest.
     """
     found: dict[str, tuple[int, str]] = {}
     texts: dict[str, str] = {}
@@ -166,32 +267,23 @@ def check(source: Readable, where: str) -> Contents:
     for info, content in members(source, where):
         if MANIFEST in texts or (header is None) != (info.name == HEADER):
             raise BackupError(f"{where}: refused: {info.name} is out of its order")
+        counted = _Counted(content or io.BytesIO())
         if info.name in (HEADER, VAULT, MANIFEST):
             if info.size > (_MANIFEST_BYTES if info.name == MANIFEST else _SMALL_BYTES):
                 raise BackupError(f"{where}: refused: {info.name} is too large")
-            raw = content.read() if content else b""
-            texts[info.name] = raw.decode(errors="replace")
-            found[info.name] = (len(raw), hashlib.sha256(raw).hexdigest())
+            texts[info.name] = counted.read().decode(errors="replace")
             header = _header(texts[HEADER], where) if info.name == HEADER else header
-        else:
-            found[info.name] = _digest(content)
-    return _agreed(header, texts, found, where)
-
-
-def _digest(content: Readable | None) -> tuple[int, str]:
-    if content is None:
-        return 0, ""
-    counted = _Counted(content)
-    while counted.read(_PIECE):
-        pass
-    return counted.size, counted.digest.hexdigest()
+        while counted.read(_PIECE):
+            pass
+        found[info.name] = counted.size, counted.digest.hexdigest() if content else ""
+    return _matched(header, texts, found, where)
 
 
 def _header(text: str, where: str) -> Header:
-    """Read the header; one of a newer Hearth may say anything else, but not its format."""
+    """Read the header; a newer Hearth's may differ in everything but `format`."""
     try:
-        said = json.loads(text)
-        newer = said.get("format") if isinstance(said, dict) else None
+        record = json.loads(text)
+        newer = record.get("format") if isinstance(record, dict) else None
         if isinstance(newer, int) and newer > FORMAT:
             raise BackupError(
                 f"{where}: made by a newer Hearth (format {newer}, this one reads {FORMAT}): "
@@ -199,32 +291,32 @@ def _header(text: str, where: str) -> Header:
             )
         return Header.model_validate_json(text)
     except (ValueError, ValidationError):
-        raise BackupError(f"{where}: refused: its {HEADER} says nothing sensible") from None
+        raise BackupError(f"{where}: refused: its {HEADER} is not valid") from None
 
 
-def _agreed(
+def _matched(
     header: Header | None, texts: dict[str, str], found: dict[str, tuple[int, str]], where: str
 ) -> Contents:
-    """Compare what was read with the manifest, both ways."""
+    """Compare what was read with the manifest, in both directions."""
     if header is None or MANIFEST not in texts or VAULT not in texts:
-        raise BackupError(f"{where}: cut short: it ends before its manifest: take another backup")
+        raise BackupError(f"{where}: cut short: it ends before its manifest: use another backup")
     try:
         manifest = Manifest.model_validate(json.loads(texts[MANIFEST]))
         secrets = json.loads(texts[VAULT])
     except (ValueError, ValidationError):
-        raise BackupError(f"{where}: refused: its manifest says nothing sensible") from None
+        raise BackupError(f"{where}: refused: its {MANIFEST} or {VAULT} is not valid") from None
     del found[MANIFEST]
-    said = {name: (entry.size, entry.sha256) for name, entry in manifest.entries.items()}
-    if wrong := sorted(name for name in {*said, *found} if said.get(name) != found.get(name)):
+    listed = {name: (entry.size, entry.sha256) for name, entry in manifest.entries.items()}
+    if wrong := sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name)):
         raise BackupError(
-            f"{where}: damaged: {wrong[0]} is not what the manifest says: take another backup"
+            f"{where}: damaged: {wrong[0]} does not match the manifest: use another backup"
         )
-    own = [f"{prefix(header.volumes, number)}/" for number in range(len(header.volumes))]
+    own = tuple(f"{prefix(header.volumes, number)}/" for number in range(len(header.volumes)))
     for name in found:
-        if name.startswith(f"{DATA}/") and not any(name.startswith(begin) for begin in own):
-            raise BackupError(f"{where}: refused: {name} belongs to no folder that it names")
+        if name.startswith(f"{DATA}/") and not name.startswith(own):
+            raise BackupError(f"{where}: refused: {name} belongs to none of its volumes")
     if not isinstance(secrets, dict) or not all(
         isinstance(text, str) for pair in secrets.items() for text in pair
     ):
-        raise BackupError(f"{where}: refused: its {VAULT} says nothing sensible")
+        raise BackupError(f"{where}: refused: its {VAULT} is not valid")
     return Contents(header, manifest, secrets)

@@ -1,32 +1,108 @@
-"""Put a backup back: everything is read and believed first, and only then is anything touched."""
+"""Restore a backup: all of it is read and validated first, and only then is the house changed."""
 
 import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import decrypting
-from hearth.backup.archive import Readable, check, members
-from hearth.backup.child import Child
-from hearth.backup.judge import renamed
-from hearth.backup.records import DATA, Contents, prefix
-from hearth.backup.target import Target, chosen, refuse_full, refuse_narrow
-from hearth.backup.volumes import Place
+from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.archive import DATA, Contents, Readable, check, members, prefix, renamed
+from hearth.backup.journal import Journal
 from hearth.machine import pki
 
-Say = Callable[[str], None]
+# Names, folders and the like on top of the content.
+_SPARE_BYTES = 32 * 2**20
+
+Log = Callable[[str], None]
 
 
-def read(path: Path, identity: str) -> Contents:
-    """Decrypt a whole backup, compare it with its manifest, and return what it holds.
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The house that a backup is restored into, and what can be done to it."""
+
+    domain: str
+    folders: Sequence[DataFolder]
+    agent: Agent
+    secrets: Callable[[], dict[str, str]]
+    set_secrets: Callable[[Mapping[str, str]], None]
+    is_built: Callable[[DataFolder], bool]
+    has_data: Callable[[DataFolder], bool]  # for a folder whose instance is not built
+    stop: Callable[[DataFolder], None]
+    converge: Callable[[Sequence[DataFolder]], None]  # without folders: the whole house
+    # Keeps other runs out meanwhile; a converge takes this lock itself.
+    lock: Callable[[], AbstractContextManager[object]]
+    journal: Journal
+
+    def matching(self, contents: Contents, where: str) -> list[DataFolder]:
+        """Find the folder of this house for each volume in the backup."""
+        known = {(folder.service, folder.path): folder for folder in self.folders}
+        found = []
+        for volume in contents.header.volumes:
+            folder = known.get((volume.service, volume.path))
+            if folder is None:
+                raise BackupError(
+                    f"{where}: holds {volume.path} of {volume.service}, which this house does not "
+                    "have or has turned off: write `enabled: true` for it into "
+                    "inventory/local/services.yml"
+                )
+            found.append(folder)
+        root = contents.secrets.get("house_root_cert")
+        if root is not None and (domain := pki.domain_of(root)) != self.domain:
+            raise BackupError(
+                f"{where}: from a house under {domain}, and this one is under {self.domain}: write "
+                f"`domain: {domain}` into inventory/local/machines.yml"
+            )
+        return found
+
+    def refuse_occupied(self, contents: Contents, folders: Sequence[DataFolder]) -> None:
+        """Raise when the house has something to lose."""
+        full = [
+            f"{folder.path} of {folder.service}"
+            for folder in folders
+            if (
+                not self.agent.status(folder)["empty"]
+                if self.is_built(folder)
+                else self.has_data(folder)
+            )
+        ]
+        own = self.secrets()
+        if any(own.get(name, value) != value for name, value in contents.secrets.items()):
+            full.append("its secrets")
+        if full:
+            raise BackupError(
+                f"this house is not empty ({', '.join(full)}): add --replace and the backup takes "
+                "their place; what is there now is lost then"
+            )
+
+    def refuse_too_small(self, contents: Contents, folders: Sequence[DataFolder]) -> None:
+        """Raise when old and new data do not fit beside each other; nothing is written yet."""
+        sizes = [
+            sum(entry["size"] for entry in contents.expected(number).values())
+            for number in range(len(folders))
+        ]
+        for folder, size in zip(folders, sizes, strict=True):
+            # Volumes share one disk; a folder of the machine may lie on another.
+            needed = (size if folder.from_folder else sum(sizes)) + _SPARE_BYTES
+            free = self.agent.status(folder)["free_bytes"]
+            if needed > free:
+                raise BackupError(
+                    f"{folder.instance}: {folder.path} needs {needed >> 20} MB beside its present "
+                    f"data, and {free >> 20} MB are free: make room"
+                )
+
+
+def read_backup(path: Path, identity: str) -> Contents:
+    """Decrypt a whole backup, compare it with its manifest, and return its records.
 
     Raises:
-        BackupError: another key, a newer format, damage: in one line, and nothing was touched.
+        BackupError: another key, a newer format or damage, in one line; nothing was changed.
     """
     with decrypting(path, identity) as stream:
         contents = check(stream, str(path))
@@ -34,183 +110,167 @@ def read(path: Path, identity: str) -> Contents:
     return contents
 
 
-def restore(
-    path: Path, identity: str, contents: Contents, target: Target, replace: bool, say: Say
-) -> list[Place]:
-    """Put a backup that `read` has found whole into a house; return the folders it filled.
+def restore_backup(
+    path: Path, identity: str, contents: Contents, target: Target, replace: bool, log: Log
+) -> list[DataFolder]:
+    """Restore a backup that `read_backup` has found whole; return the folders it filled.
 
-    It can be run again after a kill at any moment. Whatever fails, the house gets back what it had
-    before, its secrets among it.
+    It can be run again after a kill at any moment. Whatever fails, the house gets back its data
+    and secrets from before.
 
     Raises:
         BackupError: the house is not empty, does not fit, has no room, or did not become healthy.
     """
-    places = chosen(contents, target, str(path))
-    name = identity_of(contents)
-    if not replace and not target.begun.is_of(name):
-        refuse_full(contents, places, target)
-    # One that cannot be opened could not be put back, either.
+    folders = target.matching(contents, str(path))
+    name = _digest(contents)
+    if not replace and not target.journal.names(name):
+        target.refuse_occupied(contents, folders)
+    # A vault that cannot be opened could not be put back, either.
     target.secrets()
-    if target.begun.settled():
-        for place in filter(target.built, places):
-            target.hands.put(place, "finish")
-    doing = _Doing(contents, places, target, name, say, changed=target.begun.begin(name))
+    if target.journal.needs_only_cleanup():
+        for folder in filter(target.is_built, folders):
+            target.agent.change(folder, "finish")
+    restore = _Restore(contents, folders, target, name, log, changed=target.journal.start(name))
     try:
-        doing.build()
-        doing.fill(path, identity)
-    except _AgainError:
+        restore.build()
+        restore.fill(path, identity)
+    except _RetryError:
         raise
     except Exception as error:
-        raise BackupError(f"{error}\n{doing.undo()}") from None
-    target.begun.settle()
-    for place in places:
-        target.hands.put(place, "finish")
-    target.begun.end()
-    return places
+        raise BackupError(f"{error}\n{restore.undo()}") from None
+    target.journal.drop_vault()
+    for folder in folders:
+        target.agent.change(folder, "finish")
+    target.journal.end()
+    return folders
 
 
-class _AgainError(BackupError):
-    """Nothing is there to go back to: the same command may be said again."""
+class _RetryError(BackupError):
+    """There is nothing to go back to; the same command may be run again."""
 
 
 @dataclass(slots=True)
-class _Doing:
+class _Restore:
     """A restore under way; `changed` once the house is no longer what it was."""
 
     contents: Contents
-    chosen: Sequence[Place]
+    folders: Sequence[DataFolder]
     target: Target
     name: str
-    say: Say
+    log: Log
     changed: bool
 
     def build(self) -> None:
-        """Let there be an instance for each folder, made with the old secrets."""
-        if all(map(self.target.built, self.chosen)):
+        """Make an instance for each folder, with the backup's secrets."""
+        if all(map(self.target.is_built, self.folders)):
             return
-        self.say("build the house")
+        self.log("build the house")
         self.changed = True
         self.target.set_secrets(self.contents.secrets)
         try:
             self.target.converge(())
         except Exception as error:
-            if self.target.begun.before():
+            if self.target.journal.old_secrets():
                 raise
-            raise _AgainError(f"{error}\nmend that, then say the same command again") from None
+            raise _RetryError(f"{error}\nfix that, then run the same command again") from None
 
     def fill(self, path: Path, identity: str) -> None:
-        """Exchange data and secrets while the services stand still, and see the house healthy."""
-        contents, chosen, target = self.contents, self.chosen, self.target
-        with target.alone():
-            for place in chosen:
-                if target.hands.look(place)["unfinished"]:
+        """Exchange data and secrets while the services are stopped, and wait for health."""
+        contents, folders, target = self.contents, self.folders, self.target
+        with target.lock():
+            for folder in folders:
+                if target.agent.status(folder)["unfinished"]:
                     self.changed = True
-                    target.stop(place)
-                    target.hands.put(place, "back")
-            refuse_narrow(contents, chosen, target)
-            # Before anything lies there that a service could still change.
+                    target.stop(folder)
+                    target.agent.change(folder, "back")
+            target.refuse_too_small(contents, folders)
+            # Services stop before any file is written that they could change.
             self.changed = True
-            for place in reversed(chosen):
-                target.stop(place)
+            for folder in reversed(folders):
+                target.stop(folder)
             with decrypting(path, identity) as stream:
-                for number, child in _feeds(stream, contents, chosen, target, self.name, str(path)):
-                    self.say(f"{chosen[number].service}: {chosen[number].path}")
+                for folder, child in self._feed(stream, str(path)):
+                    self.log(f"{folder.service}: {folder.path}")
                     child.close()
                     child.wait()
-            self.say("exchange the data")
-            for place in chosen:
-                target.hands.put(place, "switch", self.name)
+            self.log("exchange the data")
+            for folder in folders:
+                target.agent.change(folder, "switch", self.name)
             known = target.secrets()
             target.set_secrets(contents.secrets)
-        # Other services have something to learn only where secrets change.
+        # Other services depend on this restore only where secrets change.
         same = all(known.get(key) == value for key, value in contents.secrets.items())
         try:
-            target.converge(chosen if same else ())
+            target.converge(folders if same else ())
         except Exception as error:
             raise BackupError(f"the restored house did not become healthy: {error}") from None
 
     def undo(self) -> str:
-        """Put data and secrets back as they were, and say so in a line."""
+        """Put data and secrets back as they were, and return a line about it."""
         target = self.target
         if not self.changed:
-            target.begun.end()
+            target.journal.end()
             return "nothing was changed"
-        self.say("put back what was there")
+        self.log("put the old data back")
         try:
-            with target.alone():
-                for place in filter(target.built, reversed(self.chosen)):
-                    target.stop(place)
-                    target.hands.put(place, "back")
-                target.set_secrets(target.begun.before())
+            with target.lock():
+                for folder in filter(target.is_built, reversed(self.folders)):
+                    target.stop(folder)
+                    target.agent.change(folder, "back")
+                target.set_secrets(target.journal.old_secrets())
             target.converge(())
         except Exception as error:
             return (
-                f"and what was there did not come back, either ({error}): run `hearth up`; the "
-                f"secrets before are in {target.begun.vault}"
+                f"and the old data could not be put back, either ({error}): run `hearth up`; the "
+                f"secrets before are in {target.journal.vault}"
             )
-        target.begun.end()
-        return "what was there before is back"
+        target.journal.end()
+        return "the house is as it was before"
+
+    def _feed(self, stream: Readable, where: str) -> Iterator[tuple[DataFolder, Child]]:
+        """Yield each folder's program once it was given all entries of that folder."""
+        entries = (one for one in members(stream, where) if one[0].name.startswith(f"{DATA}/"))
+        entry = next(entries, None)
+        for number, folder in enumerate(self.folders):
+            start = f"{prefix(self.contents.header.volumes, number)}/"
+            with self.target.agent.program("restore", folder, "stage", self.name) as child:
+                with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
+                    raw = json.dumps(self.contents.expected(number)).encode()
+                    expected = tarfile.TarInfo("expect.json")
+                    expected.size = len(raw)
+                    tar.addfile(expected, io.BytesIO(raw))
+                    while entry is not None and entry[0].name.startswith(start):
+                        info, content = entry
+                        given = renamed(info, f"data/{info.name.removeprefix(start)}")
+                        tar.addfile(given, cast("IO[bytes]", content) if content else None)
+                        entry = next(entries, None)
+                yield folder, child
+        if entry is not None:
+            raise BackupError(f"{where}: {entry[0].name} is out of its order")
 
 
-def identity_of(contents: Contents) -> str:
-    """Tell one backup from all others."""
+def _digest(contents: Contents) -> str:
+    """Distinguish one backup from all others."""
     text = json.dumps(contents.manifest.model_dump(), sort_keys=True)
     return hashlib.sha256(f"{contents.header.made_at}{text}".encode()).hexdigest()
 
 
-def _feeds(
-    stream: Readable,
-    contents: Contents,
-    chosen: Sequence[Place],
-    target: Target,
-    name: str,
-    where: str,
-) -> Iterator[tuple[int, Child]]:
-    """Yield the program of each folder when it was given all that belongs there."""
-    entries = (one for one in members(stream, where) if one[0].name.startswith(f"{DATA}/"))
-    entry = next(entries, None)
-    for number, place in enumerate(chosen):
-        begin = f"{prefix(contents.header.volumes, number)}/"
-        with target.hands.program("put", place, "stage", name) as child:
-            with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
-                _give_text(tar, json.dumps(contents.expected(number)).encode())
-                while entry is not None and entry[0].name.startswith(begin):
-                    info, content = entry
-                    given = renamed(info, f"data/{info.name.removeprefix(begin)}")
-                    tar.addfile(given, cast("IO[bytes]", content) if content else None)
-                    entry = next(entries, None)
-            yield number, child
-    if entry is not None:
-        raise BackupError(f"{where}: {entry[0].name} is out of its order")
-
-
-def _give_text(tar: tarfile.TarFile, raw: bytes) -> None:
-    info = tarfile.TarInfo("expect.json")
-    info.size = len(raw)
-    tar.addfile(info, io.BytesIO(raw))
-
-
-def _root(contents: Contents) -> str | None:
-    """Return the fingerprint of the house's root, for a person to compare."""
+def as_json(contents: Contents) -> dict[str, Any]:
+    """Return the records of a backup without its secrets."""
     certificate = contents.secrets.get("house_root_cert")
     try:
-        return pki.fingerprint(certificate) if certificate else None
-    except ValueError:
-        return "no certificate at all"
-
-
-def as_json(contents: Contents) -> dict[str, Any]:
-    """What a backup says of itself, without secrets."""
-    entries = contents.manifest.entries.values()
+        # A person compares it: nothing signs a backup.
+        root = pki.fingerprint(certificate) if certificate else None
+    except (ValueError, pki.PkiError):
+        root = "not a certificate"
+    entries = contents.manifest.entries
     return {
         **contents.header.model_dump(),
-        "root": _root(contents),
-        "entries": len(contents.manifest.entries),
-        "bytes": sum(entry.size for entry in entries),
+        "root": root,
+        "entries": len(entries),
+        "bytes": sum(entry.size for entry in entries.values()),
         "integrity": {
-            name: entry.integrity
-            for name, entry in contents.manifest.entries.items()
-            if entry.integrity is not None
+            name: entry.integrity for name, entry in entries.items() if entry.integrity is not None
         },
         "damaged": contents.manifest.damaged,
         "left_out": contents.manifest.left_out,

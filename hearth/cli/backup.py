@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 
-from hearth.backup import BackupError, age, keep
-from hearth.backup import restore as back
-from hearth.backup.begun import Begun
-from hearth.backup.records import Contents
-from hearth.backup.take import Made, Subject, take
-from hearth.backup.target import Target
-from hearth.backup.volumes import Hands, Place, kept, places
+from hearth.backup import BackupError, age
+from hearth.backup import restore as restoring
+from hearth.backup.agent import Agent, DataFolder, data_folders
+from hearth.backup.archive import Contents
+from hearth.backup.create import Created, Subject, create_backup, rotate
+from hearth.backup.journal import Journal
 from hearth.catalogue.house import House
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, show, step
@@ -65,14 +64,10 @@ def make_backup(
     subject = _subject(project, house)
     folder = to.absolute() if to else Path(settings.to)
     with _alone():
-        _begun(project).refuse()
-        made = take(subject, folder, Hands(), step)
+        _journal(project).refuse_unfinished()
+        made = create_backup(subject, folder, Agent(), step)
         # A backup with a damaged database must not replace one with a readable database.
-        old = (
-            keep.rotate(made.path, house.machine.name, settings.keep)
-            if made.good and not to
-            else []
-        )
+        old = rotate(made.path, house.machine.name, settings.keep) if made.good and not to else []
     if as_json:
         print_json(
             {**asdict(made), "path": str(made.path), "good": made.good, "removed": [*map(str, old)]}
@@ -110,15 +105,15 @@ def restore_backup(
     """
     identity = _identity(key)
     step(f"Read {file}")
-    contents = back.read(file, identity)
+    contents = restoring.read_backup(file, identity)
     if check:
         _describe(contents, as_json)
         return
     project = current()
     with _alone():
-        filled = back.restore(file, identity, contents, _target(project), replace, step)
+        filled = restoring.restore_backup(file, identity, contents, _target(project), replace, step)
     if as_json:
-        print_json({"restored": [place.path for place in filled], **back.as_json(contents)})
+        print_json({"restored": [folder.path for folder in filled], **restoring.as_json(contents)})
     else:
         show(f"[green]restored:[/green] the house of {contents.header.made_at}; it is healthy")
         show("next    hearth verify")
@@ -155,57 +150,57 @@ def _subject(project: Project, house: House) -> Subject:
         version=version(project),
         recipient=recipient,
         secrets=project.vault.values(),
-        places=places(house),
+        folders=data_folders(house),
     )
 
 
-def _target(project: Project) -> Target:
+def _target(project: Project) -> restoring.Target:
     house = project.house()
 
     def set_secrets(values: Mapping[str, str]) -> None:
         if values:
             project.vault.update(values)
 
-    return Target(
+    return restoring.Target(
         domain=house.machine.domain,
-        places=places(house),
-        hands=Hands(),
+        folders=data_folders(house),
+        agent=Agent(),
         secrets=project.vault.values,
         set_secrets=set_secrets,
-        built=_built,
-        holds=kept,
+        is_built=_is_built,
+        has_data=DataFolder.has_data,
         stop=_stop,
         converge=lambda only: _converge(project, house, only),
-        alone=lambda: runs.alone(step, within_s=_LOCK_S),
-        begun=_begun(project),
+        lock=lambda: runs.alone(step, within_s=_LOCK_S),
+        journal=_journal(project),
     )
 
 
-def _begun(project: Project) -> Begun:
+def _journal(project: Project) -> Journal:
     vault = project.vault
-    return Begun(
+    return Journal(
         STATE,
-        sealed=lambda: vault.path.read_bytes() if vault.path.exists() else b"",
-        opened=lambda path: Vault(path, vault.password_file).values(),
+        read_vault=lambda: vault.path.read_bytes() if vault.path.exists() else b"",
+        decrypt=lambda path: Vault(path, vault.password_file).values(),
     )
 
 
-def _built(place: Place) -> bool:
+def _is_built(folder: DataFolder) -> bool:
     with contextlib.suppress(engine.EngineError):
-        return engine.state(place.instance).running
+        return engine.state(folder.instance).running
     return False
 
 
-def _stop(place: Place) -> None:
-    argv = ["/usr/bin/systemctl", "stop", place.unit]
-    done = engine.execute(place.instance, argv, timeout=_STOP_S)
+def _stop(folder: DataFolder) -> None:
+    argv = ["/usr/bin/systemctl", "stop", folder.unit]
+    done = engine.execute(folder.instance, argv, timeout=_STOP_S)
     if done.returncode:
-        raise BackupError(f"{place.instance}: {place.unit} does not stop: {done.stderr.strip()}")
+        raise BackupError(f"{folder.instance}: {folder.unit} does not stop: {done.stderr.strip()}")
 
 
-def _converge(project: Project, house: House, only: Sequence[Place]) -> None:
+def _converge(project: Project, house: House, only: Sequence[DataFolder]) -> None:
     """Converge the whole house, or some services and the machine that they run on."""
-    hosts = ",".join(["localhost", house.machine.name, *(place.instance for place in only)])
+    hosts = ",".join(["localhost", house.machine.name, *(folder.instance for folder in only)])
     playbook.run(project, err, ("--limit", hosts) if only else ())
 
 
@@ -218,7 +213,7 @@ def _alone() -> Iterator[None]:
         raise BackupError(f"{LOCK}: only root may do this: put `sudo` before the command") from None
 
 
-def _show(made: Made, old: list[Path]) -> None:
+def _show(made: Created, old: list[Path]) -> None:
     show(f"[green]made:[/green] {made.path}  ({made.size / 1e6:.1f} MB, {made.entries} entries)")
     for name, verdict in made.databases.items():
         show(f"database {name}: {verdict}")
@@ -231,7 +226,7 @@ def _show(made: Made, old: list[Path]) -> None:
 
 
 def _describe(contents: Contents, as_json: bool) -> None:
-    found = back.as_json(contents)
+    found = restoring.as_json(contents)
     if as_json:
         print_json(found)
         return

@@ -1,1 +1,1 @@
-"""Two programs that are handed to an instance as text; Hearth itself imports only `put.Names`."""
+"""Two programs that are sent to an instance as text; Hearth imports only `NameValidator`."""

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hearth.backup import BackupError
-from hearth.backup.begun import Begun
-from hearth.backup.child import Child
-from hearth.backup.take import Made, Subject, take
-from hearth.backup.target import Target
-from hearth.backup.volumes import Hands, Place
+from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.create import Created, Subject, create_backup
+from hearth.backup.journal import Journal
+from hearth.backup.restore import Target, read_backup, restore_backup
 
 # Made for these tests by age-keygen; it opens nothing else.
 KEY = "AGE-SECRET-KEY-1EPLNQ4GZL5XY0AV3KQLQ2NLYMSRMZZN497TVXE9QSVL63HJMYPVQY73VLY"
@@ -70,23 +69,23 @@ def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[C
                 stream.close()  # type: ignore[union-attr]
 
 
-HANDS = Hands(run=run, owner=lambda instance, path: (os.getuid(), os.getgid()))
+AGENT = Agent(run=run, owner=lambda instance, path: (os.getuid(), os.getgid()))
 
 
-def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> Place:
+def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> DataFolder:
     """A data folder that a backup takes."""
-    return Place(service, service, f"{service}.service", str(folder), copy_as, "volume", None)
+    return DataFolder(service, service, f"{service}.service", str(folder), copy_as, "volume", None)
 
 
-def subject(*places: Place, secrets: Mapping[str, str] | None = None) -> Subject:
+def subject(*folders: DataFolder, secrets: Mapping[str, str] | None = None) -> Subject:
     """What is backed up."""
     own = {"some_key": "made at random"} if secrets is None else secrets
-    return Subject("house", "lan", "1", RECIPIENT, own, places)
+    return Subject("house", "lan", "1", RECIPIENT, own, folders)
 
 
-def backup(folder: Path, *places: Place, secrets: Mapping[str, str] | None = None) -> Made:
+def backup(folder: Path, *folders: DataFolder, secrets: Mapping[str, str] | None = None) -> Created:
     """Make a backup."""
-    return take(subject(*places, secrets=secrets), folder, HANDS, lambda text: None)
+    return create_backup(subject(*folders, secrets=secrets), folder, AGENT, lambda text: None)
 
 
 @dataclass
@@ -94,7 +93,7 @@ class House:
     """A house to restore into, which notes what is done to it."""
 
     state: Path
-    places: Sequence[Place]
+    folders: Sequence[DataFolder]
     values: dict[str, str] = field(default_factory=dict)
     did: list[str] = field(default_factory=list)
     healthy: Callable[[], None] = lambda: None
@@ -102,25 +101,25 @@ class House:
     locked: bool = False
 
     @property
-    def begun(self) -> Begun:
+    def journal(self) -> Journal:
         """What it remembers of a restore; its vault is plain."""
-        return Begun(
+        return Journal(
             self.state,
-            sealed=lambda: json.dumps(self.values).encode() if self.values else b"",
-            opened=lambda path: dict(json.loads(path.read_text())),
+            read_vault=lambda: json.dumps(self.values).encode() if self.values else b"",
+            decrypt=lambda path: dict(json.loads(path.read_text())),
         )
 
     def target(self) -> Target:
         """What `restore` is given."""
 
-        def converge(only: Sequence[Place]) -> None:
+        def converge(only: Sequence[DataFolder]) -> None:
             assert not self.locked, "a converge takes the lock itself"
-            self.did.append(" ".join(["converge", *(place.service for place in only)]))
+            self.did.append(" ".join(["converge", *(folder.service for folder in only)]))
             self.built = True
             self.healthy()
 
         @contextlib.contextmanager
-        def alone() -> Iterator[None]:
+        def lock() -> Iterator[None]:
             assert not self.locked
             self.locked = True
             try:
@@ -128,20 +127,25 @@ class House:
             finally:
                 self.locked = False
 
-        def stop(one: Place) -> None:
+        def stop(one: DataFolder) -> None:
             assert self.locked, "somebody may start it again"
             self.did.append(f"stop {one.service}")
 
         return Target(
             domain="lan",
-            places=self.places,
-            hands=HANDS,
+            folders=self.folders,
+            agent=AGENT,
             secrets=lambda: dict(self.values),
             set_secrets=self.values.update,
-            built=lambda place: self.built,
-            holds=lambda place: False,
+            is_built=lambda folder: self.built,
+            has_data=lambda folder: False,
             stop=stop,
             converge=converge,
-            alone=alone,
-            begun=self.begun,
+            lock=lock,
+            journal=self.journal,
         )
+
+
+def put_back(file: Path, house: House, replace: bool = False) -> None:
+    """Read and restore a backup."""
+    restore_backup(file, KEY, read_backup(file, KEY), house.target(), replace, lambda text: None)

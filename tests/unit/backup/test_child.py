@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.frames import Close
 
 from hearth.backup import BackupError
-from hearth.backup.child import InstanceChild
+from hearth.backup.agent import InstanceChild
 
 
 class Wire:
@@ -57,10 +57,10 @@ def test_output_that_broke_off_is_no_whole_output() -> None:
 
 @pytest.mark.parametrize("code", [1, None])
 def test_a_program_that_failed_says_why_by_its_last_line(code: int | None) -> None:
-    running = child(Wire(""), Wire(b"a warning\nwebui.db: SQLite ", b"says: full\n", ""), code)
+    running = child(Wire(""), Wire(b"a warning\nwebui.db: SQLite ", b"reports: full\n", ""), code)
     with pytest.raises(BackupError) as failed:
         running.wait()
-    assert str(failed.value) == "open-webui: webui.db: SQLite says: full"
+    assert str(failed.value) == "open-webui: webui.db: SQLite reports: full"
 
 
 def test_input_goes_in_pieces_and_ends() -> None:

@@ -12,9 +12,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from hearth.backup import age, keep
+from hearth.backup import age
+from hearth.backup.agent import data_folders
+from hearth.backup.create import PART, file_name, rotate
 from hearth.backup.timer import units
-from hearth.backup.volumes import places
 from hearth.catalogue import derive, load
 from hearth.catalogue.read import FILES
 from hearth.cli.app import app
@@ -147,12 +148,12 @@ def test_a_backup_is_described_to_programs_without_a_secret_in_it(tmp_path: Path
 
 def test_the_oldest_go_and_only_whole_backups_of_this_house(tmp_path: Path) -> None:
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    ours = [keep.file_name("house", now + timedelta(days=day)) for day in range(5)]
-    others = ["hearth-other-20200101T000000Z.tar.age", "holiday.jpg", f"{keep.PART}house-x"]
+    ours = [file_name("house", now + timedelta(days=day)) for day in range(5)]
+    others = ["hearth-other-20200101T000000Z.tar.age", "holiday.jpg", f"{PART}house-x"]
     others.append("hearth-house-20200101T000000Z.tar.age.old")
     for name in (*ours, *others):
         (tmp_path / name).touch()
-    removed = keep.rotate(tmp_path / ours[-1], "house", 3)
+    removed = rotate(tmp_path / ours[-1], "house", 3)
     assert [path.name for path in removed] == ours[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*ours[2:], *others])
 
@@ -161,18 +162,18 @@ def test_the_oldest_go_and_only_whole_backups_of_this_house(tmp_path: Path) -> N
 def test_a_wrong_clock_removes_neither_what_was_just_made_nor_what_is_younger(
     tmp_path: Path, year: int
 ) -> None:
-    young = [keep.file_name("house", datetime(2038, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
-    old = [keep.file_name("house", datetime(year, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
+    young = [file_name("house", datetime(2038, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
+    old = [file_name("house", datetime(year, 1, day, tzinfo=UTC)) for day in (1, 2, 3)]
     for name in (*young, *old):
         (tmp_path / name).touch()
-    removed = keep.rotate(tmp_path / old[-1], "house", 2)
+    removed = rotate(tmp_path / old[-1], "house", 2)
     assert [path.name for path in removed] == old[:1]
     assert sorted(path.name for path in tmp_path.iterdir()) == [*old[1:], *young]
 
 
 def test_what_can_be_fetched_again_is_not_taken() -> None:
     house = derive(load(ROOT / "inventory"))
-    taken = {(one.service, one.path): one.copy_as for one in places(house)}
+    taken = {(one.service, one.path): one.copy_as for one in data_folders(house)}
     assert taken[("open_webui", "/var/lib/open-webui")] == "sqlite"
     all_folders = {
         (service.name, volume.path): volume.copy

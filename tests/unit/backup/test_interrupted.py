@@ -15,18 +15,13 @@ from pathlib import Path
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.child import Child
-from hearth.backup.restore import as_json, read, restore
-from hearth.backup.take import take
-from hearth.backup.volumes import Hands
+from hearth.backup.agent import Agent, Child
+from hearth.backup.create import create_backup
+from hearth.backup.restore import as_json, read_backup, restore_backup
 from hearth.machine.pki import fingerprint, make_house_authority
 from tests.unit.backup import local
-from tests.unit.backup.local import HANDS, KEY, House, backup, place, subject
+from tests.unit.backup.local import AGENT, KEY, House, backup, place, put_back, subject
 from tests.unit.backup.rows import all_of, fill, words
-
-
-def put_back(file: Path, house: House, instead: bool = False) -> None:
-    restore(file, KEY, read(file, KEY), house.target(), instead, lambda text: None)
 
 
 def test_a_house_that_holds_something_is_left_alone(file: Path, data: Path, tmp_path: Path) -> None:
@@ -34,13 +29,13 @@ def test_a_house_that_holds_something_is_left_alone(file: Path, data: Path, tmp_
     with pytest.raises(BackupError) as refused:
         put_back(file, house)
     assert str(refused.value) == (
-        f"this house is not empty ({data} of open_webui, its secrets): say --replace and the "
+        f"this house is not empty ({data} of open_webui, its secrets): add --replace and the "
         "backup takes their place; what is there now is lost then"
     )
     assert words(data) == all_of("new")
     assert house.did == []
     assert house.values == {"some_key": "another"}
-    put_back(file, house, instead=True)
+    put_back(file, house, replace=True)
     assert words(data) == all_of("old")
     assert house.values == {"some_key": "made at random"}
 
@@ -62,15 +57,15 @@ def test_data_of_an_instance_that_is_gone_are_something_to_lose(
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
     target = house.target()
-    kept = replace(target, holds=lambda place: True)
+    kept = replace(target, has_data=lambda folder: True)
     with pytest.raises(BackupError, match="not empty"):
-        restore(file, KEY, read(file, KEY), kept, False, lambda text: None)
+        restore_backup(file, KEY, read_backup(file, KEY), kept, False, lambda text: None)
     assert house.did == []
 
 
 def test_a_service_that_is_off_is_said(file: Path, data: Path, tmp_path: Path) -> None:
     house = House(tmp_path, [place(tmp_path / "elsewhere")])
-    with pytest.raises(BackupError, match=f"holds {data} of open_webui, which this house has not"):
+    with pytest.raises(BackupError, match=f"holds {data} of open_webui, which this house does not"):
         put_back(file, house)
 
 
@@ -79,7 +74,7 @@ def dying(verb: str, after: int) -> Callable[..., contextlib.AbstractContextMana
 
     @contextlib.contextmanager
     def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
-        if "put" in argv[3][:2000] and argv[4] == verb:
+        if "restore.py" in argv[3][:2000] and argv[5] == verb:
             script = (
                 "import os, signal, sys\n"
                 "done = 0\n"
@@ -107,14 +102,14 @@ def test_a_restore_killed_anywhere_is_run_again(
 ) -> None:
     house = House(tmp_path, [place(data)])
     target = house.target()
-    contents = read(file, KEY)
+    contents = read_backup(file, KEY)
 
     # As after a power cut, nobody puts anything back.
     weak = replace(
-        target, hands=Hands(run=dying(verb, after), owner=HANDS.owner), set_secrets=lambda new: None
+        target, agent=Agent(run=dying(verb, after), owner=AGENT.owner), set_secrets=lambda new: None
     )
     with contextlib.suppress(BackupError), _no_undoing():
-        restore(file, KEY, contents, weak, True, lambda text: None)
+        restore_backup(file, KEY, contents, weak, True, lambda text: None)
     # The same command, and without --replace: the machine remembers that it was said.
     if (tmp_path / "restoring").exists():
         put_back(file, house)
@@ -126,7 +121,7 @@ def test_a_restore_killed_anywhere_is_run_again(
 @contextlib.contextmanager
 def _no_undoing() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hearth.backup.restore._Doing.undo", lambda doing: "cut")
+        patch.setattr("hearth.backup.restore._Restore.undo", lambda doing: "cut")
         yield
 
 
@@ -137,10 +132,10 @@ def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
         new = data / ".hearth-restore" / "new"
         fill(new, "old")
         (data / ".hearth-restore" / "complete").write_text("id")
-        hands = Hands(run=dying("switch", after), owner=HANDS.owner)
+        hands = Agent(run=dying("switch", after), owner=AGENT.owner)
         with contextlib.suppress(BackupError):
-            hands.put(place(data), "switch", "id")
-        HANDS.put(place(data), "back")
+            hands.change(place(data), "switch", "id")
+        AGENT.change(place(data), "back")
         assert words(data) == all_of("new"), after
         assert not (data / ".hearth-restore").exists()
 
@@ -155,12 +150,12 @@ def test_a_killed_backup_leaves_no_half_file_and_the_next_clears_up(
         "from pathlib import Path\n"
         "from hearth.backup import age\n"
         "from tests.unit.backup.local import backup, place\n"
-        f"to, write = Path({str(tmp_path / 'to')!r}), age._Sink.write\n"
+        f"to, write = Path({str(tmp_path / 'to')!r}), age._Input.write\n"
         "def dying(sink, data):\n"
         "    if any(p.stat().st_size > 100_000 for p in to.glob('.hearth-backup-house-*')):\n"
         "        os.kill(os.getpid(), 9)\n"
         "    return write(sink, data)\n"
-        "age._Sink.write = dying\n"
+        "age._Input.write = dying\n"
         f"backup(to, place(Path({str(data)!r})))\n"
     )
     for _ in range(2):
@@ -169,7 +164,9 @@ def test_a_killed_backup_leaves_no_half_file_and_the_next_clears_up(
         assert [path.name[:15] for path in (tmp_path / "to").iterdir()] == [".hearth-backup-"]
     made = backup(tmp_path / "to", place(data))
     assert list((tmp_path / "to").iterdir()) == [made.path]
-    assert read(made.path, KEY).manifest.entries["data/open_webui/0/large"].size == 60 * 2**20
+    assert (
+        read_backup(made.path, KEY).manifest.entries["data/open_webui/0/large"].size == 60 * 2**20
+    )
 
 
 @pytest.fixture
@@ -189,7 +186,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, data: Path, small_disk: Path) -> None:
     (data / "large").write_bytes(os.urandom(3 * 2**20))
     with pytest.raises(BackupError, match="no space left on device"):
-        take(subject(place(data)), small_disk, HANDS, lambda text: None)
+        create_backup(subject(place(data)), small_disk, AGENT, lambda text: None)
     assert list(small_disk.iterdir()) == []
 
 
@@ -197,13 +194,13 @@ def test_room_is_asked_for_before_anything_is_touched(
     file: Path, tmp_path: Path, small_disk: Path
 ) -> None:
     (small_disk / "there").write_text("kept")
-    contents = read(file, KEY)
+    contents = read_backup(file, KEY)
     here = place(small_disk)
     volume = contents.header.volumes[0].model_copy(update={"path": str(small_disk)})
     header = contents.header.model_copy(update={"volumes": [volume]})
     house = House(tmp_path, [here])
     with pytest.raises(BackupError, match="nothing was changed"):
-        restore(
+        restore_backup(
             file, KEY, replace(contents, header=header), house.target(), True, lambda text: None
         )
     assert [path.name for path in small_disk.iterdir()] == ["there"]
@@ -214,8 +211,8 @@ def test_an_authority_of_another_domain_is_said(tmp_path: Path, data: Path) -> N
     made = make_house_authority("home.arpa", datetime.now(UTC)).as_secrets()
     file = backup(tmp_path / "to", place(data), secrets=made).path
     # A backup is signed by nobody: what tells ours from another's is this.
-    assert as_json(read(file, KEY))["root"] == fingerprint(made["house_root_cert"])
+    assert as_json(read_backup(file, KEY))["root"] == fingerprint(made["house_root_cert"])
     house = House(tmp_path, [place(data)])
     with pytest.raises(BackupError, match=r"write `domain: home.arpa` into inventory/local/machi"):
-        put_back(file, house, instead=True)
+        put_back(file, house, replace=True)
     assert house.did == []

@@ -13,10 +13,9 @@ from typing import Any, cast
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.child import Child
-from hearth.backup.restore import read, restore
-from hearth.backup.take import take
-from hearth.backup.volumes import Hands
+from hearth.backup.agent import Agent, Child
+from hearth.backup.create import create_backup
+from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, place, subject
 
 REPORT = json.dumps({"began": 0.0, "integrity": {}, "damaged": {}, "left_out": []}).encode()
@@ -36,7 +35,7 @@ class Saying(io.BytesIO):
         """Stay open: only its input ends."""
 
 
-def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Hands:
+def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Agent:
     """Hands that reach an instance with these words for a folder."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as tar:
@@ -49,7 +48,7 @@ def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Hands:
     def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
         yield cast("Child", Saying(text))
 
-    return Hands(run=run, owner=lambda instance, path: (0, 0))
+    return Agent(run=run, owner=lambda instance, path: (0, 0))
 
 
 def named(name: str, **more: Any) -> tarfile.TarInfo:
@@ -62,8 +61,8 @@ def named(name: str, **more: Any) -> tarfile.TarInfo:
 def test_what_it_says_becomes_a_backup_without_owners_and_special_modes(tmp_path: Path) -> None:
     said = (named("files/a", mode=0o6755, uid=0, uname="root"), b"1")
     hands = saying(said, (named("report.json"), REPORT))
-    made = take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
-    assert list(read(made.path, KEY).expected(0)) == ["a"]
+    made = create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    assert list(read_backup(made.path, KEY).expected(0)) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +71,8 @@ def test_what_it_says_becomes_a_backup_without_owners_and_special_modes(tmp_path
 )
 def test_a_name_that_leads_elsewhere_makes_no_backup(tmp_path: Path, name: str) -> None:
     hands = saying((named(name), b"1"), (named("report.json"), REPORT))
-    with pytest.raises(BackupError, match="which is no place in its folder"):
-        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    with pytest.raises(BackupError, match="which is not a place in its folder"):
+        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
     assert list((tmp_path / "to").iterdir()) == []
 
 
@@ -92,7 +91,7 @@ def _said(*names: str) -> list[tuple[tarfile.TarInfo, bytes]]:
         (_said("files/" + "x" * 256), "is longer than a name may be"),
         (_said("files/" + "é" * 128), "is longer than a name may be"),
         (_said("files/" + "x/" * 2000 + "x"), "is longer than a name may be"),
-        (_said("files/.hearth-restore/new/a"), "is no place in a folder"),
+        (_said("files/.hearth-restore/new/a"), "is not a valid place in a folder"),
     ],
 )
 def test_what_nobody_could_put_back_makes_no_backup(
@@ -100,7 +99,7 @@ def test_what_nobody_could_put_back_makes_no_backup(
 ) -> None:
     hands = saying(*members, (named("report.json"), REPORT))
     with pytest.raises(BackupError, match=reason):
-        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
     assert list((tmp_path / "to").iterdir()) == []
 
 
@@ -114,7 +113,7 @@ def test_a_report_of_something_else_makes_no_backup(
     report = json.dumps({**json.loads(REPORT), **change}).encode()
     hands = saying((named("files/a"), b"1"), (named("report.json"), report))
     with pytest.raises(BackupError) as refused:
-        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
     assert "\n" not in str(refused.value)
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -123,14 +122,16 @@ def test_a_time_that_no_disk_can_keep_stops_no_restore(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     late = (named("files/a", mtime=1e30), b"1")
-    made = take(
+    made = create_backup(
         subject(place(data)),
         tmp_path / "to",
         saying(late, (named("report.json"), REPORT)),
         lambda text: None,
     )
     house = House(tmp_path, [place(data)])
-    restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
+    restore_backup(
+        made.path, KEY, read_backup(made.path, KEY), house.target(), False, lambda text: None
+    )
     assert (data / "a").read_text() == "1"
 
 
@@ -140,7 +141,7 @@ def test_more_files_than_a_reader_would_take_make_no_backup(
     monkeypatch.setattr("hearth.backup.archive._MANIFEST_BYTES", 100)
     hands = saying((named("files/a"), b"1"), (named("report.json"), REPORT))
     with pytest.raises(BackupError, match="more than one backup can name"):
-        take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
 
 
 def test_a_folder_that_came_in_part_makes_no_backup(tmp_path: Path) -> None:
@@ -149,5 +150,5 @@ def test_a_folder_that_came_in_part_makes_no_backup(tmp_path: Path) -> None:
         saying((named("files/a"), bytes(50_000)), (named("report.json"), REPORT), cut=40_000),
     ):
         with pytest.raises(BackupError, match=r"open_webui: .*"):
-            take(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+            create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
         assert list((tmp_path / "to").iterdir()) == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hearth.backup import BackupError, age
-from hearth.backup.restore import read
+from hearth.backup.restore import read_backup
 from tests.unit.backup.local import KEY, RECIPIENT, backup, place
 
 Members = list[tuple[tarfile.TarInfo, bytes]]
@@ -67,26 +67,26 @@ def sealed(path: Path, members: Members, cut: int = 0) -> Path:
 
 
 def test_what_these_tests_forge_is_a_backup_otherwise(tmp_path: Path) -> None:
-    contents = read(sealed(tmp_path / "b", proper(member("data/open_webui/0/a", b"1"))), KEY)
+    contents = read_backup(sealed(tmp_path / "b", proper(member("data/open_webui/0/a", b"1"))), KEY)
     assert contents.expected(0) == {"a": {"size": 1, "sha256": hashlib.sha256(b"1").hexdigest()}}
 
 
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (member("data/open_webui/0/../../x"), "which is no place in a house"),
-        (member("/etc/passwd"), "which is no place in a house"),
-        (member("data/open_webui/0//x"), "which is no place in a house"),
-        (member("etc/passwd"), "which is no place in a house"),
+        (member("data/open_webui/0/../../x"), "which is not a valid place in a house"),
+        (member("/etc/passwd"), "which is not a valid place in a house"),
+        (member("data/open_webui/0//x"), "which is not a valid place in a house"),
+        (member("etc/passwd"), "which is not a valid place in a house"),
         (member("data/open_webui/0/l", type=tarfile.SYMTYPE, linkname="/etc"), "a link or"),
         (member("data/open_webui/0/h", type=tarfile.LNKTYPE, linkname="x"), "a link or a device"),
         (member("data/open_webui/0/d", type=tarfile.CHRTYPE), "is a link or a device"),
         (member("data/open_webui/0/p", type=tarfile.FIFOTYPE), "is a link or a device"),
-        (member("data/litellm/1/x"), "belongs to no folder that it names"),
+        (member("data/litellm/1/x"), "belongs to none of its volumes"),
         (member("hearth.json", b"{}"), "is in it twice"),
         (member("data/open_webui/0/a/b"), "a/b is a file here and a folder there"),
         (member("data/open_webui/0/" + "x" * 256), "is longer than a name may be"),
-        (member("data/open_webui/0/.hearth-restore/complete"), "is no place in a folder"),
+        (member("data/open_webui/0/.hearth-restore/complete"), "is not a valid place in a folder"),
     ],
 )
 def test_a_forged_entry_is_refused(
@@ -94,7 +94,7 @@ def test_a_forged_entry_is_refused(
 ) -> None:
     file = sealed(tmp_path / "b", proper(member("data/open_webui/0/a"), entry))
     with pytest.raises(BackupError, match=reason) as refused:
-        read(file, KEY)
+        read_backup(file, KEY)
     assert str(refused.value).startswith(f"{file}: refused: ")
     assert "\n" not in str(refused.value)
 
@@ -127,11 +127,11 @@ def _vault_of_numbers(members: Members) -> Members:
     ("change", "reason"),
     [
         (_without_manifest, "cut short: it ends before its manifest"),
-        (_without_a_file, "damaged: data/open_webui/0/a is not what the manifest says"),
-        (_with_another_content, "damaged: data/open_webui/0/a is not what the manifest says"),
-        (_with_one_more, "damaged: data/open_webui/0/b is not what the manifest says"),
+        (_without_a_file, "damaged: data/open_webui/0/a does not match the manifest"),
+        (_with_another_content, "damaged: data/open_webui/0/a does not match the manifest"),
+        (_with_one_more, "damaged: data/open_webui/0/b does not match the manifest"),
         (_manifest_first, "refused: manifest.json is out of its order"),
-        (_vault_of_numbers, "damaged: vault.json is not what the manifest says"),
+        (_vault_of_numbers, "damaged: vault.json does not match the manifest"),
     ],
 )
 def test_what_the_manifest_does_not_say_is_refused(
@@ -139,7 +139,7 @@ def test_what_the_manifest_does_not_say_is_refused(
 ) -> None:
     file = sealed(tmp_path / "b", change(proper(member("data/open_webui/0/a", b"1"))))
     with pytest.raises(BackupError) as refused:
-        read(file, KEY)
+        read_backup(file, KEY)
     assert f"{file}: {reason}" in str(refused.value)
 
 
@@ -147,8 +147,8 @@ def test_one_that_was_sealed_when_it_ended_inside_a_file_is_refused(tmp_path: Pa
     members = proper(member("data/open_webui/0/a", bytes(50_000)))
     # Without tar's own padding and the manifest, in the midst of the file.
     file = sealed(tmp_path / "b", members, cut=40_000)
-    with pytest.raises(BackupError, match="damaged: unexpected end of data: take another") as said:
-        read(file, KEY)
+    with pytest.raises(BackupError, match="damaged: unexpected end of data: use another") as said:
+        read_backup(file, KEY)
     assert "\n" not in str(said.value)
 
 
@@ -158,7 +158,7 @@ def test_a_newer_format_says_that_it_is_newer_whatever_else_it_says(tmp_path: Pa
     with pytest.raises(
         BackupError, match="made by a newer Hearth \\(format 2, this one reads 1\\)"
     ):
-        read(file, KEY)
+        read_backup(file, KEY)
 
 
 @pytest.fixture
@@ -178,11 +178,11 @@ def test_every_cut_is_found(file: Path) -> None:
     for size in (0, 10, 100, header, 65536, header + 65552, len(whole) - 1):
         file.write_bytes(whole[:size])
         with pytest.raises(BackupError) as refused:
-            read(file, KEY)
+            read_backup(file, KEY)
         assert "damaged or cut short" in str(refused.value) or size < 21, size
     file.write_bytes(whole + b"x")
     with pytest.raises(BackupError, match="damaged or cut short"):
-        read(file, KEY)
+        read_backup(file, KEY)
 
 
 def test_every_flipped_bit_is_found(file: Path) -> None:
@@ -190,19 +190,19 @@ def test_every_flipped_bit_is_found(file: Path) -> None:
     for at in (30, 150, 300, 70_000, len(whole) - 1):
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with pytest.raises(BackupError) as refused:
-            read(file, KEY)
+            read_backup(file, KEY)
         assert "\n" not in str(refused.value)
 
 
 def test_another_key_does_not_open_it_and_the_line_says_so(file: Path) -> None:
     other, _ = age.new_key()
-    with pytest.raises(BackupError, match="this key does not open it: it has another one"):
-        read(file, other)
+    with pytest.raises(BackupError, match="this key does not open it: it has another key"):
+        read_backup(file, other)
 
 
 def test_no_backup_at_all(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG")
-    with pytest.raises(BackupError, match="no backup of a house: age did not encrypt it"):
-        read(tmp_path / "picture", KEY)
+    with pytest.raises(BackupError, match="not a backup of a house: age did not encrypt it"):
+        read_backup(tmp_path / "picture", KEY)
     with pytest.raises(BackupError, match="No such file"):
-        read(tmp_path / "nothing", KEY)
+        read_backup(tmp_path / "nothing", KEY)

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from hearth.backup.inside import take as inside
-from hearth.backup.restore import read, restore
+from hearth.backup.inside import create as inside
+from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place
 
 
@@ -79,8 +79,8 @@ def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
         shutil.rmtree(folder)
         folder.mkdir()
     house = House(tmp_path, [place(data), place(plain, "files", "other")])
-    contents = read(made.path, KEY)
-    filled = restore(made.path, KEY, contents, house.target(), False, lambda text: None)
+    contents = read_backup(made.path, KEY)
+    filled = restore_backup(made.path, KEY, contents, house.target(), False, lambda text: None)
     assert [one.service for one in filled] == ["open_webui", "other"]
     assert tree(data) == before
     assert chats(data / "webui.db") == chats(data / "vector_db/chroma.sqlite3") == ["hello"]
@@ -124,7 +124,7 @@ def test_links_and_sockets_are_left_out_and_named(tmp_path: Path, data: Path) ->
     os.mkfifo(data / "pipe")
     made = backup(tmp_path / "to", place(data))
     assert made.left_out == [f"data/open_webui/0/{name}" for name in ("outside", "passwd", "pipe")]
-    contents = read(made.path, KEY)
+    contents = read_backup(made.path, KEY)
     assert contents.manifest.left_out == made.left_out
     assert not [name for name in contents.manifest.entries if "passwd" in name]
 
@@ -135,7 +135,7 @@ def test_a_damaged_database_is_copied_as_it_is_and_said(tmp_path: Path, data: Pa
     made = backup(tmp_path / "to", place(data))
     assert not made.good
     assert list(made.damaged) == ["data/open_webui/0/uploads/broken.db"]
-    entry = read(made.path, KEY).manifest.entries["data/open_webui/0/uploads/broken.db"]
+    entry = read_backup(made.path, KEY).manifest.entries["data/open_webui/0/uploads/broken.db"]
     assert entry.size == upload.stat().st_size
     assert entry.integrity is None
 
@@ -150,7 +150,9 @@ def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
     shutil.rmtree(data)
     data.mkdir()
     house = House(tmp_path, [place(data)])
-    restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
+    restore_backup(
+        made.path, KEY, read_backup(made.path, KEY), house.target(), False, lambda text: None
+    )
     assert (inner / "a").read_text() == "somebody's"
 
 

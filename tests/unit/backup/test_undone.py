@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.begun import Begun
-from hearth.backup.restore import read, restore
-from tests.unit.backup.local import KEY, House, backup, place
+from hearth.backup.journal import Journal
+from hearth.backup.restore import read_backup, restore_backup
+from tests.unit.backup.local import KEY, House, backup, place, put_back
 from tests.unit.backup.rows import all_of, words
 
 OURS = {"some_key": "ours"}
@@ -19,8 +19,8 @@ class KilledError(BaseException):
     """The machine lost its power."""
 
 
-def put_back(file: Path, house: House, instead: bool = True) -> None:
-    restore(file, KEY, read(file, KEY), house.target(), instead, lambda text: None)
+def replace(file: Path, house: House) -> None:
+    put_back(file, house, replace=True)
 
 
 def ill(house: House, *errors: BaseException | None) -> None:
@@ -55,7 +55,7 @@ def test_a_house_that_does_not_become_healthy_gets_back_what_it_had(
 
     house.healthy = ill
     with pytest.raises(BackupError, match="did not become healthy: open_webui is not healthy\n"):
-        put_back(file, house, instead=True)
+        replace(file, house)
     assert [one["a"] for one in seen] == ["old", "new"]
     assert words(data) == all_of("new")
     assert not (data / ".hearth-restore").exists()
@@ -67,8 +67,8 @@ def test_a_house_that_cannot_be_built_has_its_old_secrets(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS), built=False)
     ill(house, BackupError("no network"))
-    with pytest.raises(BackupError, match="no network\nwhat was there before is back"):
-        put_back(file, house)
+    with pytest.raises(BackupError, match="no network\nthe house is as it was before"):
+        replace(file, house)
     untouched(house, data)
 
 
@@ -77,10 +77,10 @@ def test_a_bare_machine_that_cannot_be_built_goes_on_with_the_same_command(
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
     ill(house, BackupError("no network"))
-    with pytest.raises(BackupError, match="no network\nmend that, then say the same command again"):
-        put_back(file, house, instead=False)
+    with pytest.raises(BackupError, match="no network\nfix that, then run the same command again"):
+        put_back(file, house)
     # Half a house was built meanwhile, and what it holds is nobody's.
-    put_back(file, house, instead=False)
+    put_back(file, house)
     assert words(data) == all_of("old")
 
 
@@ -88,27 +88,27 @@ def test_a_bare_machine_that_cannot_be_built_goes_on_with_the_same_command(
 def test_no_room_is_said_with_what_became_of_the_house(
     file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: bool
 ) -> None:
-    monkeypatch.setattr("hearth.backup.target._SPARE_BYTES", 2**60)
+    monkeypatch.setattr("hearth.backup.restore._SPARE_BYTES", 2**60)
     house = House(tmp_path, [place(data)], values=dict(OURS), built=built)
-    end = "nothing was changed" if built else "what was there before is back"
+    end = "nothing was changed" if built else "the house is as it was before"
     with pytest.raises(BackupError, match=f"make room\n{end}"):
-        put_back(file, house)
+        replace(file, house)
     untouched(house, data)
     assert (house.did == []) is built
     # What was refused is forgotten: weeks later the house is asked about again.
     monkeypatch.undo()
     with pytest.raises(BackupError, match="this house is not empty"):
-        put_back(file, house, instead=False)
+        put_back(file, house)
 
 
 def test_a_file_that_breaks_between_its_readings_changes_nothing(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    contents = read(file, KEY)
+    contents = read_backup(file, KEY)
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(BackupError, match=r"damaged or cut short.*\nwhat was there before is back"):
-        restore(file, KEY, contents, house.target(), True, lambda text: None)
+    with pytest.raises(BackupError, match=r"damaged or cut short.*\nthe house is as it was before"):
+        restore_backup(file, KEY, contents, house.target(), True, lambda text: None)
     untouched(house, data)
 
 
@@ -119,10 +119,10 @@ def test_secrets_from_before_a_kill_come_back_when_the_second_try_fails(
     ill(house, KilledError(), KilledError(), BackupError("ill"))
     for _ in range(2):
         with pytest.raises(KilledError):
-            put_back(file, house)
+            replace(file, house)
         assert house.values == {"some_key": "made at random"}
-    with pytest.raises(BackupError, match="did not become healthy: ill\nwhat was there before is"):
-        put_back(file, house)
+    with pytest.raises(BackupError, match="did not become healthy: ill\nthe house is as it was"):
+        replace(file, house)
     untouched(house, data)
 
 
@@ -131,12 +131,14 @@ def test_what_cannot_be_put_back_is_said_and_its_secrets_stay(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
     ill(house, BackupError("ill"), BackupError("ill still"))
-    with pytest.raises(BackupError, match="did not come back, either \\(ill still\\): run") as said:
-        put_back(file, house)
-    assert str(house.begun.vault) in str(said.value)
-    assert house.begun.before() == OURS
+    with pytest.raises(
+        BackupError, match="could not be put back, either \\(ill still\\): run"
+    ) as error:
+        replace(file, house)
+    assert str(house.journal.vault) in str(error.value)
+    assert house.journal.old_secrets() == OURS
     # The same command goes on from there.
-    put_back(file, house, instead=False)
+    put_back(file, house)
     assert words(data) == all_of("old")
 
 
@@ -145,8 +147,10 @@ def test_services_stand_still_before_anything_lies_beside_their_data(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
     say: list[str] = []
-    contents = read(file, KEY)
-    restore(file, KEY, contents, house.target(), True, lambda text: say.append(str(house.did)))
+    contents = read_backup(file, KEY)
+    restore_backup(
+        file, KEY, contents, house.target(), True, lambda text: say.append(str(house.did))
+    )
     assert say[0] == str(["stop open_webui"])
 
 
@@ -155,18 +159,18 @@ def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
 
-    def killed(begun: Begun) -> None:
-        begun.vault.unlink()
+    def killed(journal: Journal) -> None:
+        journal.vault.unlink()
         raise KilledError
 
-    monkeypatch.setattr("hearth.backup.begun.Begun.settle", killed)
+    monkeypatch.setattr("hearth.backup.journal.Journal.drop_vault", killed)
     with pytest.raises(KilledError):
-        put_back(file, house)
+        replace(file, house)
     monkeypatch.undo()
-    assert house.begun.settled()
+    assert house.journal.needs_only_cleanup()
     ill(house, BackupError("ill"))
-    with pytest.raises(BackupError, match="what was there before is back"):
-        put_back(file, house, instead=False)
+    with pytest.raises(BackupError, match="the house is as it was before"):
+        put_back(file, house)
     # Before the second try, the house was what the first had made of it.
     assert words(data) == all_of("old")
     assert house.values == {"some_key": "made at random"}
@@ -176,10 +180,10 @@ def test_a_vault_that_was_kept_for_a_restore_that_never_began_is_not_taken(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    house.begun.vault.write_text('{"some_key": "years ago"}')
+    house.journal.vault.write_text('{"some_key": "years ago"}')
     ill(house, BackupError("ill"))
-    with pytest.raises(BackupError, match="what was there before is back"):
-        put_back(file, house)
+    with pytest.raises(BackupError, match="the house is as it was before"):
+        replace(file, house)
     untouched(house, data)
 
 
@@ -187,13 +191,13 @@ def test_no_backup_is_made_of_half_a_house(file: Path, data: Path, tmp_path: Pat
     house = House(tmp_path, [place(data)], values=dict(OURS))
     ill(house, KilledError())
     with pytest.raises(KilledError):
-        put_back(file, house)
-    with pytest.raises(BackupError, match="say `hearth restore FILE` again first"):
-        house.begun.refuse()
+        replace(file, house)
+    with pytest.raises(BackupError, match="run `hearth restore FILE` again first"):
+        house.journal.refuse_unfinished()
     # The data know it, too, where the machine's own note is gone.
     with pytest.raises(BackupError, match="a restore was cut short in"):
         backup(tmp_path / "later", place(data))
     assert list((tmp_path / "later").iterdir()) == []
-    put_back(file, house, instead=False)
-    house.begun.refuse()
+    put_back(file, house)
+    house.journal.refuse_unfinished()
     assert backup(tmp_path / "later", place(data)).good

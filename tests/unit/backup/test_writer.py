@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.backup.restore import read, restore
+from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place
 
 # A program of its own, as a service is: it writes a file, names it in a row, commits, and only then
@@ -83,7 +83,9 @@ def test_no_acknowledged_row_is_lost_and_no_row_names_a_missing_file(
     (tmp_path / "data").rename(tmp_path / "original")
     empty.rename(tmp_path / "data")
     house = House(tmp_path, [place(data)])
-    restore(made.path, KEY, read(made.path, KEY), house.target(), False, lambda text: None)
+    restore_backup(
+        made.path, KEY, read_backup(made.path, KEY), house.target(), False, lambda text: None
+    )
     database = sqlite3.connect(data / "webui.db")
     rows = database.execute("SELECT id, file FROM chat ORDER BY id").fetchall()
     database.close()

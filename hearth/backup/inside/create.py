@@ -1,11 +1,11 @@
-"""Runs inside an instance, as the owner of a data folder, and gives the folder as a tar.
+"""Runs inside an instance, as the owner of a data folder, and writes the folder as a tar.
 
-    take.py FOLDER sqlite|files
+    create.py FOLDER sqlite|files
 
 Databases come first, each as SQLite itself copies it while it is in use; then everything else, so
-that what a database names is there; `report.json` comes last, and without it the tar is not whole.
-The machine hands this text to `python3 -c`: it knows the standard library of Python 3.11, and
-nothing of Hearth. A wish that cannot be fulfilled ends with one line on standard error.
+that files named in a database are there; `report.json` comes last, and without it the tar is
+incomplete. The machine passes this text to `python3 -c`: it uses the standard library of Python
+3.11, and nothing of Hearth. An error ends it with one line on standard error.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-# What a restore keeps beside the data belongs to no backup.
+# A restore keeps these beside the data; they belong to no backup.
 WORK = (".hearth-restore", ".hearth-restore.gone")
 SCRATCH, SCRATCH_PREFIX = "/var/tmp", "hearth-backup-"  # noqa: S108 - made by mkdtemp, mode 0700
 HEADER = b"SQLite format 3\0"
@@ -32,13 +32,13 @@ BESIDE = ("-wal", "-shm", "-journal")
 # Up to here a file is read whole first, so that one that is being rewritten stays one piece.
 SMALL = 8 * 2**20
 BUSY_S = 120
-# A database that is busy or a disk that is full is no damage: another run may succeed.
-PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-PASSING |= {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY}
+# A busy database or a full disk is not damage: another run may succeed.
+TEMPORARY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+TEMPORARY |= {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY}
 
 
-class Trouble(Exception):
-    """One line: what is in the way."""
+class AgentError(Exception):
+    """One line: the reason why no backup is possible."""
 
 
 def walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -60,19 +60,19 @@ def walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file says that it is SQLite's."""
+    """Whether a file has SQLite's header."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
         return stream.read(len(HEADER)) == HEADER
     return False
 
 
 def snapshot(source: Path, copy: Path) -> str:
-    """Copy a database that is in use, whole and of one moment; give its integrity in one line."""
+    """Copy a database that is in use, whole and of one moment; return its integrity in one line."""
     copy.unlink(missing_ok=True)
-    # `rw`: one that was deleted meanwhile is not made again.
+    # `rw`: one that was deleted meanwhile is not created again.
     address = f"{source.as_uri()}?mode=rw"
     with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as database:
-        # It may be a stranger's upload: nothing in its schema may run functions.
+        # It may be an uploaded file: nothing in its schema may run functions.
         database.execute("PRAGMA trusted_schema = OFF")
         database.execute("VACUUM INTO ?", (str(copy),))
     with contextlib.closing(sqlite3.connect(copy)) as database:
@@ -80,11 +80,10 @@ def snapshot(source: Path, copy: Path) -> str:
     return "; ".join(str(row[0]) for row in rows).replace("\n", " ")
 
 
-class Taking:
-    """One folder on its way into a tar."""
+class FolderTar:
+    """The tar of one folder while it is written."""
 
     def __init__(self, root: Path, scratch: Path, out: IO[bytes]) -> None:
-        """Begin the tar."""
         self.root, self.scratch = root, scratch
         self.tar = tarfile.open(  # noqa: SIM115 - closed when all is in it
             fileobj=out, mode="w|", format=tarfile.PAX_FORMAT
@@ -95,7 +94,7 @@ class Taking:
         self.began: float = time.time()
 
     def database(self, name: str) -> None:
-        """Take one database; one that SQLite cannot read is left to be taken as a file."""
+        """Add one database; one that SQLite cannot read is left to be added as a file."""
         copy = self.scratch / "copy"
         try:
             verdict = snapshot(self.root / name, copy)
@@ -103,8 +102,8 @@ class Taking:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if not (self.root / name).exists():
                 return
-            if code in PASSING:
-                raise Trouble(f"{name}: SQLite says: {error}") from None
+            if code in TEMPORARY:
+                raise AgentError(f"{name}: SQLite reports: {error}") from None
             self.damaged[name] = str(error)
             return
         self.integrity[name] = verdict
@@ -114,13 +113,13 @@ class Taking:
         copy.unlink()
 
     def file(self, name: str) -> None:
-        """Take one file as it is; one that was deleted meanwhile is none."""
+        """Add one file as it is; one that was deleted meanwhile is skipped."""
         try:
             handle = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise Trouble(f"{name}: {error.strerror}") from None
+            raise AgentError(f"{name}: {error.strerror}") from None
         with os.fdopen(handle, "rb") as stream:
             seen = os.fstat(stream.fileno())
             if not stat.S_ISREG(seen.st_mode):
@@ -134,7 +133,7 @@ class Taking:
             except OSError as error:
                 if isinstance(error, BrokenPipeError):
                     raise
-                raise Trouble(f"{name}: it shrank while it was read; run this again") from None
+                raise AgentError(f"{name}: it shrank while it was read; run this again") from None
 
     def add(self, name: str, seen: os.stat_result, size: int, content: IO[bytes] | None) -> None:
         """Add one member; `None` as content makes it a folder."""
@@ -144,13 +143,13 @@ class Taking:
         self.tar.addfile(info, content)
 
     def rest(self, databases: bool) -> None:
-        """Take all that is there now and was not taken yet."""
+        """Add all that is there now and was not added yet."""
         for name, entry in walk(self.root):
             if entry.is_dir(follow_symlinks=False):
                 self.add(f"files/{name}", entry.stat(follow_symlinks=False), 0, None)
             elif not entry.is_file(follow_symlinks=False):
                 self.left_out.append(name)
-            elif self.taken(name):
+            elif self.is_added(name):
                 continue
             elif databases and name not in self.damaged and is_database(self.root / name):
                 self.database(name)
@@ -159,13 +158,13 @@ class Taking:
             else:
                 self.file(name)
 
-    def taken(self, name: str) -> bool:
-        """Whether it is a copied database, or what SQLite keeps beside one."""
+    def is_added(self, name: str) -> bool:
+        """Whether it is a copied database, or a file that SQLite keeps beside one."""
         ends = [name.removesuffix(end) for end in BESIDE if name.endswith(end)]
         return any(owner in self.integrity for owner in [name, *ends])
 
     def end(self) -> None:
-        """Say what was taken; a tar without this is not whole."""
+        """Write the report; a tar without it is incomplete."""
         text = json.dumps(
             {
                 "began": self.began,
@@ -174,19 +173,15 @@ class Taking:
                 "left_out": self.left_out,
             }
         ).encode()
-        self.tar.addfile(_member("report.json", len(text)), io.BytesIO(text))
+        info = tarfile.TarInfo("report.json")
+        info.size = len(text)
+        self.tar.addfile(info, io.BytesIO(text))
         self.tar.close()
 
 
-def _member(name: str, size: int) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.size = size
-    return info
-
-
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a folder that nobody else may remove; OSError when somebody holds it."""
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder that no other run may remove; OSError when another run holds the lock."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,45 +192,47 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Make a folder that nobody else removes, after those that killed runs left are gone."""
-    begin = f"{SCRATCH_PREFIX}{os.getuid()}-"
-    for left in Path(SCRATCH).glob(f"{begin}*"):
-        with contextlib.suppress(OSError), held(left):
+    """Make a folder that no other run removes, and remove those that killed runs left."""
+    start = f"{SCRATCH_PREFIX}{os.getuid()}-"
+    for left in Path(SCRATCH).glob(f"{start}*"):
+        with contextlib.suppress(OSError), locked(left):
             shutil.rmtree(left, ignore_errors=True)
     with contextlib.ExitStack() as stack:
         while True:
-            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=begin, dir=SCRATCH)))
+            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=start, dir=SCRATCH)))
             with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                stack.enter_context(held(made))
-                # Before it was held, another run may have taken it for one that was left.
+                stack.enter_context(locked(made))
+                # Before it was locked, another run may have removed it as a leftover.
                 if made.exists():
                     break
         yield made
 
 
-def take(root: Path, kind: str, out: IO[bytes]) -> None:
+def write_tar(root: Path, kind: str, out: IO[bytes]) -> None:
     """Write the folder as a tar: its databases first, then everything else."""
     if (root / WORK[0]).exists():
-        raise Trouble(f"a restore was cut short in {root}: say `hearth restore FILE` again first")
+        raise AgentError(
+            f"a restore was cut short in {root}: run `hearth restore FILE` again first"
+        )
     with scratch() as made:
-        taking = Taking(root, made, out)
+        tar = FolderTar(root, made, out)
         if kind == "sqlite":
             found = [
                 name
                 for name, entry in walk(root)
                 if entry.is_file(follow_symlinks=False) and is_database(root / name)
             ]
-            # The one that lies highest points to the others, so it comes first.
+            # The topmost one names the files of the others, so it comes first.
             for name in sorted(found, key=lambda name: (name.count("/"), name)):
-                taking.database(name)
-        taking.rest(databases=kind == "sqlite")
-        taking.end()
+                tar.database(name)
+        tar.rest(databases=kind == "sqlite")
+        tar.end()
     out.flush()
 
 
 if __name__ == "__main__":
     os.umask(0o077)
     try:
-        take(Path(sys.argv[1]), sys.argv[2], sys.stdout.buffer)
-    except (Trouble, OSError, sqlite3.Error, tarfile.TarError, ValueError) as problem:
+        write_tar(Path(sys.argv[1]), sys.argv[2], sys.stdout.buffer)
+    except (AgentError, OSError, sqlite3.Error, tarfile.TarError, ValueError) as problem:
         sys.exit(str(problem).splitlines()[0] if str(problem) else type(problem).__name__)

@@ -1,13 +1,13 @@
-"""Runs inside an instance, as the owner of a data folder, and puts a backup's content into it.
+"""Runs inside an instance, as the owner of a data folder, and restores its content.
 
-    put.py look FOLDER            what lies there, as JSON
-    put.py stage FOLDER ID        reads a tar, expect.json first, and keeps it beside the data
-    put.py switch FOLDER ID       exchanges the data for what was staged
-    put.py back FOLDER            undoes that, wherever it was cut
-    put.py finish FOLDER          forgets what was there before
+    restore.py FOLDER status      prints as JSON whether it is empty, unfinished, and its free bytes
+    restore.py FOLDER stage ID    reads a tar, expect.json first, and writes it beside the data
+    restore.py FOLDER switch ID   exchanges the data for what was staged
+    restore.py FOLDER back        undoes that, wherever it was cut
+    restore.py FOLDER finish      removes the old data
 
-The machine hands this text to `python3 -c`: it knows the standard library of Python 3.11, and
-nothing of Hearth. A wish that cannot be fulfilled ends with one line on standard error.
+The machine passes this text to `python3 -c`: it uses the standard library of Python 3.11, and
+nothing of Hearth. An error ends it with one line on standard error.
 """
 
 import hashlib
@@ -22,23 +22,23 @@ from typing import IO, Any
 
 # What a restore keeps beside the data: `new`, then `old`, and the names of steps that are done.
 WORK = ".hearth-restore"
-# What is being forgotten: half of it must never be taken for the way back.
+# What is being removed: half of it must never be restored.
 GONE = f"{WORK}.gone"
 # What Linux allows, less room for the folder's own path.
 PART_BYTES, NAME_BYTES = 255, 3840
 
 
-class Trouble(Exception):
-    """One line: what is in the way."""
+class AgentError(Exception):
+    """One line: the reason why a step is not possible."""
 
 
 def names(root: Path) -> list[str]:
-    """What lies in the folder, without what a restore keeps there."""
+    """Return the names in the folder, without those that a restore keeps there."""
     return sorted(name for name in os.listdir(root) if name not in (WORK, GONE))
 
 
-def look(root: Path) -> dict[str, Any]:
-    """Say whether anything lies in the folder, whether a restore was cut, and what is free."""
+def status(root: Path) -> dict[str, Any]:
+    """Return whether the folder is empty, whether a restore was cut, and the free bytes."""
     space = os.statvfs(root)
     return {
         "empty": not names(root),
@@ -47,36 +47,35 @@ def look(root: Path) -> dict[str, Any]:
     }
 
 
-class Names:
-    """Judges what a folder's entries are called, in the order in which they come.
+class NameValidator:
+    """Validates the names of a folder's entries, in the order in which they come.
 
-    Who makes a backup and who checks one asks this very class, so nothing is taken that cannot be
-    put back.
+    Making and checking a backup use this very class too, so nothing is backed up that cannot be
+    restored.
     """
 
     def __init__(self) -> None:
-        """Begin with an empty folder."""
         self._taken: set[str] = set()
         self._files: set[str] = set()
         self._folders: set[str] = set()
 
-    def take(self, name: str, folder: bool) -> None:
-        """Take one more name; Trouble when it has no place beside those before."""
+    def accept(self, name: str, folder: bool) -> None:
+        """Accept one more name; AgentError when it is not valid or clashes with an earlier one."""
         parts = name.split("/")
         try:
             sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
         except UnicodeError:
-            raise Trouble(f"{name!r}: no disk knows such a name") from None
-        # A restore works in the folder's top only; further down the name is anybody's.
+            raise AgentError(f"{name!r}: no disk can store such a name") from None
+        # A restore uses these names in the folder's top only; further down they are allowed.
         if {"", ".", ".."} & {*parts} or "\0" in name or parts[0] in (WORK, GONE):
-            raise Trouble(f"{name!r} is no place in a folder")
+            raise AgentError(f"{name!r} is not a valid place in a folder")
         if max(sizes) > PART_BYTES or sum(sizes) + len(sizes) > NAME_BYTES:
-            raise Trouble(f"{name[:60]!r}… is longer than a name may be")
+            raise AgentError(f"{name[:60]!r}… is longer than a name may be")
         if name in self._taken:
-            raise Trouble(f"{name} is there twice")
+            raise AgentError(f"{name} is there twice")
         above = {"/".join(parts[:count]) for count in range(1, len(parts))}
         if name in (self._files if folder else self._folders) or above & self._files:
-            raise Trouble(f"{name} is a file here and a folder there")
+            raise AgentError(f"{name} is a file here and a folder there")
         self._taken.add(name)
         self._folders |= above
         (self._folders if folder else self._files).add(name)
@@ -86,16 +85,16 @@ def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]])
     """Write every member below `new`, exactly the expected ones."""
     folders: list[tuple[Path, tarfile.TarInfo]] = []
     missing = dict(expected)
-    known = Names()
+    names = NameValidator()
     while info := tar.next():
         base, _, name = info.name.partition("/")
         if base != "data":
-            raise Trouble(f"the backup names {info.name!r}, which is no place in this folder")
-        known.take(name, info.isdir())
+            raise AgentError(f"the backup names {info.name!r}, which is not a place in this folder")
+        names.accept(name, info.isdir())
         place = new / name
         wanted = missing.pop(name, None)
         if wanted is None or not (info.isdir() or (info.isreg() and not info.issparse())):
-            raise Trouble(f"{name}: not what the manifest says")
+            raise AgentError(f"{name}: it does not match the manifest")
         if info.isdir():
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             folders.append((place, info))
@@ -103,9 +102,9 @@ def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]])
         # A database comes before the folder that it lies in.
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if write(place, tar.extractfile(info), info) != wanted["sha256"]:
-            raise Trouble(f"{name}: its content is not what the manifest says")
+            raise AgentError(f"{name}: its content does not match the manifest")
     if missing:
-        raise Trouble(f"{min(missing)}: in the manifest, but not in the backup")
+        raise AgentError(f"{min(missing)}: in the manifest, but not in the backup")
     # Last: a folder may be one that its owner cannot write to.
     for place, info in reversed(folders):
         os.chmod(place, info.mode & 0o777)
@@ -113,7 +112,7 @@ def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]])
 
 
 def write(place: Path, content: IO[bytes] | None, info: tarfile.TarInfo) -> str:
-    """Write one file and give its digest."""
+    """Write one file and return its digest."""
     whole = hashlib.sha256()
     handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as stream:
@@ -130,28 +129,28 @@ def stage(root: Path, identity: str, given: IO[bytes]) -> None:
     """Write a tar's content into a folder of its own beside the data."""
     work = root / WORK
     if (work / "old").exists():
-        raise Trouble("an older restore was cut short here and must be undone first")
+        raise AgentError("an older restore was cut short here and must be undone first")
     finish(root)
     (work / "new").mkdir(mode=0o700, parents=True)
     with tarfile.open(fileobj=given, mode="r|") as tar:
         first = tar.next()
         content = tar.extractfile(first) if first and first.name == "expect.json" else None
         if content is None:
-            raise Trouble("nothing says what to expect")
+            raise AgentError("expect.json is missing")
         expected = json.load(content)
-        needed, free = sum(one["size"] for one in expected.values()), look(root)["free_bytes"]
+        needed, free = sum(one["size"] for one in expected.values()), status(root)["free_bytes"]
         if needed > free:
-            raise Trouble(f"it needs {needed >> 20} MB of disk, and {free >> 20} MB are free")
+            raise AgentError(f"it needs {needed >> 20} MB of disk, and {free >> 20} MB are free")
         unpack(tar, work / "new", expected)
     os.sync()
     (work / "complete").write_text(identity)
 
 
 def switch(root: Path, identity: str) -> None:
-    """Exchange the data for what was staged, by renaming; may be done again after a cut."""
+    """Exchange the data for what was staged, by renaming; may be run again after a cut."""
     work = root / WORK
     if (work / "complete").read_text() != identity:
-        raise Trouble("another backup was staged here meanwhile; run this again")
+        raise AgentError("another backup was staged here meanwhile; run this again")
     (work / "old").mkdir(mode=0o700, exist_ok=True)
     if not (work / "moved").exists():
         for name in names(root):
@@ -163,7 +162,7 @@ def switch(root: Path, identity: str) -> None:
 
 
 def back(root: Path) -> None:
-    """Put the data back as they were before `switch`, wherever that was cut; forget the rest."""
+    """Put the data back as it was before `switch`, wherever that was cut; remove the rest."""
     work = root / WORK
     if (work / "moved").exists():
         for name in names(root):
@@ -177,7 +176,7 @@ def back(root: Path) -> None:
 
 
 def finish(root: Path) -> None:
-    """Forget what was there before, and what was staged."""
+    """Remove the old data and what was staged."""
     remove(root / GONE)
     if (root / WORK).exists():
         (root / WORK).rename(root / GONE)
@@ -196,7 +195,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder with all in it, also one that its owner had locked."""
+    """Remove a file or a folder with all in it, also one that its owner cannot write to."""
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
@@ -210,10 +209,10 @@ def remove(path: Path) -> None:
 
 
 def main(words: list[str]) -> None:
-    """Do what the first word says."""
-    verb, root = words[0], Path(words[1])
-    if verb == "look":
-        json.dump(look(root), sys.stdout)
+    """Run the step that the second argument names."""
+    root, verb = Path(words[0]), words[1]
+    if verb == "status":
+        json.dump(status(root), sys.stdout)
     elif verb == "stage":
         stage(root, words[2], sys.stdin.buffer)
     elif verb == "switch":
@@ -228,5 +227,5 @@ if __name__ == "__main__":
     os.umask(0o077)
     try:
         main(sys.argv[1:])
-    except (Trouble, OSError, tarfile.TarError, ValueError) as problem:
+    except (AgentError, OSError, tarfile.TarError, ValueError) as problem:
         sys.exit(str(problem).splitlines()[0] if str(problem) else type(problem).__name__)

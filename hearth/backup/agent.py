@@ -1,0 +1,244 @@
+"""The data folders of a house, each read and written inside its instance as its own owner."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from hearth.backup import BackupError
+from hearth.catalogue.house import House
+from hearth.machine import engine
+from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS, open_stream
+
+# A large database is copied and checked before its first byte arrives.
+SILENT_S = 3600
+_STAT_S = 20
+_ANSWER_BYTES = 2**16
+_ERROR_BYTES = 4096
+_PYTHON = ("/usr/bin/python3", "-I", "-c")
+_ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolder:
+    """A data folder that is backed up; `from_folder` when it is a folder of the machine."""
+
+    service: str
+    instance: str
+    unit: str
+    path: str
+    copy_as: Literal["sqlite", "files"]
+    volume_name: str
+    from_folder: str | None
+
+    def has_data(self) -> bool:
+        """Whether data lie where an instance that is not there would find them."""
+        if self.from_folder is not None:
+            folder = Path(self.from_folder)
+            return folder.is_dir() and any(folder.iterdir())
+        return engine.has_volume(self.volume_name)
+
+
+def data_folders(house: House) -> list[DataFolder]:
+    """Return every data folder of enabled services except those with `copy: none`."""
+    return [
+        DataFolder(
+            service=service.name,
+            instance=service.instance,
+            unit=service.unit,
+            path=volume.path,
+            copy_as=volume.copy,
+            volume_name=volume.name,
+            from_folder=volume.from_folder,
+        )
+        for service in house.services.values()
+        if service.runtime == "incus"
+        for volume in service.volumes
+        if volume.copy != "none"
+    ]
+
+
+def owner(instance: str, path: str) -> tuple[int, int]:
+    """Return the user and group ids that own a folder in an instance."""
+    argv = ["/usr/bin/stat", "--format=%u %g", "--", path]
+    done = engine.execute(instance, argv, timeout=_STAT_S)
+    words = done.stdout.split()
+    if done.returncode or len(words) != 2:
+        raise BackupError(f"{instance}: {path} is not there: run `hearth up` first")
+    return int(words[0]), int(words[1])
+
+
+class Child(Protocol):
+    """A running program with its input and output streams."""
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to `size` bytes of its output; none at the end."""
+        ...
+
+    def write(self, data: bytes) -> int:
+        """Write to its input."""
+        ...
+
+    def close(self) -> None:
+        """Close its input."""
+        ...
+
+    def wait(self) -> None:
+        """Return when it has succeeded; BackupError with its last error line otherwise."""
+        ...
+
+
+# Runs argv in an instance as a user and a group.
+Runner = Callable[[str, Sequence[str], int, int], AbstractContextManager[Child]]
+
+
+class InstanceChild:
+    """A program that Incus started, by the websockets of its streams."""
+
+    def __init__(
+        self, instance: str, streams: dict[str, ClientConnection], ended: Callable[[], Any]
+    ) -> None:
+        self._instance, self._streams = instance, streams
+        self._rest, self._errors = b"", b""
+        self._ended: list[Any] = []
+        self._threads = [
+            threading.Thread(target=work, daemon=True)
+            for work in (self._collect_errors, lambda: self._ended.append(ended()))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return some of its output; the connection holds few messages, so nothing piles up."""
+        if not self._rest:
+            self._rest = self._receive()
+        size = len(self._rest) if size < 0 else size
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return piece
+
+    def _receive(self) -> bytes:
+        try:
+            message = self._streams[STREAMS[1]].recv(timeout=SILENT_S)
+        except TimeoutError:
+            raise BackupError(f"{self._instance}: no output for {SILENT_S} s") from None
+        except ConnectionClosed as error:
+            # Without a closing frame the rest may be missing.
+            if error.rcvd is None:
+                raise BackupError(f"{self._instance}: its output broke off") from None
+            return b""
+        # An empty text message is the end of the output.
+        return message if isinstance(message, bytes) else b""
+
+    def write(self, data: bytes) -> int:
+        """Write to its input; when it no longer reads, its exit code gives the reason."""
+        with contextlib.suppress(ConnectionClosed):
+            for start in range(0, len(data), CHUNK_BYTES):
+                self._streams[STREAMS[0]].send(data[start : start + CHUNK_BYTES])
+        return len(data)
+
+    def close(self) -> None:
+        """Close its input."""
+        with contextlib.suppress(ConnectionClosed):
+            self._streams[STREAMS[0]].send("")
+
+    def wait(self) -> None:
+        """Return when it has succeeded; BackupError with its last error line otherwise."""
+        for thread in self._threads:
+            thread.join(SILENT_S)
+        answer = self._ended[0] if self._ended else {}
+        code = (answer.get("metadata") or {}).get("return")
+        if code != 0:
+            lines = self._errors.decode(errors="replace").strip().splitlines()
+            raise BackupError(f"{self._instance}: {lines[-1] if lines else f'exit code {code}'}")
+
+    def _collect_errors(self) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while isinstance(message := self._streams[STREAMS[2]].recv(), bytes):
+                self._errors = (self._errors + message)[-_ERROR_BYTES:]
+
+
+@contextlib.contextmanager
+def run_in_instance(
+    instance: str, argv: Sequence[str], user: int, group: int
+) -> Iterator[InstanceChild]:
+    """Run a program in an instance as one of its users; leaving early breaks its streams.
+
+    Raises:
+        BackupError: the instance or Incus is not there.
+    """
+    import pylxd
+    import pylxd.exceptions
+    import requests
+
+    try:
+        client = pylxd.Client(endpoint=SOCKET)
+        response = client.api.instances[instance].exec.post(
+            json={
+                "command": list(argv),
+                "environment": _ENVIRONMENT,
+                "user": user,
+                "group": group,
+                "cwd": "/",
+                "wait-for-websocket": True,
+                "interactive": False,
+            }
+        )
+    except pylxd.exceptions.LXDAPIException as error:
+        raise BackupError(f"{instance}: {error}: run `hearth up` first") from None
+    except (pylxd.exceptions.ClientConnectionFailed, requests.ConnectionError, OSError):
+        raise BackupError(
+            f"{instance}: Incus does not answer on {SOCKET}: run this on the house, as root"
+        ) from None
+    operation = response.json()["metadata"]
+
+    def ended() -> Any:
+        return client.api.operations[operation["id"]].wait.get().json()["metadata"]
+
+    with contextlib.ExitStack() as opened:
+        streams = {
+            name: opened.enter_context(open_stream(SOCKET, operation["id"], secret))
+            for name, secret in operation["metadata"]["fds"].items()
+            if name in STREAMS
+        }
+        yield InstanceChild(instance, streams, ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """Runs our two programs beside the data; tests run them on this machine."""
+
+    run: Runner = run_in_instance
+    owner: Callable[[str, str], tuple[int, int]] = owner
+
+    @contextlib.contextmanager
+    def program(self, name: str, folder: DataFolder, *words: str) -> Iterator[Child]:
+        """Run `inside/NAME.py` in the folder's instance, as the owner of the folder."""
+        text = (Path(__file__).parent / "inside" / f"{name}.py").read_text(encoding="utf-8")
+        user, group = self.owner(folder.instance, folder.path)
+        argv = [*_PYTHON, text, folder.path, *words]
+        with self.run(folder.instance, argv, user, group) as child:
+            yield child
+
+    def change(self, folder: DataFolder, *words: str) -> None:
+        """Run one step of `restore.py` that needs no input."""
+        with self.program("restore", folder, *words) as child:
+            child.close()
+            child.wait()
+
+    def status(self, folder: DataFolder) -> dict[str, Any]:
+        """Return the status that `restore.py` prints of a folder."""
+        with self.program("restore", folder, "status") as child:
+            child.close()
+            text = b""
+            while (piece := child.read(_ANSWER_BYTES)) and len(text) < _ANSWER_BYTES:
+                text += piece
+            child.wait()
+        status: dict[str, Any] = json.loads(text)
+        return status

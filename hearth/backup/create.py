@@ -1,0 +1,182 @@
+"""Make a backup: all data and secrets of a house in one encrypted file, or no file at all."""
+
+import json
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, cast
+
+from hearth.backup import BackupError
+from hearth.backup.age import encrypting
+from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.archive import FORMAT, VAULT, Header, Report, Volume, Writer, prefix, renamed
+from hearth.files import sync_folder
+
+# A file whose name starts so is incomplete; the next run removes it.
+PART = ".hearth-backup-"
+_REPORT_BYTES = 2**26
+
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A complete backup on its disk."""
+
+    path: Path
+    size: int
+    entries: int
+    databases: Mapping[str, str]
+    damaged: Mapping[str, str]
+    left_out: Sequence[str]
+    began: Mapping[str, float]
+
+    @property
+    def good(self) -> bool:
+        """Whether SQLite found every database whole."""
+        return not self.damaged and all(verdict == "ok" for verdict in self.databases.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is backed up: the house's name, its secrets and folders, and the recipient."""
+
+    house: str
+    domain: str
+    version: str
+    recipient: str
+    secrets: Mapping[str, str]
+    folders: Sequence[DataFolder]
+
+
+def file_name(house: str, now: datetime) -> str:
+    """Name a backup after its house and its time in UTC; names sort by age."""
+    return f"hearth-{house}-{now:%Y%m%dT%H%M%SZ}.tar.age"
+
+
+def rotate(newest: Path, house: str, keep: int) -> list[Path]:
+    """Remove all but `keep` backups of this house: the one just made and those before it.
+
+    One whose name is younger was made while a clock was wrong: it neither counts nor goes.
+    Returns those removed.
+    """
+    form = re.compile(rf"hearth-{re.escape(house)}-\d{{8}}T\d{{6}}Z\.tar\.age")
+    there = (path for path in newest.parent.iterdir() if form.fullmatch(path.name))
+    old = sorted(path for path in there if path.name <= newest.name)[:-keep]
+    for path in old:
+        path.unlink()
+    return old
+
+
+def create_backup(subject: Subject, to: Path, agent: Agent, log: Log) -> Created:
+    """Write a backup into the folder `to`; only one runs at a time.
+
+    The file has its name only when it is complete and on the disk. Its owner alone may read it.
+
+    Raises:
+        BackupError: no backup was made; the text has the reason.
+    """
+    now = datetime.now(UTC)
+    try:
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        start = f"{PART}{subject.house}-"
+        for left in to.glob(f"{start}*"):
+            left.unlink()
+        handle, name = tempfile.mkstemp(prefix=start, dir=to)
+    except OSError as error:
+        raise BackupError(f"{to}: {error.strerror}: name another folder by --to") from None
+    part = Path(name)
+    path = to / file_name(subject.house, now)
+    try:
+        with os.fdopen(handle, "wb") as target:
+            created = _write(subject, path, target, now, agent, log)
+        part.rename(path)
+        sync_folder(to)
+    except OSError as error:
+        raise BackupError(f"{to}: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return created
+
+
+def _write(
+    subject: Subject, path: Path, target: IO[bytes], now: datetime, agent: Agent, log: Log
+) -> Created:
+    header = Header(
+        format=FORMAT,
+        house=subject.house,
+        domain=subject.domain,
+        hearth=subject.version,
+        made_at=now.isoformat(timespec="seconds"),
+        volumes=[
+            Volume(service=folder.service, path=folder.path, copy_as=folder.copy_as)
+            for folder in subject.folders
+        ],
+    )
+    databases: dict[str, str] = {}
+    began: dict[str, float] = {}
+    with encrypting(subject.recipient, target) as sink:
+        writer = Writer(sink, header)
+        writer.text(VAULT, json.dumps(dict(subject.secrets)))
+        for number, folder in enumerate(subject.folders):
+            log(f"{folder.service}: {folder.path}")
+            report = _add_folder(writer, prefix(header.volumes, number), folder, agent)
+            began[f"{folder.service}:{folder.path}"] = report.began
+            for name, verdict in report.integrity.items():
+                databases[f"{folder.service}:{name}"] = verdict
+        writer.end()
+    os.fsync(target.fileno())
+    size = os.fstat(target.fileno()).st_size
+    left_out, entries = writer.left_out, len(writer.entries)
+    return Created(path, size, entries, databases, writer.damaged, left_out, began)
+
+
+def _add_folder(writer: Writer, base: str, folder: DataFolder, agent: Agent) -> Report:
+    """Copy one folder from the tar that its instance writes."""
+    with agent.program("create", folder, folder.copy_as) as child:
+        child.close()
+        report = _add_members(writer, base, folder, child)
+        # The rest of the tar is padding; a program whose output is not read would not end.
+        while child.read(2**20):
+            pass
+        child.wait()
+    if report is None:
+        raise BackupError(f"{folder.instance}: {folder.path} came only in part: run this again")
+    writer.add_report(base, report)
+    return report
+
+
+def _add_members(writer: Writer, base: str, folder: DataFolder, child: Child) -> Report | None:
+    report: Report | None = None
+    try:
+        with tarfile.open(fileobj=cast("IO[bytes]", child), mode="r|") as tar:
+            for info in tar:
+                content = tar.extractfile(info) if info.isreg() else None
+                if info.name == "report.json" and content and info.size < _REPORT_BYTES:
+                    report = Report.model_validate(json.load(content))
+                    continue
+                kind = "sqlite" if info.name.startswith("sqlite/") else "files"
+                name = f"{base}/{_below(info.name, kind)}"
+                # `renamed` would hide the kind from the validator.
+                if not (info.isreg() or info.isdir()) or info.issparse():
+                    raise BackupError(f"{folder.instance}: {name} is a link or a device")
+                writer.add(renamed(info, name), content)
+    except (tarfile.TarError, ValueError) as error:
+        # The program's own error is the reason; a cut tar is only the consequence.
+        child.wait()
+        reason = str(error).partition("\n")[0]
+        raise BackupError(f"{folder.instance}: {folder.path}: {reason}") from None
+    return report
+
+
+def _below(name: str, base: str) -> str:
+    """Return a member's name below `base`; the name comes from an instance."""
+    first, *rest = name.split("/")
+    if first != base or not rest or {"", ".", ".."} & {*rest} or "\0" in name:
+        raise BackupError(f"an instance names {name!r}, which is not a place in its folder")
+    return "/".join(rest)
