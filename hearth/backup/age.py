@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from hearth.backup import BackupError
 
@@ -147,14 +147,22 @@ def _error_line(process: subprocess.Popen[bytes]) -> str:
 
 
 @contextlib.contextmanager
-def _age(*arguments: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _age(
+    *arguments: str,
+    stdin: IO[bytes] | int = subprocess.PIPE,
+    stdout: IO[bytes] | int = subprocess.PIPE,
+    pass_fds: tuple[int, ...] = (),
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run age; leave no process behind, whatever happens."""
     program = shutil.which("age")
     if program is None:
         raise BackupError("the program age is not installed: run `sudo apt-get install age`")
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = subprocess.Popen(  # noqa: S603 - fixed words and a checked recipient
-        [program, *arguments], **(pipes | options)
+        [program, *arguments],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        pass_fds=pass_fds,
     )
     try:
         yield process

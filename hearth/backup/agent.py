@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
@@ -34,7 +34,7 @@ class DataFolder:
     instance: str
     unit: str
     path: str
-    copy_as: Literal["sqlite", "files"]
+    copy_as: str
     volume_name: str
     from_folder: str | None
 

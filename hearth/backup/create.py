@@ -114,7 +114,9 @@ def _write(
         hearth=subject.version,
         made_at=now.isoformat(timespec="seconds"),
         volumes=[
-            Volume(service=folder.service, path=folder.path, copy_as=folder.copy_as)
+            Volume.model_validate(
+                {"service": folder.service, "path": folder.path, "copy_as": folder.copy_as}
+            )
             for folder in subject.folders
         ],
     )
