@@ -1,4 +1,4 @@
-"""What the smoke tests share: the house as the catalogue derives it, and the ways to look at it."""
+"""Fixtures of the smoke tests: the house as the catalogue derives it, and access to it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from hearth.paths import FIREWALL_UNIT
 from hearth.project import VERIFIER, Project, current
 
 HOUSE = current().house()
-# No part of the catalogue, since it publishes nothing; its watch counts as its helper.
+# Not a part of the catalogue, since it publishes nothing; its watch counts as its helper.
 FIREWALL = Part(
     name="firewall",
     role="firewall",
@@ -24,47 +24,44 @@ FIREWALL = Part(
     publish=(),
     secrets={},
 )
+SERVICES = list(HOUSE.services.values())
+LOCAL = [service for service in SERVICES if service.address]
+OFFERED = [alias for alias in HOUSE.aliases.values() if alias.offered]
 
 
-def instances(house: House) -> list[Service]:
-    """Return the services that run in an instance here."""
-    return [service for service in house.services.values() if service.address]
+def offering(capability: str) -> list[Service]:
+    """Return the published services with a capability."""
+    return [s for s in SERVICES if capability in s.offers and s.publish]
 
 
-def owners(house: House) -> list[Service | Part]:
-    """Return everything that runs here as a unit: services, the machine's parts, its rules."""
-    return [*instances(house), *house.parts.values(), FIREWALL]
-
-
-# What a test may take as an argument, to be run once for each.
+# The argument names of tests that run once per row.
 ROWS: Mapping[str, list[Any]] = {
-    "service": list(HOUSE.services.values()),
-    "inside": instances(HOUSE),
-    "owner": owners(HOUSE),
+    "service": SERVICES,
+    "local": LOCAL,
+    # Everything that runs here as a unit.
+    "owner": [*LOCAL, *HOUSE.parts.values(), FIREWALL],
     "minimum": list(HOUSE.minimum_versions.values()),
     "site": list(HOUSE.sites),
     "keyed_site": [site for site in HOUSE.sites if site.auth == "key"],
     "plain_site": [site for site in HOUSE.sites if site.plain],
     "house_site": [site for site in HOUSE.sites if site.auth == "house"],
-    "caller": [s for s in instances(HOUSE) if any(f.source == s.name for f in HOUSE.flows)],
-    "alias": [a for a in HOUSE.aliases.values() if a.offered and a.kind != "transcribe"],
-    "speaker": [
-        a for a in HOUSE.aliases.values() if a.offered and a.kind not in ("embed", "transcribe")
-    ],
-    "offered": [a for a in HOUSE.aliases.values() if a.offered],
-    "fallback": [a for a in HOUSE.aliases.values() if a.offered and len(a.members) > 1],
-    "speech_server": [s for s in HOUSE.services.values() if s.role == "kokoro" and s.publish],
-    "chat": [s for s in HOUSE.services.values() if s.role == "open_webui" and s.publish],
-    "listener": [s for s in HOUSE.services.values() if s.role == "whisper" and s.publish],
-    "pipes": [s for s in instances(HOUSE) if s.role == "pipelines"],
-    "transcriber": [a for a in HOUSE.aliases.values() if a.offered and a.kind == "transcribe"],
-    "way_out": list(HOUSE.egress),
+    "caller": [s for s in LOCAL if any(flow.source == s.name for flow in HOUSE.flows)],
+    "alias": [alias for alias in OFFERED if alias.kind != "transcribe"],
+    "speaker": [alias for alias in OFFERED if alias.kind not in ("embed", "transcribe")],
+    "offered": OFFERED,
+    "fallback": [alias for alias in OFFERED if len(alias.members) > 1],
+    "speech_server": offering("speech_stream"),
+    "chat": offering("chat"),
+    "listener": offering("transcription"),
+    "pipes": [service for service in LOCAL if "pipelines" in service.offers],
+    "transcriber": [alias for alias in OFFERED if alias.kind == "transcribe"],
+    "egress": list(HOUSE.egress),
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],
 }
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test once for each row of what it asks for."""
+    """Run a test once for each row of its argument."""
     for name in ROWS.keys() & set(metafunc.fixturenames):
         metafunc.parametrize(name, ROWS[name], ids=_id)
 
@@ -76,30 +73,30 @@ def _id(row: Any) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Name the units whose journals explain a failure, where a row is none itself."""
+    """Mark the units whose journals explain a failure, where the row itself has no unit."""
     callspec = getattr(item, "callspec", None)
-    asked = [behind(row) for row in callspec.params.values()] if callspec else []
+    owners = [o for row in callspec.params.values() for o in serving(row)] if callspec else []
     if {"gateway", "model"} & set(getattr(item, "fixturenames", ())):
-        asked.append(answering(HOUSE.aliases.values()))
-    for owner in {owner.name: owner for owners in asked for owner in owners}.values():
+        owners += answering(HOUSE.aliases.values())
+    for owner in {owner.name: owner for owner in owners}.values():
         item.add_marker(pytest.mark.unit(getattr(owner, "instance", None), owner.unit))
 
 
-def behind(row: Any) -> list[Service | Part]:
-    """Return who answers for a site or an alias."""
+def serving(row: Any) -> list[Service | Part]:
+    """Return the services and parts behind a site or an alias."""
     if isinstance(row, Alias):
         return answering([row])
     if isinstance(row, Site):
-        known: dict[str, Service | Part] = {s.name: s for s in instances(HOUSE)} | dict(HOUSE.parts)
+        known: dict[str, Service | Part] = {s.name: s for s in LOCAL} | dict(HOUSE.parts)
         names = ["login", row.service] if row.auth in ("key", "house") else [row.service]
         return [known[name] for name in names if name in known]
     return []
 
 
 def answering(aliases: Iterable[Alias]) -> list[Service | Part]:
-    """Return who carries requests to models, and who runs those of the aliases."""
+    """Return the gateway, and the services that run the models of the aliases."""
     runs = {HOUSE.models[name].service for alias in aliases for name in alias.members}
-    return [s for s in instances(HOUSE) if "models" in s.offers or s.name in runs]
+    return [s for s in LOCAL if "models" in s.offers or s.name in runs]
 
 
 @pytest.fixture(scope="session")
@@ -135,10 +132,9 @@ def key(vault: Vault) -> str:
 
 
 @pytest.fixture(scope="session")
-def gateway(house: House) -> str:
-    """The name of the site behind which models answer."""
-    for service in house.services.values():
-        for site in service.publish:
-            if "models" in service.offers:
-                return site.fqdn
-    pytest.skip("this house publishes no models")
+def gateway() -> str:
+    """The name of the site that offers the models."""
+    sites = [site.fqdn for service in offering("models") for site in service.publish]
+    if not sites:
+        pytest.skip("this house publishes no models")
+    return sites[0]

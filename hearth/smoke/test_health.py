@@ -1,38 +1,111 @@
-"""Everything that should run runs, and says what only the working program can say."""
+"""Everything that should run does, answers as its record demands, and is new enough."""
 
-import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
+from packaging.version import InvalidVersion, Version
 
-from hearth.catalogue.house import House, Part, Service
+from hearth.catalogue.house import House, MinimumVersion, Part, Service
+from hearth.clients import health
 from hearth.machine import systemd
+from hearth.smoke.hosts import host, loaded, units
 from hearth.smoke.plugin import Notes, NotMeasured
 
 pytestmark = pytest.mark.home
 
 
-def test_unit_runs(owner: Service | Part) -> None:
+def test_the_unit_runs(owner: Service | Part) -> None:
     state = systemd.unit_state(getattr(owner, "instance", None), owner.unit)
     assert state.up, f"{owner.unit} is {state.active} ({state.sub}, {state.result})"
 
 
-def test_health_says_what_it_must(service: Service, notes: Notes) -> None:
-    health = service.health
-    began = time.monotonic()
-    with httpx.Client(timeout=health.within_s, trust_env=False) as client:
-        answer = client.get(service.url + health.path)
-    took = time.monotonic() - began
-    assert answer.status_code == 200, f"HTTP {answer.status_code} from {answer.url}"
-    assert health.contains in answer.text, f"{answer.url} does not say {health.contains}"
-    assert took <= health.within_s, f"{answer.url} took {took:.1f} s, not {health.within_s:g} s"
-    notes.figure(f"health of {service.name}", "ms", [took * 1000])
+def test_the_service_is_healthy(service: Service, notes: Notes) -> None:
+    result = health.check(service)
+    assert result.healthy, f"{service.url}{service.health.path}: {result.reason}"
+    notes.figure(f"health of {service.name}", "ms", [result.seconds * 1000])
 
 
 @pytest.mark.unit(None, "hearth-login.service")
-def test_login_answers(house: House) -> None:
+def test_the_login_is_healthy(house: House) -> None:
     login = house.parts.get("login")
     if login is None:
         raise NotMeasured("this house has no login")
     answer = httpx.get(f"{login.url}/health", timeout=5, trust_env=False)
     assert answer.json() == {"status": "ok"}
+
+
+def test_no_program_is_older_than_its_minimum_version(
+    minimum: MinimumVersion, house: House, notes: Notes
+) -> None:
+    if minimum.oldest is None:
+        raise NotMeasured(
+            f"the minimum of {minimum.name} was lifted in inventory/local/minimum_versions.yml"
+        )
+    found = dict(_FIND[minimum.kind](minimum, house))
+    if not found:
+        raise NotMeasured(f"{minimum.name} is not in this house")
+    notes.versions[minimum.name] = min(found.values())
+    old = [f"{version} {at}" for at, version in found.items() if _older(version, minimum)]
+    remedy = "run `apt-get update && apt-get upgrade` there"
+    if minimum.kind != "debian":
+        remedy = "update Hearth and run `hearth up`"
+    assert not old, (
+        f"{minimum.name} {', '.join(old)} is older than {minimum.oldest}: {remedy} "
+        f"({minimum.reason})"
+    )
+
+
+def _older(version: str, minimum: MinimumVersion) -> bool:
+    if minimum.kind == "debian":
+        compare = "dpkg --compare-versions %s lt %s"
+        return bool(host(None).run(compare, version, minimum.oldest).rc == 0)
+    try:
+        return Version(version) < Version(minimum.oldest or "0")
+    except InvalidVersion:
+        pytest.fail(f"{minimum.name} reports {version!r}, which is not a version", pytrace=False)
+
+
+def _local(house: House) -> list[Service]:
+    return [service for service in house.services.values() if service.address]
+
+
+def _reported(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
+    """Yield the version that each service built from a download reports."""
+    for service in _local(house):
+        if minimum.name in service.sources:
+            url = f"{service.url}{service.health.path}"
+            answer = httpx.get(url, timeout=service.health.within_s, trust_env=False).json()
+            yield f"in {service.name}", str(answer.get("version", ""))
+
+
+def _loaded(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
+    """Yield the version of a Python package that each service's process has loaded."""
+    for service in _local(house):
+        packages = loaded(service.instance, service.unit, [minimum.name]).packages
+        if minimum.name in packages:
+            yield f"in {service.name}", packages[minimum.name]
+
+
+def _installed(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
+    """Yield the installed version of a Debian package, on the machine and in instances."""
+    for instance in (None, *(service.instance for service in _local(house))):
+        package = host(instance).package(minimum.name)
+        if package.is_installed:
+            yield f"in {instance}" if instance else "on the machine", package.version
+
+
+_FIND = {"source": _reported, "python": _loaded, "debian": _installed}
+
+
+def test_the_running_version_is_the_installed_one(owner: Service | Part) -> None:
+    """A library that was replaced stays in the memory of a process that loaded it before."""
+    instance = getattr(owner, "instance", None)
+    for unit in units(instance, owner.unit):
+        stale = loaded(instance, unit).stale
+        assert not stale, f"{unit} still runs a file that was replaced ({stale[0]}): restart it"
+
+
+def test_the_running_incus_is_the_installed_one() -> None:
+    stale = loaded(None, "incus.service").stale
+    assert not stale, f"incus.service still runs a file that was replaced ({stale[0]}): restart it"

@@ -1,97 +1,163 @@
-"""HTTPS is the house's own, and what does not ask for a site by its name reaches no backend."""
+"""HTTPS is the house's own, a foreign name reaches no backend, and new devices get the root."""
 
+import secrets
 import socket
 import ssl
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import certifi
 import pytest
+from cryptography import x509
 
 from hearth.catalogue.house import House, Site
 from hearth.clients import ClientError
 from hearth.clients.edge import Edge
+from hearth.clients.websocket import opened
+from hearth.paths import ROOT_CERTIFICATE
+from hearth.smoke.plugin import Notes
 
 pytestmark = [pytest.mark.home, pytest.mark.unit(None, "hearth-caddy.service")]
+trust_page = pytest.mark.unit(None, "hearth-trust.service")
 
 WITHIN_S = 10
+NO_BACKEND = (b"", b"404", b"421")
+REDIRECTS = (b"301", b"302", b"307", b"308")
+# Caddy renews at a third and checks every few minutes: with so little left it did not renew.
+LEAST_OF_LIFE = 0.2
+INTERMEDIATE = ROOT_CERTIFICATE.with_name("intermediate.crt")
+SOON = timedelta(days=60)
 
 
-def shake(edge: Edge, context: ssl.SSLContext, name: str | None) -> ssl.SSLSocket:
-    """Shake hands with the front door, asking for `name`."""
-    plug = socket.create_connection((edge.address, 443), timeout=WITHIN_S)
-    return context.wrap_socket(plug, server_hostname=name)
+def handshake(edge: Edge, context: ssl.SSLContext, name: str | None) -> ssl.SSLSocket:
+    """Complete a TLS handshake with the reverse proxy for `name`."""
+    connection = socket.create_connection((edge.address, 443), timeout=WITHIN_S)
+    return context.wrap_socket(connection, server_hostname=name)
 
 
-def blind() -> ssl.SSLContext:
-    """Return a context that believes anybody."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+def plain_http(edge: Edge, request: str) -> tuple[bytes, bytes]:
+    """Send raw text to port 80; return the status and the body, both empty without an answer."""
+    answer = b""
+    try:
+        with socket.create_connection((edge.address, 80), timeout=WITHIN_S) as connection:
+            connection.sendall(request.encode())
+            while piece := connection.recv(65536):
+                answer += piece
+    except ConnectionError:
+        return b"", b""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return status_of(head), body
 
 
-def test_the_root_vouches_for_the_site(site: Site, edge: Edge) -> None:
-    with shake(edge, edge.trust(), site.fqdn) as secure:
-        certificate: Any = secure.getpeercert()
+def status_of(answer: bytes) -> bytes:
+    return answer.partition(b" ")[2][:3]
+
+
+def test_the_house_root_verifies_the_site(site: Site, edge: Edge) -> None:
+    with handshake(edge, edge.trust(), site.fqdn) as connection:
+        certificate: Any = connection.getpeercert()
         assert ("DNS", site.fqdn) in certificate["subjectAltName"]
 
 
-def test_without_the_root_nobody_believes_the_site(site: Site, edge: Edge) -> None:
-    # The public roots: the machine itself may rightly trust the house's as well.
-    strangers = ssl.create_default_context(cafile=certifi.where())
+def test_without_the_house_root_the_site_is_not_trusted(site: Site, edge: Edge) -> None:
+    # Only the public roots: the machine itself may rightly trust the house's root as well.
+    public = ssl.create_default_context(cafile=certifi.where())
     with pytest.raises(ssl.SSLCertVerificationError):
-        shake(edge, strangers, site.fqdn)
+        handshake(edge, public, site.fqdn)
 
 
 def test_an_unknown_name_reaches_no_backend(edge: Edge, house: House, key: str) -> None:
-    unknown = f"hearth-no-such-name.{house.machine.domain}"
-    for name in (unknown, "example.org", None):
+    anything = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anything.check_hostname = False
+    anything.verify_mode = ssl.CERT_NONE
+    for name in (f"hearth-no-such-name.{house.machine.domain}", "example.org", None):
         host = name or edge.address
         request = f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n\r\n"
         try:
-            with shake(edge, blind(), name) as secure:
-                secure.sendall(request.encode())
-                said = secure.recv(4096)
+            with handshake(edge, anything, name) as connection:
+                connection.sendall(request.encode())
+                answer = connection.recv(4096)
         except (ssl.SSLError, ConnectionError):
             continue
-        assert _closed(said), f"{name or 'a bare address'} got {said[:80]!r}"
-
-
-def _closed(said: bytes) -> bool:
-    """Say whether an answer is none, or one that no backend gives."""
-    return said.partition(b" ")[2][:3] in (b"", b"404", b"421")
+        assert status_of(answer) in NO_BACKEND, f"{name or 'the address'} got {answer[:80]!r}"
 
 
 @pytest.mark.parametrize("host", ["example.org", "{address}", "{address}:443", "localhost"])
-def test_a_foreign_host_reaches_no_backend(
+def test_a_foreign_host_header_reaches_no_backend(
     keyed_site: Site, edge: Edge, key: str, host: str
 ) -> None:
-    # With a good key: only the name is wrong.
-    foreign = host.format(address=edge.address)
+    # With a valid key: only the name is wrong.
+    headers = {"Host": host.format(address=edge.address)}
     try:
         answer = edge.request(
-            keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S, headers={"Host": foreign}
+            keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S, headers=headers
         )
     except ClientError:
         return
-    assert answer.status in (400, 404, 421), f"Host {foreign} got HTTP {answer.status}"
+    assert answer.status in (400, 404, 421), f"{headers} got HTTP {answer.status}"
     assert b"data" not in answer.body
 
 
-def test_plain_http_serves_nothing(edge: Edge, house: House) -> None:
+def test_plain_http_reaches_no_backend(edge: Edge, house: House) -> None:
     for host in (edge.address, "example.org", house.sites[0].fqdn):
-        said = _plain(edge.address, f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n")
-        status = said.partition(b" ")[2][:3]
-        assert status in (b"", b"301", b"302", b"307", b"308", b"404", b"421"), (
-            f"http://{host} got {said[:80]!r}"
-        )
+        request = f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        status, _ = plain_http(edge, request)
+        assert status in (*NO_BACKEND, *REDIRECTS), f"http://{host} got HTTP {status!r}"
 
 
-def _plain(address: str, request: str) -> bytes:
-    """Return the beginning of what port 80 says; nothing when it does not even answer."""
-    try:
-        with socket.create_connection((address, 80), timeout=WITHIN_S) as plug:
-            plug.sendall(request.encode())
-            return plug.recv(4096)
-    except ConnectionError:
-        return b""
+def get(edge: Edge, host: str, path: str) -> tuple[bytes, bytes]:
+    """Request a page over plain HTTP, as a device does that trusts nothing yet."""
+    return plain_http(edge, f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n")
+
+
+@trust_page
+def test_a_new_device_gets_the_root_by_name_and_by_address(plain_site: Site, edge: Edge) -> None:
+    for host in (plain_site.fqdn, edge.address):
+        root = get(edge, host, "/hearth-root.crt")
+        assert root == (b"200", ROOT_CERTIFICATE.read_bytes()), f"http://{host}"
+        status, page = get(edge, host, "/")
+        assert status == b"200"
+        assert plain_site.fqdn.encode() in page
+
+
+@trust_page
+def test_the_address_serves_only_the_trust_page(plain_site: Site, edge: Edge) -> None:
+    for path in ("/v1/models", "/receipt.json", "/hearth-login/", "/api/v1/auths/signin"):
+        status, _ = get(edge, edge.address, path)
+        assert status == b"404", f"http://{edge.address}{path} got HTTP {status!r}"
+
+
+@trust_page
+def test_a_device_that_trusts_the_house_gets_a_websocket(plain_site: Site, edge: Edge) -> None:
+    fqdn = plain_site.fqdn
+    assert edge.request(fqdn, "/check", within_s=WITHIN_S).json() == {"house": "Hearth"}
+    url, sent = f"wss://{fqdn}/echo", secrets.token_hex()
+    at = (edge.address, 443)
+    with opened(url, at, edge.trust(), WITHIN_S, origin=f"https://{fqdn}") as connection:
+        connection.send(sent)
+        assert connection.recv(WITHIN_S) == sent
+
+
+def test_browsers_remember_https_except_for_the_trust_page(site: Site, edge: Edge) -> None:
+    answer = edge.request(site.fqdn, "/", within_s=WITHIN_S)
+    assert ("strict-transport-security" in answer.headers) is not site.plain
+
+
+def test_the_certificate_was_renewed_in_time(site: Site, edge: Edge, notes: Notes) -> None:
+    with handshake(edge, edge.trust(), site.fqdn) as connection:
+        shown = x509.load_der_x509_certificate(connection.getpeercert(binary_form=True) or b"")
+    left = shown.not_valid_after_utc - datetime.now(UTC)
+    share = left / (shown.not_valid_after_utc - shown.not_valid_before_utc)
+    notes.sample("life left of the sites' certificates", "days", left / timedelta(days=1))
+    assert share >= LEAST_OF_LIFE, f"{left} left of a certificate that Caddy should have renewed"
+
+
+def test_the_house_ca_is_valid(notes: Notes) -> None:
+    for name, path in (("root", ROOT_CERTIFICATE), ("intermediate", INTERMEDIATE)):
+        shown = x509.load_pem_x509_certificate(path.read_bytes())
+        left = shown.not_valid_after_utc - datetime.now(UTC)
+        notes.figure(f"life left of the {name}", "days", [left / timedelta(days=1)])
+        assert left > timedelta(0), f"the {name} has expired: run `hearth up`"
+        if left < SOON:
+            after = " and install the new one on every device" if name == "root" else ""
+            notes.remark(f"the {name} expires in {left.days} days: run `hearth up`{after}")

@@ -1,20 +1,33 @@
-"""Every alias answers over HTTPS, in one piece and streamed, and says who answered."""
+"""Every alias answers over HTTPS, whole and streamed; speed and accelerator are measured."""
 
+import asyncio
 import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from hearth import status
-from hearth.catalogue.house import Alias, House
+from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
+from hearth.bench.llm import LlmReport, WayFigures, bench_llm
+from hearth.bench.view import added_text
+from hearth.catalogue.house import Alias, House, Model
 from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.clients.models import NOT_OFFERED, PENDING, Overview
 from hearth.smoke.plugin import Notes, NotMeasured, Pending
+from hearth.smoke.receipt import from_spread
 
 pytestmark = pytest.mark.home
 
+ALIAS = "fast"
+CHAT = "/v1/chat/completions"
+# Enough for a median beside everything else; `hearth bench llm` takes a hundred.
+PAIRS = 5
+WITHIN_S = 60.0
+REAL_GPUS = ("cuda", "vulkan")
 ANSWERED_BY = "x-hearth-model"
 # A red square of 32 by 32.
 PICTURE = (
@@ -26,69 +39,69 @@ PICTURE = (
 
 @pytest.fixture(scope="session")
 def overview(house: House) -> Overview:
-    """Which models and aliases answer now, and how far the others are."""
+    """The state of every model and alias."""
     return status.models(house)
 
 
 def question(alias: Alias, overview: Overview) -> dict[str, Any]:
-    """Return a small question of the kind that an alias is for, once its model is there."""
+    """Return a small request for the kind of an alias, once its model is ready."""
     state = overview.aliases[alias.name]
     if state.state == PENDING:
         raise Pending(state.percent, state.reason or f"{state.waits_for} is being downloaded")
     if state.state == NOT_OFFERED:
         raise NotMeasured(state.reason)
-    words: Any = "What is 2 + 2? Answer in one word."
+    content: Any = "What is 2 + 2? Answer in one word."
     if alias.kind == "vision":
-        words = [
+        content = [
             {"type": "text", "text": "Which colour is this? Answer in one word."},
             {"type": "image_url", "image_url": {"url": PICTURE}},
         ]
-    message = {"role": "user", "content": words}
+    message = {"role": "user", "content": content}
     return {"model": alias.name, "messages": [message], "max_tokens": 16}
 
 
-def check_who(answer: Answer, model: str, alias: Alias) -> None:
-    """Check that the answer names the member that gave it, twice and the same."""
+def check_member(answer: Answer, model: str, alias: Alias) -> None:
+    """Check that header and body name the same member of the alias."""
     assert model in alias.members, f"`model` is {model!r}, none of {', '.join(alias.members)}"
     named = answer.headers.get(ANSWERED_BY)
     assert named == model, f"{ANSWERED_BY} is {named!r}, `model` is {model!r}"
 
 
-def test_alias_answers(
+def test_an_alias_answers(
     alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
 ) -> None:
-    asked = question(alias, overview)
+    body = question(alias, overview)
     if alias.kind == "embed":
-        embeds(alias, gateway, edge, key)
+        check_embeddings(alias, gateway, edge, key)
         return
     answer = edge.request(
-        gateway, "/v1/chat/completions", key=key, send=asked, within_s=alias.timeout_s
+        gateway, "/v1/chat/completions", key=key, send=body, within_s=alias.timeout_s
     )
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
-    said = answer.json()
-    assert said["choices"][0]["message"]["content"].strip(), "the answer is empty"
-    check_who(answer, said["model"], alias)
+    data = answer.json()
+    assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
+    check_member(answer, data["model"], alias)
 
 
-def embeds(alias: Alias, gateway: str, edge: Edge, key: str) -> None:
-    """Check that two texts become two different arrows of one length in number of values."""
+def check_embeddings(alias: Alias, gateway: str, edge: Edge, key: str) -> None:
+    """Check that two texts get two different vectors of the same dimension."""
     send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
     answer = edge.request(gateway, "/v1/embeddings", key=key, send=send, within_s=alias.timeout_s)
     assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
-    said = answer.json()
-    one, two = (row["embedding"] for row in said["data"])
+    data = answer.json()
+    one, two = (row["embedding"] for row in data["data"])
     assert len(one) == len(two) > 1
-    assert one != two, "two texts have the same numbers"
+    assert one != two, "two texts have the same vector"
     assert all(math.isfinite(value) for value in one)
-    check_who(answer, said["model"], alias)
+    check_member(answer, data["model"], alias)
 
 
-def test_alias_streams(
+def test_an_alias_streams(
     speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
 ) -> None:
     send = question(speaker, overview) | {"stream": True}
-    began = time.monotonic()
-    with edge.stream(gateway, "/v1/chat/completions", speaker.timeout_s, key, send) as (
+    start = time.monotonic()
+    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (
         head,
         chunks,
     ):
@@ -100,12 +113,12 @@ def test_alias_streams(
     assert times, "the stream holds no text"
     named = {model for _, model, _ in pieces}
     assert len(named) == 1, f"the stream names several models: {named}"
-    check_who(answer, named.pop(), speaker)
-    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [(times[0] - began) * 1000])
+    check_member(answer, named.pop(), speaker)
+    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [(times[0] - start) * 1000])
 
 
 def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[float, str, str]]:
-    """Yield when each event came, which model it names, and its text."""
+    """Yield the time of each event, the model that it names, and its text."""
     for event in sse(chunks):
         assert "error" not in event, f"the stream ends in an error: {event['error']}"
         choices = event.get("choices") or [{}]
@@ -113,8 +126,69 @@ def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[float, str, str]]:
         yield time.monotonic(), event["model"], text
 
 
-def test_nothing_leaves_the_house_that_may_not(house: House) -> None:
+def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
     for alias in house.aliases.values():
         if not alias.cloud:
-            away = [name for name in alias.members if not house.models[name].local]
-            assert not away, f"{alias.name} would ask {', '.join(away)}"
+            remote = [name for name in alias.members if not house.models[name].local]
+            assert not remote, f"{alias.name} would send requests to {', '.join(remote)}"
+
+
+@pytest.fixture(scope="module")
+def model(house: House) -> Model:
+    """The model that answers `fast`, once it is ready."""
+    state = status.models(house).aliases[ALIAS]
+    if state.answered_by is None:
+        raise Pending(state.percent, f"{state.waits_for} is being downloaded")
+    return local_model(house, state.answered_by)
+
+
+def test_speed_is_measured_directly_and_through_the_gateway(
+    house: House, model: Model, key: str, notes: Notes
+) -> None:
+    async def measure() -> LlmReport:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            paths = direct_and_gateway(client, house, model, key)
+            return await bench_llm(
+                model.name, *paths, pairs=PAIRS, prompt_runs=0, timeout_s=WITHIN_S
+            )
+
+    report = asyncio.run(measure())
+    for way in (report.direct, report.gateway):
+        record(way, model.name, notes)
+        assert not way.errors, f"{way.way}: {way.errors[0]}"
+    if report.added_first_ms is None:
+        raise NotMeasured(report.stopped or "no pair of calls was answered")
+    added = report.added_first_ms
+    notes.figure("added by the gateway to the first token", "ms", [added.median], added_text(added))
+
+
+def record(way: WayFigures, model: str, notes: Notes) -> None:
+    """Record the figures of one path to the model."""
+    for name, unit, spread in (
+        ("first token", "ms", way.first_ms),
+        ("generated", "tokens/s", way.tokens_per_s),
+    ):
+        if spread is not None:
+            notes.figures.append(from_spread(f"{name}, {way.way}", unit, spread, model))
+
+
+def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:
+    async def measure() -> Proof:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return await prove(server_api(client, house, model), model.id, timeout_s=WITHIN_S)
+
+    proof = on(asyncio.run(measure()), devices_of(house, model))
+    notes.accelerator.update(
+        measured=proof.verdict,
+        device=", ".join(proof.devices) or "not named",
+        model=proof.model,
+        reason=proof.reason,
+        ratio=round(proof.ratio, 2) if proof.ratio else "not measured",
+    )
+    wanted = house.services[model.service or ""].gpu
+    if wanted in REAL_GPUS:
+        assert proof.verdict not in (NO_GPU, SOFTWARE), f"gpu is {wanted}: {proof.reason}"
+    # Software rendering must be configured by name, and never pass for a card.
+    assert (proof.verdict == SOFTWARE) == (wanted == SOFTWARE), f"gpu is {wanted}: {proof.devices}"
+    if proof.verdict == NOT_MEASURED:
+        raise NotMeasured(proof.reason)

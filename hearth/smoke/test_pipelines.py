@@ -1,4 +1,4 @@
-"""Pipelines: all of the inventory's answer, nobody gets in without the key, nothing is fetched."""
+"""The pipelines server runs the inventory's pipelines, requires its key, and accepts no changes."""
 
 import json
 
@@ -7,16 +7,14 @@ import pytest
 
 from hearth.catalogue.house import House, Service
 from hearth.catalogue.pipelines import files
-from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import Project
-from hearth.smoke import hosts
+from hearth.smoke.hosts import connections, host
 
 pytestmark = pytest.mark.home
 
 WITHIN_S = 10
-KEY = "pipelines_key"
-# Of what upstream's server serves, these ask for no key of their own.
+# Upstream's server requires no key for these.
 OPEN = [
     ("POST", "/v1/chat/completions"),
     ("GET", "/{name}/valves"),
@@ -33,70 +31,71 @@ CHANGES = [
 CLOSED = ("rejected", "silent")
 
 
-def asked(pipes: Service, method: str, path: str, key: str | None) -> httpx.Response:
-    """Ask the server itself, as only root on the machine and the chat may."""
+def request(pipes: Service, method: str, path: str, key: str | None) -> httpx.Response:
+    """Send a request to the server itself, as only the chat and the machine's root can."""
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    # Whatever were to be let in by mistake would find nothing to do.
+    # Accepted by mistake, an empty body changes nothing.
     with httpx.Client(timeout=WITHIN_S, trust_env=False) as client:
         return client.request(method, f"{pipes.url}{path}", headers=headers, json={})
 
 
+def own_key(pipes: Service, vault: Vault) -> str:
+    (secret,) = pipes.secrets
+    return vault.get(secret)
+
+
 def folder(pipes: Service) -> str:
-    """Return where the pipelines lie in the instance."""
+    """Return the folder of the pipelines in the instance."""
     return f"/opt/hearth/{pipes.name}_files/current"
 
 
 def installed(pipes: Service) -> list[str]:
-    """Return the pipelines that the house was given."""
-    said = engine.execute(pipes.instance, ["/bin/ls", folder(pipes)], timeout=WITHIN_S).stdout
-    return sorted(name.removesuffix(".py") for name in said.split() if name.endswith(".py"))
+    """Return the pipelines that the instance was given."""
+    names = host(pipes.instance).file(folder(pipes)).listdir()
+    return sorted(name.removesuffix(".py") for name in names if name.endswith(".py"))
 
 
-def test_every_pipeline_of_the_inventory_answers(
+def test_every_pipeline_of_the_inventory_runs(
     pipes: Service, vault: Vault, project: Project
 ) -> None:
-    listed = asked(pipes, "GET", "/v1/pipelines", vault.get(KEY)).json()["data"]
+    listed = request(pipes, "GET", "/v1/pipelines", own_key(pipes, vault)).json()["data"]
     given = installed(pipes)
     missing = sorted(set(given) - {one["name"] for one in listed})
-    assert not missing, f"left out, its journal says why: {', '.join(missing)}"
+    assert not missing, f"not loaded, the server's journal says why: {', '.join(missing)}"
     assert set(given) <= files(project.inventory).keys(), "some are no longer in the inventory"
 
 
-def test_nobody_is_answered_without_the_key(pipes: Service) -> None:
-    # A house may do without any.
+def test_pipelines_require_the_key(pipes: Service) -> None:
+    # A house may have no pipeline.
     name = next(iter(installed(pipes)), "nobody")
     for method, path in OPEN + CHANGES:
         for key in (None, "wrong"):
-            answer = asked(pipes, method, path.format(name=name), key)
+            answer = request(pipes, method, path.format(name=name), key)
             assert answer.status_code == 401, f"{method} {path}: HTTP {answer.status_code}"
 
 
-def test_nothing_is_changed_over_the_wire(pipes: Service, vault: Vault) -> None:
-    key = vault.get(KEY)
-    # Of a name that is not there: let in by mistake, it would harm nobody.
+def test_pipelines_cannot_be_changed_over_http(pipes: Service, vault: Vault) -> None:
     for method, path in CHANGES:
-        answer = asked(pipes, method, path.format(name="nobody"), key)
+        # There is no such pipeline: accepted by mistake, the request does no harm.
+        answer = request(pipes, method, path.format(name="nobody"), own_key(pipes, vault))
         assert answer.status_code == 403, f"{method} {path}: HTTP {answer.status_code}"
 
 
-def test_nothing_can_be_written_or_fetched_there(pipes: Service) -> None:
-    inside = hosts.host(pipes.instance)
-    place = folder(pipes)
-    # Not even by root, who owns nothing here.
-    assert inside.run(f"touch {place}/new.py").rc != 0
+def test_pipelines_are_read_only_and_cannot_install_packages(pipes: Service) -> None:
+    instance, place = host(pipes.instance), folder(pipes)
+    # Not even root may write, since root owns nothing here.
+    assert instance.run(f"touch {place}/new.py").rc != 0
     for name in installed(pipes):
-        assert json.loads(inside.check_output(f"cat {place}/{name}/valves.json")) is not None
-    program = f"PYTHONPATH=/opt/hearth/{pipes.name}/current python3 -P -m"
-    assert inside.run(f"{program} pip --version").rc != 0
+        assert json.loads(instance.file(f"{place}/{name}/valves.json").content_string) is not None
+    python = f"PYTHONPATH=/opt/hearth/{pipes.name}/current python3 -P -m"
+    assert instance.run(f"{python} pip --version").rc != 0
 
 
-def test_only_who_needs_it_reaches_it(pipes: Service, house: House) -> None:
+def test_only_services_that_need_pipelines_reach_them(pipes: Service, house: House) -> None:
     allowed = {flow.source for flow in house.flows if flow.target == pipes.name}
-    here = [(str(pipes.address), int(pipes.port or 0))]
     for service in house.services.values():
-        if not service.address or service.name == pipes.name:
-            continue
-        (tried,) = hosts.connections(service.instance, here)
-        wanted = ("open",) if service.name in allowed else CLOSED
-        assert tried.outcome in wanted, f"from {service.name}: {tried}"
-    assert not pipes.publish, "it asks nobody for a password: it must not be published"
+        if service.address and service.name != pipes.name:
+            (tried,) = connections(service.instance, [(str(pipes.address), int(pipes.port or 0))])
+            wanted = ("open",) if service.name in allowed else CLOSED
+            assert tried.outcome in wanted, f"from {service.name}: {tried}"
+    assert not pipes.publish, "it has no login of its own: it must not be published"

@@ -14,9 +14,7 @@ PIPES: Any = SimpleNamespace(name="pipelines")
 
 
 @pytest.mark.parametrize("there", [[], ["second_opinion"]])
-def test_nobody_is_answered_without_the_key(
-    monkeypatch: pytest.MonkeyPatch, there: list[str]
-) -> None:
+def test_pipelines_require_the_key(monkeypatch: pytest.MonkeyPatch, there: list[str]) -> None:
     tried: list[str] = []
 
     def asked(_pipes: Any, _method: str, path: str, _key: str | None) -> httpx.Response:
@@ -24,9 +22,9 @@ def test_nobody_is_answered_without_the_key(
         return httpx.Response(401)
 
     monkeypatch.setattr(smoke, "installed", lambda _pipes: there)
-    monkeypatch.setattr(smoke, "asked", asked)
-    smoke.test_nobody_is_answered_without_the_key(PIPES)
+    monkeypatch.setattr(smoke, "request", asked)
+    smoke.test_pipelines_require_the_key(PIPES)
     assert f"/{(there or ['nobody'])[0]}/valves" in tried
-    monkeypatch.setattr(smoke, "asked", lambda *_: httpx.Response(200))
+    monkeypatch.setattr(smoke, "request", lambda *_: httpx.Response(200))
     with pytest.raises(AssertionError, match="HTTP 200"):
-        smoke.test_nobody_is_answered_without_the_key(PIPES)
+        smoke.test_pipelines_require_the_key(PIPES)

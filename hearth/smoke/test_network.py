@@ -1,0 +1,244 @@
+"""Connections and names are as the catalogue says, tried from inside each instance."""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from hearth.catalogue.house import Egress, House, Service, Site
+from hearth.machine import facts
+from hearth.smoke.hosts import Attempt, connections, dns_answers, host
+from hearth.smoke.plugin import NotMeasured
+
+pytestmark = pytest.mark.home
+dnsmasq = pytest.mark.unit(None, "hearth-dnsmasq.service")
+
+# Public addresses, and one that is reserved for documentation.
+OUTSIDE = [("1.1.1.1", 443), ("9.9.9.9", 53), ("192.0.2.1", 80)]
+# Ports that machines usually listen on, in addition to those that this one is seen to listen on.
+USUAL_PORTS = (22, 53, 80, 443, 2019, 8443, 9180)
+UNPRIVILEGED = 65534
+# The kernel limits its refusals to about one per second.
+REFUSAL_TRIES = 8
+NO_SUCH_NAME = 3
+# Tries something inside an instance; returns what is wrong, or the empty text.
+Check = Callable[[Service, House], str]
+Everywhere = Callable[[Check, Service], str]
+
+
+@pytest.fixture(scope="session")
+def everywhere(house: House) -> Iterator[Everywhere]:
+    """Return the result of a check in one instance; its first use starts it in all of them.
+
+    Most of the time is spent waiting for silence, and the kernel limits refusals per target.
+    """
+    with ThreadPoolExecutor(max_workers=8) as pool:
+
+        @functools.cache
+        def results(check: Check) -> Mapping[str, Future[str]]:
+            local = [service for service in house.services.values() if service.address]
+            return {service.name: pool.submit(check, service, house) for service in local}
+
+        yield lambda check, service: results(check)[service.name].result()
+
+
+def unexpected(tried: list[Attempt], wanted: str) -> str:
+    """Return the attempts with another outcome, or with one that took too long."""
+    return "; ".join(str(one) for one in tried if one.outcome != wanted or not one.quick)
+
+
+def expect_nothing(problem: str) -> None:
+    """Fail with one line for a person when there is a problem."""
+    if problem:
+        pytest.fail(problem, pytrace=False)
+
+
+def leaks(instance: str | None, targets: list[tuple[str, int]]) -> str:
+    """Return the targets that a packet reached, or that no refusal comes quickly.
+
+    "Refused" is a leak as well: the firewall answers "prohibited", so a closed port must have
+    answered. The kernel limits its refusals per second, so of many attempts most meet silence.
+    Only one, tried alone, must be refused quickly.
+    """
+    reached = [
+        str(one) for one in connections(instance, targets) if one.outcome in ("open", "refused")
+    ]
+    if reached:
+        return "; ".join(reached)
+    for _ in range(REFUSAL_TRIES):
+        (one,) = connections(instance, targets[:1])
+        if one.outcome == "rejected" and one.quick:
+            return ""
+        time.sleep(1.1)
+    return f"no quick refusal: {one}"
+
+
+def test_a_service_reaches_what_it_needs(caller: Service, house: House) -> None:
+    flows = [flow for flow in house.flows if flow.source == caller.name]
+    targets = [(flow.target_address, flow.port) for flow in flows]
+    expect_nothing(unexpected(connections(caller.instance, targets), "open"))
+
+
+def test_a_service_reaches_no_other_service(local: Service, everywhere: Everywhere) -> None:
+    expect_nothing(everywhere(_others, local))
+
+
+def _others(local: Service, house: House) -> str:
+    # Also ports on which no service listens: "refused" would show that a packet passed.
+    allowed = {
+        (flow.target_address, flow.port) for flow in house.flows if flow.source == local.name
+    }
+    ports = {service.port for service in house.services.values() if service.port} | {22, 80, 443}
+    others = [s for s in house.services.values() if s.address and s.name != local.name]
+    targets = {(other.address or "", port) for other in others for port in ports}
+    targets |= {(f.target_address, f.port) for f in house.forbidden if f.source == local.name}
+    if not targets - allowed:
+        raise NotMeasured(f"{local.name} is alone")
+    return leaks(local.instance, sorted(targets - allowed))
+
+
+def test_the_machine_answers_an_instance_nothing_but_dns(
+    local: Service, everywhere: Everywhere
+) -> None:
+    expect_nothing(everywhere(_machine, local))
+
+
+def _machine(local: Service, house: House) -> str:
+    resolver, machine = house.machine.resolver_address, host(None)
+    ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL_PORTS)
+    own = {
+        address
+        for name in machine.interface.names()
+        for address in machine.interface(name, family="inet").addresses
+        if not address.startswith("127.")
+    }
+    targets = {(address, port) for address in own | {resolver} for port in ports}
+    dns = unexpected(connections(local.instance, [(resolver, 53)]), "open")
+    return dns or leaks(local.instance, sorted(targets - {(resolver, 53)}))
+
+
+def test_an_instance_reaches_no_public_address(local: Service, everywhere: Everywhere) -> None:
+    expect_nothing(everywhere(_outside, local))
+
+
+def _outside(local: Service, house: House) -> str:
+    return leaks(local.instance, OUTSIDE)
+
+
+def test_an_instance_reaches_no_name_outside_its_egress(
+    local: Service, everywhere: Everywhere
+) -> None:
+    expect_nothing(everywhere(_foreign_name, local))
+
+
+def _foreign_name(local: Service, house: House) -> str:
+    allowed = sorted(egress.host for egress in house.egress if egress.source == local.name)
+    # The mirrors of the machine's own apt: names that exist and that no service needs.
+    sites = host(None).check_output("apt-get indextargets --format '$(SITE)'").splitlines()
+    mirrors = {urlsplit(site).hostname or "" for site in sites} - {"", *allowed}
+    if not mirrors:
+        raise NotMeasured("this machine's apt knows no mirror by name")
+    queries = [(name, "A") for name in (min(mirrors), *allowed)]
+    resolver = house.machine.resolver_address
+    (_, addresses), *shared = dns_answers(local.instance, resolver, *queries)
+    if not addresses:
+        raise NotMeasured(f"{min(mirrors)} has no address here")
+    # One server may have many names, and some of them are open on purpose.
+    open_addresses = {address for _, found in shared for address in found}
+    targets = [(address, 443) for address in addresses if address not in open_addresses]
+    if not targets:
+        raise NotMeasured(f"{min(mirrors)} has the same address as the egress of {local.name}")
+    return leaks(local.instance, targets)
+
+
+def test_egress_is_open(egress: Egress, house: House) -> None:
+    instance = house.services[egress.source].instance
+    resolver = house.machine.resolver_address
+    ((code, addresses),) = dns_answers(instance, resolver, (egress.host, "A"))
+    if not addresses:
+        raise NotMeasured(f"{egress.host} has no address here (DNS code {code})")
+    targets = [(address, egress.port) for address in addresses]
+    if not any(one.outcome == "open" for one in connections(None, targets)):
+        raise NotMeasured(f"this machine itself does not reach {egress.host}")
+    tried = connections(instance, targets)
+    assert any(one.outcome == "open" for one in tried), unexpected(tried, "open")
+
+
+def test_ipv6_is_closed(local: Service, everywhere: Everywhere) -> None:
+    expect_nothing(everywhere(_ipv6, local))
+
+
+def _ipv6(local: Service, house: House) -> str:
+    links = host(local.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
+    scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
+    if not scopes <= {"20"}:
+        return f"{local.name} has an IPv6 address that is not link-local"
+    line = host(None).run("ip -6 -o addr show dev %s scope link", local.host_name).stdout
+    if not scopes or "inet6" not in line:
+        return ""
+    address = line.split("inet6")[1].split("/")[0].strip()
+    tried = connections(local.instance, [(f"{address}%eth0", port) for port in USUAL_PORTS])
+    # Silence is as good as a refusal: no program waits for IPv6 without an address.
+    return "; ".join(str(one) for one in tried if one.outcome == "open")
+
+
+def test_only_root_and_the_reverse_proxy_reach_an_instance(local: Service) -> None:
+    target = (local.address or "", local.port or 0)
+    expect_nothing(unexpected(connections(None, [target], user=UNPRIVILEGED), "rejected"))
+
+
+def test_only_root_and_the_reverse_proxy_reach_the_login(house: House) -> None:
+    target = ("127.0.0.1", house.parts["login"].port or 0)
+    expect_nothing(unexpected(connections(None, [target], user=UNPRIVILEGED), "rejected"))
+
+
+@dnsmasq
+def test_a_site_resolves_to_the_machine(site: Site, house: House, lan_address: str) -> None:
+    for server in (house.machine.resolver_address, lan_address):
+        found = dns_answers(None, server, (site.fqdn, "A"), (site.fqdn, "AAAA"))
+        assert found == [(0, [lan_address]), (0, [])], f"{server} returns {found} for {site.fqdn}"
+
+
+@dnsmasq
+def test_an_instance_resolves_names(local: Service, house: House, lan_address: str) -> None:
+    resolver, name = house.machine.resolver_address, house.sites[0].fqdn
+    assert dns_answers(local.instance, resolver, (name, "A")) == [(0, [lan_address])]
+
+
+@dnsmasq
+def test_an_unknown_name_of_the_domain_is_not_resolved(house: House) -> None:
+    name = f"hearth-no-such-name.{house.machine.domain}"
+    found = dns_answers(None, house.machine.resolver_address, (name, "A"))
+    assert found == [(NO_SUCH_NAME, [])], f"the resolver returns {found} for {name}"
+
+
+@dnsmasq
+def test_firefox_is_told_to_use_the_houses_resolver(house: House, lan_address: str) -> None:
+    for server in (house.machine.resolver_address, lan_address):
+        found = dns_answers(None, server, ("use-application-dns.net", "A"))
+        assert found == [(NO_SUCH_NAME, [])], f"{server} returns {found} for Firefox's query"
+
+
+@dnsmasq
+def test_public_names_are_resolved(house: House, lan_address: str) -> None:
+    servers = facts.configured_upstream()
+    if not servers:
+        raise NotMeasured("this house has no upstream resolver: write upstream_dns")
+    others = facts.without_own(servers, [*facts.addresses(), house.machine.resolver_address])
+    assert list(others) == servers, f"the resolver forwards to itself: {servers}"
+    # Names that this house uses; the upstream resolvers show which of them exist.
+    names = {urlsplit(source.url).hostname for source in house.sources.values()}
+    queries = [(name, "A") for name in names | {egress.host for egress in house.egress} if name]
+    answers = [dns_answers(None, server, *queries) for server in servers]
+    known = {q for rows in answers for q, (_, found) in zip(queries, rows, strict=True) if found}
+    if not known:
+        answered = any(code >= 0 for rows in answers for code, _ in rows)
+        what = "know none of these names" if answered else "do not answer"
+        raise NotMeasured(f"{', '.join(servers)} {what}: no internet")
+    name = min(known)
+    for server in (house.machine.resolver_address, lan_address):
+        ((code, addresses),) = dns_answers(None, server, name)
+        assert addresses, f"{server} does not know {name[0]} (DNS code {code}), {servers} do"
