@@ -23,12 +23,12 @@ FILES = (
     "minimum_versions",
 )
 OVERLAY = "local"
-# Made by `hearth`, encrypted, and no part of the description.
+# Written by `hearth`, encrypted, and not part of the description.
 NOT_READ = {"secrets.yml"}
 
 
-class _Words(yaml.SafeLoader):
-    """YAML as people read it: only true and false are truth values, and no dates or octals.
+class _Loader(yaml.CSafeLoader):
+    """YAML whose only Boolean values are true and false, and that has no dates or octals.
 
     YAML 1.1 turns the field `on` into True and `12:30` into 750.
     """
@@ -42,26 +42,26 @@ for _tag, _pattern, _first in (
     ("float", r"[-+]?[0-9]+\.[0-9]*", "-+0123456789"),
     ("null", r"null|~|", ["n", "~", ""]),
 ):
-    _Words.add_implicit_resolver(
+    _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), _first
     )
 
 
 @dataclass(slots=True)
 class Tree:
-    """The merged inventory as plain data, the place of each value, and what went wrong."""
+    """The merged inventory as plain data, the place of each value, and the problems found."""
 
     data: dict[str, Any] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def refuse(self, place: Place, text: str) -> None:
-        """Note one problem."""
+        """Record one problem."""
         self.problems.append(Problem(place.file, place.line, text))
 
 
 def read(folder: Path) -> Tree:
-    """Read every file of the inventory and lay `local/` over it; never raises for content."""
+    """Read every file of the inventory and merge `local/` into it; problems go into the tree."""
     tree = Tree()
     for name in FILES:
         base = folder / f"{name}.yml"
@@ -75,7 +75,7 @@ def read(folder: Path) -> Tree:
         if path.suffix != ".yml" or path.stem not in FILES:
             hint = suggest(path.name, [f"{name}.yml" for name in FILES])
             if path.name not in NOT_READ:
-                tree.refuse(Place(shown, 1), f"no file has this name and it is not read; {hint}")
+                tree.refuse(Place(shown, 1), f"a file of this name is not read; {hint}")
             continue
         over = Tree(problems=tree.problems)
         data = _read_file(over, path, shown, path.stem)
@@ -88,19 +88,22 @@ def read(folder: Path) -> Tree:
 
 def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
     """Parse one file into plain data; its places go into the tree under (name, …)."""
+    text = ""
     try:
-        node = yaml.compose(path.read_text(encoding="utf-8"), Loader=_Words)
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it is not UTF-8 text"
-        line = mark.line + 1 if mark else 1
-        advice = "indent with spaces" if r"'\t'" in what else "check the indent and quotes"
-        tree.refuse(Place(shown, line), f"this is not YAML: {what}; {advice}")
+        line = mark.line if mark else 0
+        tab = line < len(lines := text.splitlines()) and lines[line].lstrip(" ").startswith("\t")
+        advice = "indent with spaces, not tabs" if tab else "check the indent and quotes"
+        tree.refuse(Place(shown, line + 1), f"this is not YAML: {what}; {advice}")
         return {}
     if node is None or node.tag.endswith(":null"):  # nothing but comments
         return {}
     if not isinstance(node, yaml.MappingNode):
-        tree.refuse(Place(shown, 1), "the file must be a mapping; begin with a section name and :")
+        tree.refuse(Place(shown, 1), "the file must be a mapping; start with a section name and :")
         return {}
     plain = _Plain(tree, shown)
     data = plain.value(node, (name,))
@@ -119,7 +122,7 @@ class _Plain:
         return Place(self.shown, node.start_mark.line + 1)
 
     def value(self, node: yaml.Node, key: Key) -> Any:
-        """Answer with the plain value of a node and note the places below it."""
+        """Return the plain value of a node and record the places below it."""
         self.tree.places.setdefault(key, self.place(node))
         if isinstance(node, yaml.ScalarNode):
             return self.scalar(node)
@@ -151,7 +154,7 @@ class _Plain:
             path = (*key, name)
             if name in found:
                 first = self.tree.places[path]
-                self.tree.refuse(place, f"{name} stands twice, first at {first}; keep one")
+                self.tree.refuse(place, f"{name} is written twice, first at {first}; keep one")
                 continue
             self.tree.places[path] = place
             found[name] = self.value(value_node, path)
@@ -159,7 +162,7 @@ class _Plain:
 
 
 def _merge(tree: Tree, over: Tree, base: Any, top: Any, key: Key) -> Any:
-    """Lay `top` over `base`: mappings merge, everything else replaces, null removes."""
+    """Merge `top` into `base`: mappings merge, everything else replaces, null removes."""
     if not (isinstance(base, dict) and isinstance(top, dict)):
         for path in [path for path in tree.places if path[: len(key)] == key]:
             del tree.places[path]
@@ -176,7 +179,7 @@ def _merge(tree: Tree, over: Tree, base: Any, top: Any, key: Key) -> Any:
 
 
 def _without_nulls(tree: Tree, value: Any, key: Key) -> Any:
-    """Drop what is null: a field without a value has its default, a record is not there."""
+    """Drop nulls: a field without a value has its default, and such a record does not exist."""
     if not isinstance(value, dict):
         return value
     kept = {}

@@ -34,7 +34,7 @@ def test_a_missing_file_is_named(inventory: Path) -> None:
 def test_a_file_that_is_a_list_is_refused(inventory: Path) -> None:
     (inventory / "local" / "aliases.yml").write_text("- fast\n")
     assert _refusal(inventory) == (
-        "inventory/local/aliases.yml:1: the file must be a mapping; begin with a section name and :"
+        "inventory/local/aliases.yml:1: the file must be a mapping; start with a section name and :"
     )
 
 
