@@ -88,7 +88,7 @@ def resolver_address(instances: str) -> str:
     return str(next(ipaddress.IPv4Network(instances).hosts()))
 
 
-def resolve_needs(record: schema.Service, on: Iterable[str]) -> tuple[str, ...]:
+def resolve_needs(record: schema.ServiceRecord, on: Iterable[str]) -> tuple[str, ...]:
     """Choose the first alternative that is on for every need."""
     running = set(on)
     chosen = []
@@ -111,7 +111,7 @@ def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
     return order
 
 
-def _machine(name: str, record: schema.Machine) -> house.Machine:
+def _machine(name: str, record: schema.MachineRecord) -> house.Machine:
     dns = record.upstream_dns
     return house.Machine(
         name=name,

@@ -36,7 +36,7 @@ def provider_secrets(models: Mapping[str, house.Model]) -> list[str]:
 
 
 def _why_not(
-    provider: schema.Provider, urls: Mapping[str, str], given_secrets: frozenset[str]
+    provider: schema.ProviderRecord, urls: Mapping[str, str], given_secrets: frozenset[str]
 ) -> str | None:
     """Say why no model of this provider can answer, or None."""
     if provider.service and provider.service not in urls:
@@ -108,7 +108,7 @@ def derive_weights(
     )
 
 
-def files_of(catalogue: Catalogue, record: schema.Model) -> dict[str, str]:
+def files_of(catalogue: Catalogue, record: schema.ModelRecord) -> dict[str, str]:
     """Name each file of a model: it is called what its source's address ends in."""
     known = {source: catalogue.sources[source].url for source in record.files}
     return {url.rpartition("/")[2]: source for source, url in known.items()}
@@ -122,7 +122,7 @@ def _allowed_somewhere(catalogue: Catalogue, model: str) -> bool:
     return any(alias.cloud and model in alias.members for alias in catalogue.aliases.values())
 
 
-def _alias(name: str, record: schema.Alias, models: Mapping[str, house.Model]) -> house.Alias:
+def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Model]) -> house.Alias:
     members: list[str] = []
     dropped: list[house.Dropped] = []
     for member in record.members:

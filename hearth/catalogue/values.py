@@ -90,9 +90,9 @@ source = _formed(
 prefix = _formed(
     r"(https?://[^\s/]+|)/(\S*/)?", "is no prefix; write https://…/ or /folder/, ending in /"
 )
-sha256 = _formed(r"unverified|[0-9a-f]{64}", "is no sha256; write 64 hex digits or unverified")
+sha256 = _formed(r"unverified|[0-9a-f]{64}", "is not a sha256; write 64 hex digits or unverified")
 manifest = _formed(
-    r"unverified|sha256:[0-9a-f]{64}", "is no digest; write sha256:HEX or unverified"
+    r"unverified|sha256:[0-9a-f]{64}", "is not a digest; write sha256:HEX or unverified"
 )
 
 
