@@ -21,6 +21,7 @@ from typer.cli import get_docs_for_click
 from hearth.catalogue import House, derive, load
 from hearth.catalogue.read import FILES
 from hearth.cli.app import app
+from tests.configuration import configuration_page
 from tests.lab_machine.cli import app as lab
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -200,6 +201,7 @@ def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
         path = root / "docs" / f"{name}.md"
         yield path, rewrite(path.read_text(encoding="utf-8"), tables)
     yield root / "docs" / "commands.md", commands_page()
+    yield root / "docs" / "configuration.md", configuration_page()
 
 
 def stale(root: Path = ROOT) -> list[Path]:

@@ -17,17 +17,23 @@ from hearth.catalogue.rules import check
 
 # file -> section in the file -> (field of Catalogue, shape of one record)
 SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
-    "machines": {"machines": ("machines", schema.Machine)},
-    "services": {"services": ("services", schema.Service), "parts": ("parts", schema.Part)},
-    "consumers": {"consumers": ("consumers", schema.Consumer)},
-    "models": {"models": ("models", schema.Model), "providers": ("providers", schema.Provider)},
-    "aliases": {"aliases": ("aliases", schema.Alias)},
-    "sources.lock": {
-        "sources": ("sources", schema.Source),
-        "models": ("manifests", schema.Manifest),
-        "mirrors": ("mirrors", schema.Mirror),
+    "machines": {"machines": ("machines", schema.MachineRecord)},
+    "services": {
+        "services": ("services", schema.ServiceRecord),
+        "parts": ("parts", schema.PartRecord),
     },
-    "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersion)},
+    "consumers": {"consumers": ("consumers", schema.ConsumerRecord)},
+    "models": {
+        "models": ("models", schema.ModelRecord),
+        "providers": ("providers", schema.ProviderRecord),
+    },
+    "aliases": {"aliases": ("aliases", schema.AliasRecord)},
+    "sources.lock": {
+        "sources": ("sources", schema.SourceRecord),
+        "models": ("manifests", schema.Digest),
+        "mirrors": ("mirrors", schema.Prefix),
+    },
+    "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersionRecord)},
 }
 
 

@@ -13,17 +13,17 @@ from hearth.catalogue.read import Key
 class Catalogue:
     """Every record of the inventory by its name, and where each value was written."""
 
-    machines: dict[str, schema.Machine] = field(default_factory=dict)
-    services: dict[str, schema.Service] = field(default_factory=dict)
-    parts: dict[str, schema.Part] = field(default_factory=dict)
-    consumers: dict[str, schema.Consumer] = field(default_factory=dict)
-    models: dict[str, schema.Model] = field(default_factory=dict)
-    providers: dict[str, schema.Provider] = field(default_factory=dict)
-    aliases: dict[str, schema.Alias] = field(default_factory=dict)
-    sources: dict[str, schema.Source] = field(default_factory=dict)
+    machines: dict[str, schema.MachineRecord] = field(default_factory=dict)
+    services: dict[str, schema.ServiceRecord] = field(default_factory=dict)
+    parts: dict[str, schema.PartRecord] = field(default_factory=dict)
+    consumers: dict[str, schema.ConsumerRecord] = field(default_factory=dict)
+    models: dict[str, schema.ModelRecord] = field(default_factory=dict)
+    providers: dict[str, schema.ProviderRecord] = field(default_factory=dict)
+    aliases: dict[str, schema.AliasRecord] = field(default_factory=dict)
+    sources: dict[str, schema.SourceRecord] = field(default_factory=dict)
     manifests: dict[str, str] = field(default_factory=dict)
     mirrors: dict[str, str] = field(default_factory=dict)
-    minimum_versions: dict[str, schema.MinimumVersion] = field(default_factory=dict)
+    minimum_versions: dict[str, schema.MinimumVersionRecord] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
 
     def at(self, *key: str | int) -> Place:

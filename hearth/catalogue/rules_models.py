@@ -66,7 +66,7 @@ def models(catalogue: Catalogue) -> Iterator[Problem]:
         owners.setdefault(identity, name)
 
 
-def _files(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:
+def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Problem]:
     """What the machine hands in has its files named, each once; only this kind of model has any."""
     key = ("models", name)
     provider = catalogue.providers.get(record.provider)
@@ -118,7 +118,7 @@ def handed_in(catalogue: Catalogue) -> Iterator[Problem]:
             yield catalogue.problem(("services", name), text)
 
 
-def _sources(catalogue: Catalogue, name: str, record: schema.Model) -> Iterator[Problem]:
+def _sources(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Problem]:
     called: dict[str, str] = {}
     for index, source in enumerate(record.files):
         key = ("models", name, "files", index)
@@ -152,7 +152,7 @@ def aliases(catalogue: Catalogue) -> Iterator[Problem]:
             yield catalogue.problem(("aliases", name, "first_token_timeout_s"), text)
 
 
-def _members(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:
+def _members(catalogue: Catalogue, name: str, record: schema.AliasRecord) -> Iterator[Problem]:
     known = catalogue.known("models")
     for index, member in enumerate(record.members):
         key = ("aliases", name, "members", index)
@@ -168,7 +168,7 @@ def _members(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[
             yield catalogue.problem(key, text)
 
 
-def _kinds(catalogue: Catalogue, name: str, record: schema.Alias) -> Iterator[Problem]:
+def _kinds(catalogue: Catalogue, name: str, record: schema.AliasRecord) -> Iterator[Problem]:
     found = {m: catalogue.models[m] for m in record.members if m in catalogue.models}
     kinds = sorted({_DOES.get(model.kind, "answer") for model in found.values()}, reverse=True)
     if len(kinds) > 1:

@@ -1,7 +1,7 @@
-"""The shape of every record in the inventory, field by field.
+"""The fields of every record in the inventory; docs/configuration.md is generated from this file.
 
-What a single value can say about itself is checked here; what needs a second record
-stands in `rules`. Unknown fields are refused everywhere.
+A check of one value belongs here, a check that needs a second record belongs into `rules`.
+Unknown fields are rejected everywhere.
 """
 
 from __future__ import annotations
@@ -12,191 +12,318 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from hearth.catalogue import values
 
+Address = Annotated[str, AfterValidator(values.address)]
+"""an IPv4 address"""
+AutoAddress = Annotated[str, AfterValidator(values.auto_or_address)]
+"""`auto` or an IPv4 address"""
+AutoAddresses = Annotated[Any, PlainValidator(values.upstream)]
+"""`auto` or a list of IPv4 addresses"""
+Network = Annotated[str, AfterValidator(values.network)]
+"""an IPv4 range, such as `10.140.30.0/24`"""
+Callers = Annotated[str, AfterValidator(values.callers)]
+"""IPv4 addresses or ranges"""
+Domain = Annotated[str, AfterValidator(values.domain)]
+"""a domain, such as `lan` or `home.arpa`"""
+Host = Annotated[str, AfterValidator(values.host)]
+"""a host name"""
+Url = Annotated[str, AfterValidator(values.http_url)]
+"""a URL"""
+Location = Annotated[str, AfterValidator(values.source)]
+"""an `https://` URL, or the path of a local file"""
+Prefix = Annotated[str, AfterValidator(values.prefix)]
+"""the start of a URL or a folder, ending in `/`"""
+Reach = Annotated[str, AfterValidator(values.reach)]
+"""`local` or `ssh://USER@HOST`"""
+Port = Annotated[int, Field(ge=1, le=65535)]
+"""a port from 1 to 65535"""
+Seconds = Annotated[float, Field(gt=0)]
+"""seconds"""
+Count = Annotated[int, Field(ge=1)]
+"""a whole number of at least 1"""
+Amount = Annotated[float, Field(gt=0)]
+"""a number above 0"""
+Folder = Annotated[str, AfterValidator(values.absolute)]
+"""an absolute folder"""
+Route = Annotated[str, AfterValidator(values.route)]
+"""a URL path, with `*` only at its end"""
+Policy = Annotated[str, AfterValidator(values.policy)]
+"""a Content-Security-Policy"""
+Sentence = Annotated[str, Field(min_length=1, examples=["One sentence for people."])]
+"""a sentence"""
+Size = Annotated[str, AfterValidator(values.size)]
+"""a size, such as `3.4GB` or `8GiB`"""
+Memory = Annotated[str, AfterValidator(values.memory_limit)]
+"""a size, or a percentage of the machine's memory such as `60%`"""
+TimeOfDay = Annotated[str, AfterValidator(values.time_of_day)]
+"""`HH:MM` or `off`"""
+Recipient = Annotated[str, AfterValidator(values.recipient)]
+"""an age recipient, `age1…`"""
+Image = Annotated[str, AfterValidator(values.image)]
+"""system and release, such as `debian/13`"""
+Package = Annotated[str, AfterValidator(values.package)]
+"""names of Debian packages"""
+Version = Annotated[str, AfterValidator(values.version)]
+"""a version, such as `1.2.3`"""
+Sha256 = Annotated[str, AfterValidator(values.sha256)]
+"""64 hexadecimal digits, or `unverified`"""
+Digest = Annotated[str, AfterValidator(values.manifest)]
+"""`sha256:` and 64 hexadecimal digits, or `unverified`"""
+Enabled = Annotated[Any, PlainValidator(values.enabled)]
+"""`true`, `false` or `auto`"""
+AllOrNames = Annotated[Any, PlainValidator(values.all_or_names)]
+"""`all`, or a list of aliases and models"""
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
 Offer = Literal["models", "chat", "pipelines", "speech", "speech_stream", "transcription"]
 
 
-Address = Annotated[str, AfterValidator(values.address)]
-AutoAddress = Annotated[str, AfterValidator(values.auto_or_address)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Seconds = Annotated[float, Field(gt=0)]
-Folder = Annotated[str, AfterValidator(values.absolute)]
-Route = Annotated[str, AfterValidator(values.route)]
-Host = Annotated[str, AfterValidator(values.host)]
-Sentence = Annotated[str, Field(min_length=1, examples=["One sentence for people."])]
-Size = Annotated[str, AfterValidator(values.size)]
-
-
 class Record(BaseModel):
-    """What all records share: nothing unknown, nothing converted, nothing changed later."""
+    """The base of all records: no unknown field, no conversion, no change after reading."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Backup(Record):
-    """Who can open a house's backups, where they go, and how many stay; `at: off` for no timer."""
+class BackupRecord(Record):
+    """The nightly backup of a house."""
 
-    recipient: Annotated[str, AfterValidator(values.recipient)] | None = None
+    recipient: Recipient | None = None
+    """The public key that backups are encrypted to; without one there are none."""
     to: Folder = "/var/backups/hearth"
-    at: Annotated[str, AfterValidator(values.time_of_day)] = "03:30"
-    keep: Annotated[int, Field(ge=1)] = 14
+    """The folder for archives."""
+    at: TimeOfDay = "03:30"
+    """When the nightly backup starts."""
+    keep: Count = 14
+    """How many archives stay; the oldest is deleted."""
 
 
-class Machine(Record):
-    """A Debian computer that carries instances."""
+class MachineRecord(Record):
+    """The Debian computer that carries the instances; `auto` is worked out on it."""
 
     lan_interface: str = "auto"
+    """The network interface of the LAN, such as `enp3s0`."""
     lan_address: AutoAddress = "auto"
-    instances: Annotated[str, AfterValidator(values.network)] = "10.140.30.0/24"
-    domain: Annotated[str, AfterValidator(values.domain)] = "lan"
-    upstream_dns: Annotated[Any, PlainValidator(values.upstream)] = "auto"
-    reach: Annotated[str, AfterValidator(values.reach)] = "local"
+    """The machine's address on the LAN."""
+    instances: Network = "10.140.30.0/24"
+    """A range that nothing else uses; its first address is the resolver's."""
+    domain: Domain = "lan"
+    """The domain of all names of the house."""
+    upstream_dns: AutoAddresses = "auto"
+    """The resolvers that answer for all other names."""
+    reach: Reach = "local"
+    """How Hearth connects to the machine: on it, or by ssh."""
     sleep: Literal["masked", "allowed"] = "masked"
+    """Whether the machine may suspend."""
     host_firewall: Literal["open", "close"] = "open"
-    backup: Backup = Backup()
+    """`close` rejects connections to everything on this machine but the house and ssh."""
+    backup: BackupRecord = BackupRecord()
+    """The nightly backup."""
 
 
-class Health(Record):
-    """A question whose right answer only the working service can give."""
+class HealthRecord(Record):
+    """A request that only a working service answers correctly."""
 
     path: Annotated[Route, Field(examples=["/health"])]
+    """The path of the request."""
     contains: Annotated[str, Field(min_length=1, examples=["what a good answer has in it"])]
+    """Text that the response must contain."""
     within_s: Seconds = 5
+    """How long one response may take."""
     ready_s: Seconds = 60
+    """How long the service may take from its start to its first correct response."""
 
 
-class Publish(Record):
-    """One name on the LAN: who may come in, to which paths, and files instead of a port.
-
-    Requests are held until they are whole, up to 64 MB; with `uploads`, larger ones are passed on
-    as they come, up to that size. `policy` is the Content-Security-Policy of its pages: what they
-    may load, and from where. With `plain` it answers without HTTPS, too, by its name and at the
-    machine's bare address: for who has nothing of the house's yet.
-    """
+class PublishRecord(Record):
+    """One name on the LAN, served by Caddy with HTTPS."""
 
     auth: Annotated[Auth, Field(examples=["key"])]
+    """Who may call it: `own` (the program's own login), `key` (a consumer's key), `house` (the
+    house's password or a consumer's key) or `lan` (everybody on the LAN)."""
     paths: list[Route] = []
+    """The only paths that are published; without any, all are."""
     uploads: Size | None = None
-    policy: Annotated[str, AfterValidator(values.policy)] | None = None
+    """Requests of 60 MB or more are streamed, up to this size; others are buffered, up to 64 MB."""
+    policy: Policy | None = None
+    """The Content-Security-Policy of its pages, where they send none themselves."""
     files: Folder | None = None
+    """A folder of files to serve instead of a program."""
     plain: bool = False
+    """Serve it without HTTPS as well, under its name and at the machine's address. Only for
+    `auth: lan`, and for one site of the house."""
 
 
-class Limits(Record):
-    """Bounds of one instance; memory is a size or a share of the machine's."""
+class LimitsRecord(Record):
+    """Resource limits of one instance."""
 
-    memory: Annotated[str, AfterValidator(values.memory_limit)] | None = None
-    cpus: Annotated[float, Field(gt=0)] | None = None
-    tasks: Annotated[int, Field(gt=0)] | None = None
+    memory: Memory | None = None
+    """Memory; all limits together must fit into the machine."""
+    cpus: Amount | None = None
+    """Processors."""
+    tasks: Count | None = None
+    """Processes and threads."""
 
 
-class Data(Record):
-    """A folder that outlives the instance, and how a backup takes it."""
+class DataRecord(Record):
+    """A folder that outlives the instance."""
 
     path: Annotated[Folder, Field(examples=["/var/lib/name"])]
+    """The folder in the instance."""
     copy_as: Annotated[Literal["sqlite", "files", "none"], Field(alias="copy", examples=["files"])]
+    """How a backup copies it: `none` is for what can be downloaded again."""
     from_folder: Annotated[Folder | None, Field(alias="from")] = None
+    """A folder of the machine to use instead of a volume."""
 
 
-class Service(Record):
-    """One program with one record; most need eight fields."""
+class ServiceRecord(Record):
+    """One program in an instance of its own."""
 
     summary: Sentence
+    """What it does, for people."""
     role: str | None = None
-    enabled: Annotated[Any, PlainValidator(values.enabled)] = True
+    """The Ansible role; by default the one of the service's name. Two services may share one."""
+    enabled: Enabled = True
+    """`auto` enables it only where its GPU is present."""
     present: bool = True
+    """`false` removes the service and every trace of it, but keeps its data."""
     on: str | None = None
+    """The machine; by default the only one."""
     runtime: Literal["incus", "podman", "external"] = "incus"
-    url: Annotated[str, AfterValidator(values.http_url)] | None = None
-    image: Annotated[str, AfterValidator(values.image)] = "debian/13"
-    packages: list[Annotated[str, AfterValidator(values.package)]] = []
+    """What runs the instance; `external` is a server that Hearth does not manage."""
+    url: Url | None = None
+    """Where an external service listens; not for others."""
+    image: Image = "debian/13"
+    """The base image of the instance."""
+    packages: list[Package] = []
+    """Debian packages in the instance."""
     sources: list[str] = []
+    """Downloads it needs, by their names in `sources.lock.yml`."""
     address: Address | None = None
+    """The instance's address, inside the machine's range; required unless external."""
     port: Port | None = None
+    """The port it listens on; required unless external."""
     metrics_port: Port | None = None
+    """The port of its metrics; may be the same as `port`."""
     paths: list[Route] = []
+    """The only paths that other services may call, enforced by a proxy in the instance."""
     needs: list[str] = []
+    """Services it calls; they start first. `a | b` means the first one that is enabled."""
     egress: list[Host] = []
-    publish: dict[str, Publish] = {}
-    publish_tcp: dict[str, list[Annotated[str, AfterValidator(values.callers)]]] = {}
-    health: Annotated[Health, Field(examples=["{path: /health, contains: ok}"])]
+    """Hosts on the internet that it may connect to on port 443 while it runs."""
+    publish: dict[str, PublishRecord] = {}
+    """Its names on the LAN."""
+    publish_tcp: dict[str, list[Callers]] = {}
+    """Ports forwarded from the LAN, each with the addresses that may connect."""
+    health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]
+    """How to tell that it works."""
     gpu: Literal["none", "auto", "cuda", "vulkan", "software"] = "none"
-    limits: Limits = Limits()
-    data: list[Data] = []
+    """The accelerator it uses; one that is named and missing is an error, `auto` uses the CPU."""
+    limits: LimitsRecord = LimitsRecord()
+    """Resource limits."""
+    data: list[DataRecord] = []
+    """Folders that outlive the instance."""
     secrets: dict[str, SecretKind] = {}
+    """Its secrets: `random` ones are generated, `given` ones are set by hand."""
     scrapes: bool = False
+    """Whether it reads the metrics of all services; at most one does."""
     offers: list[Offer] = []
+    """Interfaces it has: `models` (all models by one OpenAI API; at most one service), `chat`
+    (a chat UI), `pipelines` (programs that answer like models), `speech` (OpenAI's speech
+    endpoint), `speech_stream` (Hearth's streaming speech endpoints) or `transcription`."""
 
 
-class Part(Record):
-    """What runs on the machine itself."""
+class PartRecord(Record):
+    """A program that runs on the machine itself."""
 
     summary: Sentence
+    """What it does, for people."""
     role: str | None = None
+    """The Ansible role; by default the one of the part's name."""
     port: Port | None = None
+    """The port it listens on."""
     metrics_port: Port | None = None
-    publish: dict[str, Publish] = {}
+    """The port of its metrics."""
+    publish: dict[str, PublishRecord] = {}
+    """Its names on the LAN."""
     secrets: dict[str, SecretKind] = {}
+    """Its secrets."""
 
 
-class Consumer(Record):
-    """Who holds a key, and what it opens."""
+class ConsumerRecord(Record):
+    """A person, device or program that gets a key."""
 
     summary: Sentence
+    """Who it is, for people."""
     services: Annotated[list[str], Field(examples=["[litellm]"])]
-    models: Annotated[Any, PlainValidator(values.all_or_names)] = "all"
+    """The services that the key opens."""
+    models: AllOrNames = "all"
+    """The models that the key opens."""
 
 
-class Provider(Record):
-    """Who serves models: a service of this house, or a host with a key."""
+class ProviderRecord(Record):
+    """A server of models: a service of this house, or a host on the internet with a key."""
 
     service: str | None = None
+    """The service of this house."""
     host: Host | None = None
+    """The host on the internet."""
     secret: str | None = None
+    """The name of its key."""
     litellm: str | None = None
+    """LiteLLM's name of the provider; by default its own name."""
 
 
-class Model(Record):
+class ModelRecord(Record):
     """One model that can be called by its name."""
 
     provider: Annotated[str, Field(examples=["ollama"])]
+    """Who serves it."""
     summary: str = ""
+    """What it is good for, for people."""
     id: str | None = None
+    """The provider's name of the model; by default the same."""
     download: Size | None = None
+    """The size of its download; required unless it is in the cloud."""
     memory: Size | None = None
+    """The memory it takes while loaded; by default 1.2 times the download."""
     kind: Literal["chat", "embed", "vision", "transcribe"] = "chat"
+    """What it does."""
     files: list[str] = []
+    """The sources of its files, for `kind: transcribe`."""
 
 
-class Alias(Record):
-    """A name with an ordered list of models behind it, and its deadlines."""
+class AliasRecord(Record):
+    """A model name with an ordered list of models behind it."""
 
     members: Annotated[list[str], Field(min_length=1, examples=['["qwen3.5:4b"]'])]
+    """Models, tried in this order until one answers."""
     summary: str = ""
+    """What it is good for, for people."""
     cloud: bool = False
+    """Whether requests may leave the house."""
     first_token_timeout_s: Seconds = 60
+    """How long one member may take to its first token, loading included."""
     timeout_s: Seconds = 300
+    """How long the whole response may take."""
 
 
-class Source(Record):
-    """One download: what, from where, and how it is recognised."""
+class SourceRecord(Record):
+    """One download."""
 
     version: Annotated[str, Field(examples=['"1.2.3"'])]
-    url: Annotated[
-        str, AfterValidator(values.source), Field(examples=["https://example.org/name.tar"])
-    ]
-    sha256: Annotated[str, AfterValidator(values.sha256)] = "unverified"
-    size: Annotated[int, Field(gt=0)] | None = None
+    """Its version."""
+    url: Annotated[Location, Field(examples=["https://example.org/name.tar"])]
+    """Where it is."""
+    sha256: Sha256 = "unverified"
+    """Its digest; `unverified` trusts the first download and records its digest in `local/`."""
+    size: Count | None = None
+    """Its size in bytes."""
 
 
-class MinimumVersion(Record):
-    """The oldest version of a program that will do, and why; its name is the one it has there."""
+class MinimumVersionRecord(Record):
+    """The oldest version of a program that Hearth accepts."""
 
     kind: Annotated[Literal["source", "python", "debian"], Field(examples=["source"])]
-    oldest: Annotated[str, AfterValidator(values.version)] | None = None
+    """Where its name is from: `sources.lock.yml`, Python packages, or Debian packages."""
+    oldest: Version | None = None
+    """The oldest version; without one, any version will do."""
     reason: Sentence
-
-
-Manifest = Annotated[str, AfterValidator(values.manifest)]
-Mirror = Annotated[str, AfterValidator(values.prefix)]
+    """Why older versions are rejected."""

@@ -10,7 +10,7 @@ from hearth.catalogue import house, naming, schema
 LOOPBACK = "127.0.0.1"
 
 
-def _limits(record: schema.Limits) -> house.Limits:
+def _limits(record: schema.LimitsRecord) -> house.Limits:
     percent = naming.PERCENT.fullmatch(record.memory or "")
     exact = record.memory is not None and percent is None
     return house.Limits(
@@ -22,7 +22,7 @@ def _limits(record: schema.Limits) -> house.Limits:
     )
 
 
-def _volumes(instance: str, record: schema.Service) -> tuple[house.Volume, ...]:
+def _volumes(instance: str, record: schema.ServiceRecord) -> tuple[house.Volume, ...]:
     return tuple(
         house.Volume(
             name=instance + item.path.replace("/", "-"),
@@ -35,7 +35,10 @@ def _volumes(instance: str, record: schema.Service) -> tuple[house.Volume, ...]:
 
 
 def _sites(
-    machine: house.Machine, owner: str, url: str | None, record: schema.Service | schema.Part
+    machine: house.Machine,
+    owner: str,
+    url: str | None,
+    record: schema.ServiceRecord | schema.PartRecord,
 ) -> tuple[house.Site, ...]:
     return tuple(
         house.Site(
@@ -62,7 +65,11 @@ def upstream(url: str) -> str:
 
 
 def derive_service(
-    machine: house.Machine, name: str, record: schema.Service, needs: tuple[str, ...], order: int
+    machine: house.Machine,
+    name: str,
+    record: schema.ServiceRecord,
+    needs: tuple[str, ...],
+    order: int,
 ) -> house.Service:
     """Work out one service; of an external one only what can be true of somebody else's server."""
     here = record.runtime != "external"
@@ -97,7 +104,7 @@ def derive_service(
             record.health.ready_s,
         ),
         gpu=record.gpu if here else "none",
-        limits=_limits(record.limits if here else schema.Limits()),
+        limits=_limits(record.limits if here else schema.LimitsRecord()),
         volumes=_volumes(instance, record) if here else (),
         secrets=dict(record.secrets),
         scrapes=record.scrapes and here,
@@ -108,7 +115,7 @@ def derive_service(
     )
 
 
-def derive_part(machine: house.Machine, name: str, record: schema.Part) -> house.Part:
+def derive_part(machine: house.Machine, name: str, record: schema.PartRecord) -> house.Part:
     """Work out one part of the machine."""
     url = f"http://{LOOPBACK}:{record.port}" if record.port else None
     return house.Part(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.catalogue import load
+from hearth.catalogue import load, schema
 from hearth.catalogue.read import FILES
 from tests import documents
 from tests.documents import Block, DocumentError, blocks
@@ -116,3 +116,13 @@ def test_settings_that_a_page_shows_are_good(where: str, text: str, tmp_path: Pa
 
 def test_pages_show_settings() -> None:
     assert len(settings()) >= 10
+
+
+def test_the_configuration_reference_has_every_field_with_its_meaning() -> None:
+    page = (ROOT / "docs/configuration.md").read_text()
+    for file in FILES:
+        assert f"## {file}.yml\n" in page
+    kinds = [kind for kind in vars(schema).values() if isinstance(kind, type)]
+    for kind in (kind for kind in kinds if issubclass(kind, schema.Record)):
+        for name, field in kind.model_fields.items():
+            assert re.search(rf"\| `([\w.]+\.)?{field.alias or name}` \|.*\| .+ \|", page), name
