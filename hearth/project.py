@@ -15,6 +15,10 @@ from hearth.machine.secrets import Vault
 VERIFIER = "consumer_hearth_verify"
 
 
+class ProjectError(Exception):
+    """One line for a person: why there is no project to work on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """One checkout: its inventory, and its own state that git does not see."""
@@ -62,6 +66,15 @@ class Project:
 
 @functools.lru_cache(maxsize=1)
 def current() -> Project:
-    """Return the checkout that this package lies in, or the one `HEARTH_PROJECT` names."""
+    """Return the checkout that `HEARTH_PROJECT` names, or else the one of this package.
+
+    Raises:
+        ProjectError: there is no checkout.
+    """
     named = os.environ.get("HEARTH_PROJECT")
-    return Project(Path(named) if named else Path(__file__).resolve().parent.parent)
+    root = Path(named) if named else Path(__file__).resolve().parent.parent
+    if not (root / "inventory").is_dir():
+        raise ProjectError(
+            f"{root}: no folder `inventory` here: set HEARTH_PROJECT to a checkout of Hearth"
+        )
+    return Project(root)

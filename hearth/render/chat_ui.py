@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 import re
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.house import House, Service
 from hearth.catalogue.naming import suggest
 from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
 
-# Every variable that the locked Open WebUI reads; `hearth_open_webui.upstream` writes the list.
-NAMES = Path(__file__).resolve().parents[2] / "services/open_webui/hearth_open_webui/names.txt"
 # A value that must stay secret does not belong into a file of settings.
 _SECRET = re.compile(r"_(KEY|PASSWORD|SECRET|TOKEN|CREDENTIALS|CREDENTIALS_JSON)$")
 # Engines that can run inside the house, without egress.
@@ -101,8 +99,14 @@ def _check_secrets(service: Service, more: Mapping[str, Any], ours: Collection[s
             )
 
 
+def known_names() -> frozenset[str]:
+    """Return every variable that the locked Open WebUI reads."""
+    names = importlib.resources.files("hearth_open_webui").joinpath("names.txt")
+    return frozenset(names.read_text(encoding="utf-8").split())
+
+
 def _check_name(where: str, name: str, ours: Collection[str]) -> None:
-    known = frozenset(NAMES.read_text(encoding="utf-8").split())
+    known = known_names()
     if name not in known:
         near = suggest(str(name), known)
         # There are nearly a thousand names, too many to list.

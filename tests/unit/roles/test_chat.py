@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hearth.catalogue import House, derive, load
-from hearth.render.chat_ui import NAMES, ChatConfigError, chat_settings
+from hearth.render.chat_ui import ChatConfigError, chat_settings, known_names
 from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
 
 ROOT = Path(__file__).parents[3]
@@ -38,7 +38,7 @@ def test_every_variable_is_one_that_open_webui_reads(house: House) -> None:
     # Read by libraries of it, and by nothing else.
     libraries = {"ANONYMIZED_TELEMETRY", "HF_HUB_OFFLINE"}
     made = told(house)
-    known = set(NAMES.read_text().split()) | libraries
+    known = set(known_names()) | libraries
     assert {*made["environment"], *made["secrets"]} <= known
 
 
