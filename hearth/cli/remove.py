@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from hearth.machine import runs
 from hearth.project import Project, current
 from hearth.remove import RemoveError, Trace, everything
 from hearth.remove.record import note_absent
-from hearth.remove.service import forgotten
+from hearth.remove.service import forgotten_secrets
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -96,11 +97,10 @@ def _describe(house: House, name: str, data: bool, secrets: Collection[str] | No
         return
     for site in service.publish:
         show(f"goes    https://{site.fqdn}")
-    plain = house.as_vars()
-    plain["removed"][name] = plain["removed"].get(name) or plain["services"][name]
     owned = {**service.secrets, f"consumer_{name}": "random"}
-    plain["secrets"] = {key: kind for key, kind in house.secrets.items() if key not in owned}
-    going = forgotten(plain, [name] if data else [])
+    kept = {key: kind for key, kind in house.secrets.items() if key not in owned}
+    without = replace(house, removed={**house.removed, name: service}, secrets=kept)
+    going = forgotten_secrets(without, [name] if data else [])
     for secret in sorted(owned if secrets is None else owned.keys() & {*secrets}):
         show(f"{'goes ' if secret in going else 'stays'}   secret {secret}")
     for volume in service.volumes:

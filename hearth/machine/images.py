@@ -13,13 +13,14 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from hearth.catalogue.house import Service
 
 SUITES = {"debian/12": "bookworm", "debian/13": "trixie", "debian/forky": "forky"}
-# What `python3` is in each, for the environments that are built outside and handed in.
+# The version of `python3` in each image, for environments that are built outside of it.
 PYTHONS = {"debian/12": "3.11", "debian/13": "3.13", "debian/forky": "3.14"}
 AUTHORITIES = Path("/usr/local/share/ca-certificates")
-BASE_PACKAGES = (
+_BASE_PACKAGES = (
     "ca-certificates",
     "dbus",
     "iproute2",
@@ -30,7 +31,7 @@ BASE_PACKAGES = (
     "udev",
 )
 BUILD_LIMIT_S = 900
-# Raised when the recipe below changes in a way that its fields do not show.
+# Increase this when the recipe below changes in a way that its fields do not show.
 RECIPE_VERSION = 3
 
 
@@ -40,7 +41,7 @@ class ImageError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What one image is made of; equal recipes give one image."""
+    """The contents of one image; equal recipes share one image."""
 
     image: str
     packages: tuple[str, ...]
@@ -50,20 +51,20 @@ class Recipe:
 
     @property
     def alias(self) -> str:
-        """The image's name in Incus, with a digest of the recipe."""
+        """Return the image's name in Incus, with a digest of the recipe."""
         text = json.dumps(asdict(self), sort_keys=True).encode()
         return f"hearth-{self.image.replace('/', '-')}-{hashlib.sha256(text).hexdigest()[:12]}"
 
 
-def recipe_of(service: dict[str, Any], resolver: str) -> Recipe:
-    """The recipe of one service's image."""
-    gate = {"caddy"} if service["paths"] else set()
-    packages = sorted({*BASE_PACKAGES, *gate, *service["packages"]})
-    return Recipe(service["image"], tuple(packages), resolver, _authorities())
+def recipe_of(service: Service, resolver: str) -> Recipe:
+    """Return the recipe of one service's image."""
+    proxy = {"caddy"} if service.paths else set()
+    packages = sorted({*_BASE_PACKAGES, *proxy, *service.packages})
+    return Recipe(service.image, tuple(packages), resolver, _authorities())
 
 
 def _authorities() -> str:
-    """A digest of the certificates that the machine itself trusts; the image gets them, too."""
+    """Return a digest of the certificates that the machine trusts; the image gets them, too."""
     digest = hashlib.sha256()
     for path in sorted(AUTHORITIES.glob("*.crt")):
         digest.update(path.read_bytes())
@@ -71,7 +72,7 @@ def _authorities() -> str:
 
 
 def apt_options() -> list[str]:
-    """How the machine fetches packages (an office's proxy, a mirror's rules), for its images."""
+    """Return the machine's apt options for downloads (proxy, mirror rules), for its images."""
     shown = subprocess.run(
         ["/usr/bin/apt-config", "dump", "--format", '%F "%v"%n'],
         check=True,
@@ -84,13 +85,13 @@ def apt_options() -> list[str]:
 
 
 def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
-    """Build the image's root as a tar; give (metadata, root) as Incus' split form.
+    """Build the image's root as a tar file; return (metadata, root), Incus' split format.
 
     Raises:
         ImageError: mmdebstrap failed or an image name is unknown.
     """
     if recipe.image not in SUITES:
-        raise ImageError(f"image {recipe.image} is none of {', '.join(SUITES)}")
+        raise ImageError(f"unknown image {recipe.image}: write one of {', '.join(SUITES)}")
     root, metadata = folder / "root.tar", folder / "metadata.tar"
     try:
         subprocess.run(  # noqa: S603  fixed words and validated package names, no shell
@@ -100,7 +101,7 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
             text=True,
             timeout=BUILD_LIMIT_S,
             stdin=subprocess.DEVNULL,
-            # What a killed build leaves there goes with the folder; /tmp is memory on Debian 13.
+            # A killed build's leftovers go with the folder; /tmp is in memory on Debian 13.
             env={**os.environ, "TMPDIR": str(folder)},
         )
     except subprocess.CalledProcessError as error:
@@ -114,15 +115,14 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
 
 
 def _command(recipe: Recipe, root: Path) -> list[str]:
-    # networkd stays out: a routed NIC gets its address and route from Incus itself. Debian's own
-    # Caddy stays out, too: the gate is a unit of ours.
-    # Where the machine trusts a certificate of its own (an office's proxy), its instances do too.
+    # Without networkd, since Incus configures a routed NIC, and without Debian's Caddy unit, since
+    # the sidecar proxy has its own. Instances trust the machine's own certificates (a proxy's).
     hooks = [
-        # What the machine's apt was told is of use while the image is built and not after.
+        # The machine's apt options are only for the build.
         'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
         'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
-        # A small Debian 12 has none, and programs that ask for localhost would ask the resolver.
+        # A minimal Debian 12 has none, so localhost would be looked up at the resolver.
         '[ -e "$1/etc/hosts" ] || echo "127.0.0.1 localhost" > "$1/etc/hosts"',
         'mkdir -p "$1/opt/hearth"',
         "for unit in systemd-networkd.service systemd-networkd.socket systemd-resolved.service "
@@ -133,8 +133,8 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         'chroot "$1" update-ca-certificates >/dev/null; fi',
     ]
     return [
-        # mmdebstrap as root makes every mount of its namespace private, and systemd's credentials
-        # then no longer reach the units of the machine: it gets a namespace of its own.
+        # As root, mmdebstrap makes all mounts private, which cuts the machine's units off from
+        # systemd's credentials: it gets a mount namespace of its own.
         "/usr/bin/unshare",
         "--mount",
         "/usr/bin/mmdebstrap",
@@ -167,9 +167,9 @@ def _write_metadata(recipe: Recipe, path: Path) -> None:
 
 
 def import_image(recipe: Recipe, folder: Path) -> None:
-    """Build one image in a fresh folder and hand it to Incus under its alias."""
+    """Build one image in a temporary folder and import it into Incus under its alias."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".image-") as fresh:
-        # apt fetches as a user of its own, which must be able to go in.
+        # apt downloads as a user of its own, which needs access.
         Path(fresh).chmod(0o755)
         metadata, root = build(recipe, Path(fresh))
         # The command streams both files; pylxd would read half a gigabyte into memory.
@@ -186,5 +186,5 @@ def import_image(recipe: Recipe, folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove what a killed build left behind."""
+    """Remove the leftovers of a killed build."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -9,6 +9,7 @@ from typing import Any
 from pylxd import Client
 from pylxd.exceptions import LXDAPIException, NotFound
 
+from hearth.catalogue.house import Service
 from hearth.machine import engine
 from hearth.machine.engine import POOL, EngineError, Output
 from hearth.machine.facts import Facts
@@ -56,34 +57,30 @@ class Instance:
     volumes: tuple[str, ...] = field(default=())
 
 
-def describe(
-    service: Mapping[str, Any], recipe: Recipe, facts: Facts, accelerator: str
-) -> Instance:
+def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -> Instance:
     """Return the instance that a service's record describes."""
-    name = str(service["instance"])
-    limits = service.get("limits") or {}
     config = {
         OWNER_KEY: "1",
         IMAGE_KEY: recipe.alias,
         "boot.autostart": "true",
         # Incus restarts an instance whose first process was killed, without a run of Hearth.
         "boot.autorestart": "true",
-        "boot.autostart.priority": str(100 - int(service["start_order"])),
+        "boot.autostart.priority": str(100 - service.start_order),
         "security.idmap.isolated": "true",
         # Incus' own socket inside would reveal the machine's paths, and no program of ours uses it.
         "security.guestapi": "false",
     }
     config |= DEFAULT_LIMITS
-    for ours, theirs in (("memory", "memory"), ("cpus", "cpu"), ("tasks", "processes")):
-        if limits.get(ours):
-            config[f"limits.{theirs}"] = str(limits[ours])
+    limits = service.limits
+    bounds = {"memory": limits.memory, "cpu": limits.cpus, "processes": limits.tasks}
+    config |= {f"limits.{key}": str(value) for key, value in bounds.items() if value}
     devices = {
         "root": {"type": "disk", "path": "/", "pool": POOL},
         "eth0": {
             "type": "nic",
             "nictype": "routed",
-            "ipv4.address": str(service["address"]),
-            "host_name": str(service["host_name"]),
+            "ipv4.address": str(service.address),
+            "host_name": service.host_name,
         },
         "programs": {
             "type": "disk",
@@ -93,16 +90,16 @@ def describe(
         },
     }
     volumes = []
-    for number, volume in enumerate(service["volumes"]):
-        device = {"type": "disk", "path": str(volume["path"])}
-        if volume["from"]:
-            device |= {"source": str(volume["from"]), "shift": "true"}
+    for number, volume in enumerate(service.volumes):
+        device = {"type": "disk", "path": volume.path}
+        if volume.from_folder:
+            device |= {"source": volume.from_folder, "shift": "true"}
         else:
-            device |= {"source": str(volume["name"]), "pool": POOL}
-            volumes.append(str(volume["name"]))
+            device |= {"source": volume.name, "pool": POOL}
+            volumes.append(volume.name)
         devices[f"data{number}"] = device
     _add_graphics(config, devices, facts, accelerator)
-    return Instance(name, recipe.alias, config, devices, tuple(volumes))
+    return Instance(service.instance, recipe.alias, config, devices, tuple(volumes))
 
 
 def _add_graphics(

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any
 
-from hearth.catalogue.house import House, Model
+from hearth.catalogue.house import House, Model, Service
 from hearth.machine.environment import Claim, Environment
 from hearth.machine.facts import Facts, Graphics, Listener
 
@@ -44,7 +43,7 @@ def gpu_missing(wanted: str, seen: Graphics) -> bool:
 
 
 def machine_warnings(
-    services: Mapping[str, Mapping[str, Any]], facts: Facts, locked_out: bool = False
+    services: Mapping[str, Service], facts: Facts, locked_out: bool = False
 ) -> list[str]:
     """Explain for each service with `gpu: auto` why it does not use a GPU."""
     taken = choose_accelerator("auto", facts)
@@ -62,11 +61,11 @@ def machine_warnings(
         )
     else:
         return []
-    return [f"{name}: {why}" for name, service in services.items() if service["gpu"] == "auto"]
+    return [f"{name}: {why}" for name, service in services.items() if service.gpu == "auto"]
 
 
 def machine_violations(
-    services: Mapping[str, Mapping[str, Any]],
+    services: Mapping[str, Service],
     facts: Facts,
     listeners: Sequence[Listener],
     locked_out: bool = False,
@@ -89,11 +88,11 @@ def machine_violations(
             f"{_NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
         )
     for name, service in services.items():
-        if service["runtime"] == "podman":
+        if service.runtime == "podman":
             found.append(
                 f"{name} asks for runtime: podman, which is not supported yet: write incus"
             )
-        found += _gpu_problems(name, str(service["gpu"]), facts, locked_out)
+        found += _gpu_problems(name, service.gpu, facts, locked_out)
     return found
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
+from hearth.catalogue.house import Service
 from hearth.machine import instances
 from hearth.machine.engine import POOL, SOCKET
 from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
@@ -52,17 +53,17 @@ def spare_silent(data: bool, goes: bool) -> None:
 
 
 def of_services(
-    client: Client, services: Iterable[Mapping[str, Any]], data: Collection[str] = ()
+    client: Client, services: Iterable[Service], data: Collection[str] = ()
 ) -> list[Trace]:
     """List what these services still have; volumes only of those whose names are in `data`."""
     found, volumes = [], _volumes(client)
     for service in services:
         # Somebody else's instance of this name is nothing of ours to remove.
         with contextlib.suppress(instances.InstanceError):
-            instance = instances.find(client, str(service["instance"]))
+            instance = instances.find(client, service.instance)
             found += [_instance(instance)] if instance is not None else []
-        if service["name"] in data:
-            own = [item["name"] for item in service["volumes"] if not item["from"]]
+        if service.name in data:
+            own = [item.name for item in service.volumes if not item.from_folder]
             found += [_volume(volumes[name]) for name in own if name in volumes]
     return found
 

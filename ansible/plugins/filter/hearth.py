@@ -13,7 +13,7 @@ from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.facts import Facts
 from hearth.machine.images import recipe_of
 from hearth.machine.instances import IMAGE_KEY, describe
-from hearth.remove.service import forgotten
+from hearth.remove.service import forgotten_secrets
 from hearth.render import chat_ui, files, gateway
 from hearth.render.units import UnitError
 from hearth.render.units import systemd_unit as write_unit
@@ -62,15 +62,15 @@ def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
 
 
 def incus_instances(
-    house: Mapping[str, Any], machine: Mapping[str, Any], accelerators: Mapping[str, str]
+    house: House, machine: Mapping[str, Any], accelerators: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what Incus needs for each instance: config, devices, volumes."""
     facts = Facts.from_vars(machine)
-    resolver = house["machine"]["resolver_address"]
+    resolver = house.machine.resolver_address
     made = (
         describe(service, recipe_of(service, resolver), facts, accelerators[name])
-        for name, service in house["services"].items()
-        if service["runtime"] == "incus"
+        for name, service in house.services.items()
+        if service.runtime == "incus"
     )
     return {
         item.name: {
@@ -94,6 +94,8 @@ class FilterModule:
         """Return each filter by its name."""
         of_house = (
             chat_settings,
+            forgotten_secrets,
+            incus_instances,
             trust_config,
             files.consumer_secrets,
             files.egress_sets,
@@ -105,9 +107,7 @@ class FilterModule:
         )
         return {
             "backup_units": backup_units,
-            "forgotten_secrets": forgotten,
             "health_at": health_at,
-            "incus_instances": incus_instances,
             "style_hash": files.style_hash,
             "systemd_unit": systemd_unit,
             **{project.__name__: _of_house(project) for project in of_house},

@@ -1,13 +1,13 @@
 #!/usr/bin/python
-"""Make images, volumes and instances of one machine what the catalogue says, in one step."""
+"""Converge the images, volumes and instances of one machine in one step."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_instances
 short_description: Converge the Incus instances of one machine
-description: Builds the images that lack, creates, rebuilds, updates and starts instances, and
-  removes images of ours that nobody uses. What is right already is left alone.
+description: Builds missing images, creates, rebuilds, updates and starts instances, and
+  removes images of ours that are unused. An instance that is right is left alone.
 author: Hearth
 options:
   services: {description: The services of this machine., type: dict, required: true}
@@ -23,22 +23,23 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
+from hearth.catalogue.house import Service, from_vars
 from hearth.machine import images, instances
 from hearth.machine.engine import SOCKET
 from hearth.machine.facts import Facts
 from hearth.remove import incus
 
 FOLDER = Path("/var/lib/hearth/images")
-# Two builds fill two cores; more would only wait for each other.
+# Two builds fill two cores.
 BUILDS_AT_ONCE = 2
 
 
 def converge(module: AnsibleModule) -> dict[str, object]:
-    """Do it, and give in words what was (or would be) done."""
+    """Converge everything; return the steps that were (or would be) taken."""
     params, write = module.params, not module.check_mode
     facts = Facts.from_vars(params["machine"])
     services = {
-        name: service
+        name: from_vars(Service, service)
         for name, service in params["services"].items()
         if service["runtime"] == "incus"
     }
@@ -64,13 +65,13 @@ def converge(module: AnsibleModule) -> dict[str, object]:
         done.append(f"remove {trace.what}")
         if write:
             trace.remove()
-    # In check mode there is nothing yet to look into.
+    # In check mode these instances do not exist yet.
     planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
     return {"done": done, "planned": planned}
 
 
 def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> list[str]:
-    """Build what Incus does not have under its alias yet."""
+    """Build the images that Incus does not have yet."""
     present = {alias["name"] for image in client.images.all() for alias in image.aliases}
     missing = [recipe for recipe in recipes if recipe.alias not in present]
     if write and missing:
@@ -83,7 +84,7 @@ def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> li
 
 
 def main() -> None:
-    """Read the arguments, converge, and answer."""
+    """Read the arguments, converge, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "services": {"type": "dict", "required": True},

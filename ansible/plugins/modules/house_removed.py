@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Take away what services have left whose record says that they shall not be."""
+"""Remove the leftovers of services with `present: false`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
+from hearth.catalogue.house import House
 from hearth.machine.engine import SOCKET
 from hearth.machine.instances import InstanceError
 from hearth.remove.service import traces
 
 
 def main() -> None:
-    """Look, remove, and name what was (or would be) removed."""
+    """Remove the leftovers; return what was (or would be) removed."""
     module = AnsibleModule(
         argument_spec={
             "house": {"type": "dict", "required": True},
@@ -37,7 +38,7 @@ def main() -> None:
     did = []
     try:
         client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
-        for trace in traces(client, module.params["house"], module.params["data"]):
+        for trace in traces(client, House.from_vars(module.params["house"]), module.params["data"]):
             did.append(f"remove {trace.what}")
             if not module.check_mode:
                 trace.remove()

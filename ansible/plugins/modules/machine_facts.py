@@ -17,6 +17,7 @@ options:
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue import House, derive, memory_shortage
+from hearth.catalogue.house import Service, from_vars
 from hearth.machine.environment import DnsQueries, read_environment
 from hearth.machine.facts import Facts, FactsError, listeners, read_facts
 from hearth.machine.preflight import (
@@ -49,7 +50,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    services = module.params["services"]
+    given = module.params["services"]
+    services = {name: from_vars(Service, service) for name, service in given.items()}
     try:
         facts = read_facts(module.params["record"])
     except FactsError as error:
@@ -61,7 +63,7 @@ def main() -> None:
     open_ports = listeners()
     found = machine_violations(services, facts, open_ports, locked_out)
     found += house_violations(house, facts, environment, open_ports)
-    shortage = memory_shortage((house.services[name] for name in services), facts.memory_bytes)
+    shortage = memory_shortage(services.values(), facts.memory_bytes)
     found += [shortage] if shortage else []
     for line in machine_warnings(services, facts, locked_out):
         module.warn(line)
@@ -69,7 +71,7 @@ def main() -> None:
         module.warn(line)
     if found:
         module.fail_json(msg="\n".join(found))
-    chosen = {name: choose_accelerator(item["gpu"], facts) for name, item in services.items()}
+    chosen = {name: choose_accelerator(item.gpu, facts) for name, item in services.items()}
     module.exit_json(changed=False, machine=facts.as_vars(), accelerators=chosen)
 
 

@@ -1,16 +1,21 @@
-"""A machine and a service as the catalogue and the kernel would describe them."""
+"""A machine and a service as the kernel and the catalogue describe them."""
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from hearth.catalogue import derive, load
+from hearth.catalogue.house import Service, from_vars
 from hearth.machine.facts import Facts, RenderNode
 from hearth.machine.images import Recipe
 from hearth.machine.instances import Instance, describe
 
 GIB = 1024**3
+BASE = Path(__file__).parents[2] / "fixtures/catalogue/base"
 
 
 def facts(**more: Any) -> Facts:
-    """A bare Debian machine without graphics."""
+    """Return a bare Debian machine without graphics."""
     plain: dict[str, Any] = {
         "debian": "13",
         "kernel": "6.12",
@@ -33,8 +38,13 @@ def facts(**more: Any) -> Facts:
 CARD = RenderNode("/dev/dri/renderD128", "amdgpu", 992)
 
 
-def service(**more: Any) -> dict[str, Any]:
-    """One record as `derive` gives it, as far as the machine cares."""
+@cache
+def _record() -> dict[str, Any]:
+    return dict(derive(load(BASE)).as_vars()["services"]["ollama"])
+
+
+def service(**more: Any) -> Service:
+    """One service as `derive` returns it, with the given fields in its plain form."""
     limits = dict.fromkeys(("memory", "memory_bytes", "memory_percent", "cpus", "tasks"))
     plain: dict[str, Any] = {
         "instance": "open-webui",
@@ -49,7 +59,8 @@ def service(**more: Any) -> dict[str, Any]:
         "limits": limits,
         "volumes": [],
     }
-    return {**plain, **more, "limits": {**limits, **more.get("limits", {})}}
+    fields = {**_record(), **plain, **more, "limits": {**limits, **more.get("limits", {})}}
+    return from_vars(Service, fields)
 
 
 RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
@@ -57,6 +68,6 @@ VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "fil
 
 
 def wanted(accelerator: str = "none", **more: Any) -> Instance:
-    """The instance of a service with a volume, on a machine with a card."""
+    """Return the instance of a service with a volume, on a machine with a card."""
     machine = facts(render_nodes=(CARD,))
     return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)

@@ -98,7 +98,10 @@ def test_one_command_builds_it_and_incus_gets_its_two_files(
 def test_an_image_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
         images.build(Recipe("debian/11", (), "10.140.30.1", ""), tmp_path)
-    assert str(caught.value) == "image debian/11 is none of debian/12, debian/13, debian/forky"
+    assert (
+        str(caught.value)
+        == "unknown image debian/11: write one of debian/12, debian/13, debian/forky"
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,11 @@ from hearth.machine.engine import POOL
 from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
 from hearth.remove import RemoveError, incus
 from tests.unit.machine.fake_incus import api_error
+from tests.unit.machine.samples import service
 
 USED, OLD = "hearth-debian-13-0123456789ab", "hearth-debian-12-0123456789ab"
-CHAT = {"name": "chat", "instance": "chat", "volumes": [{"name": "chat-data", "from": None}]}
+CHAT_DATA = {"name": "chat-data", "path": "/var/lib/chat", "copy": "files", "from": None}
+CHAT = service(name="chat", instance="chat", volumes=[CHAT_DATA])
 
 
 class Engine:
@@ -91,7 +93,7 @@ def test_a_service_leaves_its_data_until_they_are_asked_for(engine: Engine) -> N
 
 
 def test_somebody_elses_instance_of_the_name_is_none_of_a_service(engine: Engine) -> None:
-    theirs = {"name": "theirs", "instance": "theirs", "volumes": []}
+    theirs = service(name="theirs", instance="theirs")
     assert incus.of_services(client(engine), [theirs]) == []
 
 

@@ -1,37 +1,47 @@
 """Of a removed service its secrets and downloads go, but nothing that data or people need."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from hearth.remove.service import certificates, fetched, forgotten
+from hearth.catalogue import derive, load
+from hearth.catalogue.house import House, Source, Volume
+from hearth.remove.service import certificates, fetched, forgotten_secrets
+from tests.unit.machine.samples import BASE
 
 
-def house(**more: Any) -> dict[str, Any]:
-    gone = {
-        "name": "chat",
-        "sources": ["chat_archive", "weights"],
-        "volumes": [],
-        "publish": [{"fqdn": "chat.lan"}, {"fqdn": "talk.lan"}],
-        "secrets": {"chat_key": "random", "cloud_key": "given", "shared": "random"},
-        **more,
-    }
-    return {
-        "services": {"voice": {"sources": ["weights"]}},
-        "removed": {"chat": gone},
-        "sites": [{"fqdn": "talk.lan"}],
-        "secrets": {"shared": "random", "consumer_household": "random"},
-        "sources": {name: {"name": name} for name in ("chat_archive", "weights")},
-    }
+def house(*volumes: Volume) -> House:
+    base = derive(load(BASE))
+    some, site = base.services["ollama"], base.sites[0]
+    chat, talk = replace(site, fqdn="chat.lan"), replace(site, fqdn="talk.lan")
+    gone = replace(
+        some,
+        name="chat",
+        sources=("chat_archive", "weights"),
+        volumes=volumes,
+        publish=(chat, talk),
+        secrets={"chat_key": "random", "cloud_key": "given", "shared": "random"},
+    )
+    return replace(
+        base,
+        services={"voice": replace(some, sources=("weights",))},
+        removed={"chat": gone},
+        sites=(talk,),
+        secrets={"shared": "random", "consumer_household": "random"},
+        sources={
+            name: Source(name, "1", "https://example.org", None, None)
+            for name in ("chat_archive", "weights")
+        },
+    )
 
 
 def test_made_keys_go_and_given_or_shared_ones_stay() -> None:
-    assert forgotten(house()) == ["chat_key", "consumer_chat"]
+    assert forgotten_secrets(house()) == ["chat_key", "consumer_chat"]
 
 
 def test_what_opens_kept_data_stays_until_the_data_go() -> None:
-    kept = house(volumes=[{"name": "chat-data", "from": None}])
-    assert forgotten(kept) == ["consumer_chat"]
-    assert forgotten(kept, ["chat"]) == ["chat_key", "cloud_key", "consumer_chat"]
+    kept = house(Volume("chat-data", "/var/lib/chat", "files", None))
+    assert forgotten_secrets(kept) == ["consumer_chat"]
+    assert forgotten_secrets(kept, ["chat"]) == ["chat_key", "cloud_key", "consumer_chat"]
 
 
 def test_downloads_go_that_nobody_else_needs(tmp_path: Path) -> None:
