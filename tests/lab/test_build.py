@@ -67,7 +67,7 @@ def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
     output = done.stdout + done.stderr
     for instance in ("ollama", "litellm", "kokoro", "whisper"):
         assert output.count(f"would house: create {instance} from ") == 1, output
-        assert f"{instance} is not there yet" in output, output
+        assert f"{instance} does not exist yet" in output, output
     # Without a card, an instance that waits for one is not planned.
     assert "kokoro-gpu" not in output, output
     lab.restore(NAME, BARE)
