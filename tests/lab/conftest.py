@@ -100,6 +100,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Print a failure when it happens: the end of the run may be half an hour away."""
+    if report.failed:
+        print(f"\n{report.nodeid}\n{report.longreprtext[-4000:]}", flush=True)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the seconds of each part for the ledger of `scripts/test`."""
     if target := session.config.getoption("--parts-file"):
