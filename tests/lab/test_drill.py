@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.smoke.drill.place import GATEWAY, IDLE_S, ROOM
+from hearth.smoke.drill.gateway import AGENT, GATEWAY, IDLE_S
 from tests import lab_machine as lab
 from tests.lab.house import NAME, SMOKE, House, ask
 
@@ -16,10 +16,11 @@ pytestmark = pytest.mark.lab
 SAID = "/tmp/drill.jsonl"
 DRILL = f"{SMOKE} -m drill --hearth-events={SAID}"
 LEFT = (
-    f"incus exec litellm -- sh -c 'systemctl list-units --all --plain --no-legend {ROOM}*; "
-    f"ls -d /run/{ROOM} /run/private/{ROOM}; ss -Hltn src 127.0.0.2' </dev/null 2>/dev/null || true"
+    f"incus exec litellm -- sh -c 'systemctl list-units --all --plain --no-legend {AGENT}*; "
+    f"ls -d /run/{AGENT} /run/private/{AGENT}; ss -Hltn src 127.0.0.2' "
+    "</dev/null 2>/dev/null || true"
 )
-# What systemd takes to end two units whose room has gone.
+# What systemd takes to end two units whose agent has gone.
 END_S = 15
 
 

@@ -1,4 +1,4 @@
-"""The cases of a drill: what is broken, what is asked then, and what has to come."""
+"""The cases of a drill: what is broken, what is requested then, and which answer is right."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.smoke.drill.faults import CUT, DRIP, HANG, REFUSED, WELL
-from hearth.smoke.drill.heard import Heard, heard
-from hearth.smoke.drill.plan import Target
+from hearth.smoke.drill.agent import CUT, DRIP, HANG, REFUSED, WELL
 
-# Tells the room what to do, and returns what came of each step.
-Tell = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+# Sends orders to the agent, and returns the result of each step.
+Order = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 PATHS = {
     "chat": "/v1/chat/completions",
     "embed": "/v1/embeddings",
@@ -21,15 +19,27 @@ PATHS = {
 }
 PLAIN, STREAMED = "plain", "streamed"
 SLOW = (HANG, DRIP)
-# What a failure of the first member may add to the next one's own time.
+# What a failure of the first member may add to the next member's own time.
 QUICK_S, LATE_S = 2.0, 1.0
+NO_MEMBER = "an error"
 _BOUNDARY = "hearth-drill"
-NOBODY = "an error"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One alias as it is drilled; `real` are its members that are used where they are."""
+
+    name: str
+    kind: str
+    members: tuple[str, ...]
+    first_token_timeout_s: float
+    timeout_s: float
+    real: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What a drill found of one alias with one fault; seconds are until an answer began."""
+    """The result of one fault for one alias; seconds are until an answer started."""
 
     alias: str
     broken: str
@@ -40,168 +50,234 @@ class Row:
     problems: Sequence[str]
 
 
-def modes(target: Target) -> tuple[str, ...]:
-    """Return how an alias can be asked: numbers come in one piece only."""
-    return (PLAIN,) if target.kind == "embed" else (PLAIN, STREAMED)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of the gateway; `done` is whether a stream has its end mark."""
+
+    status: int
+    member: str
+    models: frozenset[str]
+    finish: str
+    done: bool
+    error: Mapping[str, Any] | None
+    started_s: float
+    total_s: float
+    trouble: str
+
+    @property
+    def good(self) -> bool:
+        """Whether it is a whole answer."""
+        ended = bool(self.finish) and self.done
+        return 200 <= self.status < 300 and ended and not self.error and not self.trouble
+
+    def __str__(self) -> str:
+        """The answer in a few words."""
+        if self.trouble:
+            return self.trouble
+        end = f", finished by {self.finish}" if self.finish else ", without an end"
+        if self.error:
+            end = f": {self.error.get('message')}"
+        return f"HTTP {self.status} from {self.member or 'no member'}{end}"
 
 
-def ask(name: str, kind: str, mode: str, within_s: float) -> dict[str, Any]:
-    """Return one small question to `name`, as the room asks it."""
-    asked = {"method": "POST", "path": PATHS[kind], "within_s": within_s}
+def read_answer(raw: Mapping[str, Any]) -> Answer:
+    """Read an answer as the agent received it."""
+    body, done = raw["body"], True
+    if str(raw["headers"].get("content-type", "")).startswith("text/event-stream"):
+        lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")]
+        events = [event for line in lines for event in _objects(line)]
+        done = "[DONE]" in lines or any(map(_is_transcript_end, events))
+    else:
+        events = _objects(body)
+    errors = [error for event in events if (error := event.get("error"))]
+    error = errors[0] if errors else None
+    return Answer(
+        status=raw["status"],
+        member=str(raw["headers"].get("x-hearth-model", "")),
+        models=frozenset(str(event["model"]) for event in events if event.get("model")),
+        finish=next((found for event in events if (found := _finish(event))), ""),
+        done=done,
+        error=error if error is None or isinstance(error, dict) else {"message": str(error)},
+        started_s=raw["first_s"] or raw["total_s"],
+        total_s=raw["total_s"],
+        trouble=str(raw.get("trouble", "")),
+    )
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    try:
+        content = json.loads(text)
+    except ValueError:
+        return []
+    return [content] if isinstance(content, dict) else []
+
+
+def _is_transcript_end(event: Mapping[str, Any]) -> bool:
+    return event.get("type") == "transcript.text.done"
+
+
+def _finish(event: Mapping[str, Any]) -> str:
+    """Return why an answer ended, in the terms of its endpoint."""
+    for choice in event.get("choices") or []:
+        if choice.get("finish_reason"):
+            return str(choice["finish_reason"])
+    if event.get("data") and "error" not in event:
+        return "vectors"
+    whole_text = "type" not in event and isinstance(event.get("text"), str)
+    return "text" if whole_text or _is_transcript_end(event) else ""
+
+
+def small_request(name: str, kind: str, mode: str, within_s: float) -> dict[str, Any]:
+    """Return one small request to `name`, as the agent sends it."""
+    request = {"method": "POST", "path": PATHS[kind], "within_s": within_s}
     if kind == "transcribe":
         fields = {"model": name, "stream": "true" if mode == STREAMED else "false"}
         parts = [f'name="{key}"\r\n\r\n{value}\r\n' for key, value in fields.items()]
         parts.append('name="file"; filename="drill.wav"\r\n\r\nsound\r\n')
         head = f"--{_BOUNDARY}\r\ncontent-disposition: form-data; "
         text = "".join(head + part for part in parts) + f"--{_BOUNDARY}--\r\n"
-        return {**asked, "type": f"multipart/form-data; boundary={_BOUNDARY}", "body": text}
-    body: dict[str, Any] = {"model": name}
-    if kind == "embed":
-        body["input"] = ["bread and butter"]
-    else:
-        body |= {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 4}
-        body["stream"] = mode == STREAMED
-    return {**asked, "type": "application/json", "body": json.dumps(body)}
+        return {**request, "type": f"multipart/form-data; boundary={_BOUNDARY}", "body": text}
+    body: dict[str, Any] = {"model": name, "input": ["bread and butter"]}
+    if kind != "embed":
+        messages = [{"role": "user", "content": "Say yes."}]
+        body = {"model": name, "messages": messages, "max_tokens": 4, "stream": mode == STREAMED}
+    return {**request, "type": "application/json", "body": json.dumps(body)}
 
 
-def first_is_broken(target: Target, fault: str, tell: Tell) -> Row:
-    """Break the first member; the next one answers, soon, and goes on while the first one rests."""
+def first_is_broken(target: Target, fault: str, order: Order) -> Row:
+    """Break the first member: the next one answers soon, and alone while the first is cooling down.
+
+    At last the first member is well again and answers by its own name, which ends its cooldown.
+    """
     problems: list[str] = []
-    began: dict[str, float] = {}
+    started: dict[str, float] = {}
+    first_member, second_member = target.members[:2]
     by = ""
     limit_s = target.first_token_timeout_s + LATE_S if fault in SLOW else QUICK_S
-    for together in _rounds(target, fault):
-        first, again, *_ = tell(_broken_twice(target, fault, together))
-        for number, mode in enumerate(together):
-            answer = heard(first["answers"][number])
-            cut = _breaks_off(fault, mode)
-            wrong = _cut_off(answer) if cut else _next(target, answer)
-            wrong += _late(answer, limit_s + _own_s(target, first, mode))
-            wrong += _rested(heard(again["answers"][number]), _own_s(target, again, mode))
+    for modes in _rounds(target, fault):
+        step = {"faults": {first_member: fault}, "requests": _requests(target, modes)}
+        first, again, *_ = order([step, step, *_heal(target, [first_member])])
+        for number, mode in enumerate(modes):
+            answer = read_answer(first["answers"][number])
+            second = read_answer(again["answers"][number])
+            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_next(target, answer)
+            wrong += _late(answer.started_s, limit_s + _own_s(target, first, mode))
+            later = [] if second.good else [f"no answer, but {second}"]
+            later += _late(second.started_s, _own_s(target, again, mode) + QUICK_S)
+            wrong += [f"second request: {text}" for text in later]
             problems += [f"{mode}: {text}" for text in wrong]
-            began[mode] = answer.began_s
+            started[mode] = answer.started_s
             by = by or answer.member
-        many = len(together)
-        wanted = {target.first: 0 if fault == REFUSED else many}
-        if not _breaks_off(fault, *together):
-            wanted[target.members[1]] = many
-        problems += _called(first["calls"], wanted)
-        resting = _called(again["calls"], {target.members[1]: many})
-        problems += [f"while it rests: {text}" for text in resting]
-    return _row(target, target.first, fault, by, began, problems)
+        wanted = {first_member: 0 if fault == REFUSED else len(modes)}
+        if not _is_cut(fault, *modes):
+            wanted[second_member] = len(modes)
+        problems += _calls(first["calls"], wanted)
+        cooling = _calls(again["calls"], {second_member: len(modes)})
+        problems += [f"during its cooldown: {text}" for text in cooling]
+    return _row(target, first_member, fault, by, started, problems)
 
 
-def all_are_broken(target: Target, fault: str, tell: Tell) -> Row:
-    """Break every member; one error says whose names were asked, in time."""
+def all_are_broken(target: Target, fault: str, order: Order) -> Row:
+    """Break every member: one error names all of them, in time."""
     problems: list[str] = []
-    began: dict[str, float] = {}
-    for together in _rounds(target, fault):
-        asks = [ask(target.name, target.kind, mode, target.timeout_s + 5) for mode in together]
-        step = {"faults": dict.fromkeys(target.members, fault), "asks": asks}
-        done, *_ = tell([step, *_well(target, target.members)])
-        for mode, raw in zip(together, done["answers"], strict=True):
-            answer = heard(raw)
-            cut = _breaks_off(fault, mode)
-            wrong = _cut_off(answer) if cut else _one_error(target, answer)
-            wrong += _late(answer, target.timeout_s + LATE_S, whole=True)
+    ended: dict[str, float] = {}
+    for modes in _rounds(target, fault):
+        faults = dict.fromkeys(target.members, fault)
+        step = {"faults": faults, "requests": _requests(target, modes)}
+        done, *_ = order([step, *_heal(target, target.members)])
+        for mode, raw in zip(modes, done["answers"], strict=True):
+            answer = read_answer(raw)
+            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_error(target, answer)
+            wrong += _late(answer.total_s, target.timeout_s + LATE_S)
             problems += [f"{mode}: {text}" for text in wrong]
-            began[mode] = answer.total_s
-        # A stream that was begun is nobody else's any more.
-        reached = target.members[:1] if _breaks_off(fault, *together) else target.members
-        many = 0 if fault == REFUSED else len(together)
-        problems += _called(done["calls"], dict.fromkeys(reached, many))
-    return _row(target, "all", fault, NOBODY, began, problems)
+            ended[mode] = answer.total_s
+        # A stream that has started cannot move to another member.
+        called = target.members[:1] if _is_cut(fault, *modes) else target.members
+        count = 0 if fault == REFUSED else len(modes)
+        problems += _calls(done["calls"], dict.fromkeys(called, count))
+    return _row(target, "all", fault, NO_MEMBER, ended, problems)
 
 
 def _rounds(target: Target, fault: str) -> list[tuple[str, ...]]:
-    """Return which ways of asking are tried at once.
+    """Return which modes are tried at once: embeddings are never streamed.
 
-    Whoever waits may wait together; of the others, the first one's failure would change the order
-    in which the second one asks.
+    Only slow faults are tried together: another fault of one request would put the first member
+    into its cooldown before the other request.
     """
-    own = modes(target)
-    return [own] if fault in SLOW else [(mode,) for mode in own]
+    modes = (PLAIN,) if target.kind == "embed" else (PLAIN, STREAMED)
+    return [modes] if fault in SLOW else [(mode,) for mode in modes]
 
 
-def _breaks_off(fault: str, *asked: str) -> bool:
-    """Whether words have come before the fault: then nobody else can have the word."""
-    return fault == CUT and asked == (STREAMED,)
+def _requests(target: Target, modes: Sequence[str]) -> list[dict[str, Any]]:
+    return [small_request(target.name, target.kind, mode, target.timeout_s + 5) for mode in modes]
 
 
-def _broken_twice(target: Target, fault: str, together: Sequence[str]) -> list[dict[str, Any]]:
-    """Ask twice with a broken first member, and let it be well again at last."""
-    asks = [ask(target.name, target.kind, mode, target.timeout_s + 5) for mode in together]
-    return [{"faults": {target.first: fault}, "asks": asks}] * 2 + _well(target, [target.first])
+def _heal(target: Target, members: Sequence[str]) -> list[dict[str, Any]]:
+    """Let members answer by their own names, which ends their cooldown."""
+    requests = [small_request(one, target.kind, PLAIN, target.timeout_s) for one in members]
+    return [{"faults": dict.fromkeys(members, WELL), "requests": requests}]
 
 
-def _well(target: Target, members: Sequence[str]) -> list[dict[str, Any]]:
-    """Let members answer by their own names: whoever has answered rests no longer."""
-    asks = [ask(member, target.kind, PLAIN, target.timeout_s) for member in members]
-    return [{"faults": dict.fromkeys(members, WELL), "asks": asks}]
+def _is_cut(fault: str, *modes: str) -> bool:
+    """Whether text came before the fault, so that no other member can continue."""
+    return fault == CUT and modes == (STREAMED,)
 
 
-def _next(target: Target, answer: Heard) -> list[str]:
-    following = target.members[1]
-    wrong = [] if answer.good else [f"no answer, but {answer}"]
-    if answer.good and {answer.member, *answer.models} != {following}:
-        wrong.append(f"{answer.member} answered, said to be {', '.join(answer.models)}")
-    return wrong
+def _is_next(target: Target, answer: Answer) -> list[str]:
+    if not answer.good:
+        return [f"no answer, but {answer}"]
+    if {answer.member, *answer.models} == {target.members[1]}:
+        return []
+    return [f"{answer.member} answered, and the answer names {', '.join(answer.models)}"]
 
 
-def _cut_off(answer: Heard) -> list[str]:
-    wrong = [] if answer.error else [f"it ends in no error, but {answer}"]
+def _is_cut_off(answer: Answer) -> list[str]:
+    wrong = [] if answer.error else [f"it does not end in an error, but {answer}"]
     if answer.finish or answer.done:
         wrong.append(f"half an answer ends in {answer.finish or '[DONE]'}, as if it were whole")
     return wrong
 
 
 def _own_s(target: Target, step: Mapping[str, Any], mode: str) -> float:
-    """Return what of an answer's time the next member took itself, as slow as it may be."""
+    """Return the part of an answer's time that the next member itself took."""
     first_s, whole_s = step["took_s"][target.members[1]]
     return float(whole_s if mode == PLAIN else first_s)
 
 
-def _rested(answer: Heard, own_s: float) -> list[str]:
-    wrong = [] if answer.good else [f"no answer, but {answer}"]
-    wrong += _late(answer, own_s + QUICK_S)
-    return [f"asked again: {text}" for text in wrong]
-
-
-def _late(answer: Heard, limit_s: float, whole: bool = False) -> list[str]:
-    took_s = answer.total_s if whole else answer.began_s
+def _late(took_s: float, limit_s: float) -> list[str]:
     return [f"took {took_s:.1f} s of {limit_s:.1f} s"] if took_s > limit_s else []
 
 
-def _called(calls: Mapping[str, int], wanted: Mapping[str, int]) -> list[str]:
-    """Say who was asked more or less often than wanted; others may not be asked at all."""
+def _calls(calls: Mapping[str, int], wanted: Mapping[str, int]) -> list[str]:
+    """Return which members were called more or less often than wanted; others are not wanted."""
     return [
-        f"{name} was asked {count} times, not {wanted.get(name, 0)}"
+        f"{name} got {count} requests, not {wanted.get(name, 0)}"
         for name, count in calls.items()
         if count != wanted.get(name, 0)
     ]
 
 
-def _one_error(target: Target, answer: Heard) -> list[str]:
+def _is_error(target: Target, answer: Answer) -> list[str]:
     if answer.good or not answer.error:
         return [f"no error, but {answer}"]
     wrong = []
     if not (answer.status == 429 or answer.status >= 500):
         wrong.append(f"HTTP {answer.status}")
-    if lacking := {"message", "type", "code", "param"} - answer.error.keys():
-        wrong.append(f"the error lacks {', '.join(sorted(lacking))}")
+    if missing := {"message", "type", "code", "param"} - answer.error.keys():
+        wrong.append(f"the error has no {', '.join(sorted(missing))}")
     text = str(answer.error.get("message"))
-    if unnamed := [name for name in (target.name, *target.members) if not _named(name, text)]:
+    if unnamed := [name for name in (target.name, *target.members) if not _names(text, name)]:
         wrong.append(f"{text!r} does not name {', '.join(unnamed)}")
     return wrong
 
 
-def _named(name: str, text: str) -> bool:
-    """Whether a text names it, and not only another one that begins or ends like it."""
+def _names(text: str, name: str) -> bool:
+    """Whether a text names this one, and not only another that starts or ends like it."""
     return re.search(rf"(?<![\w.:-]){re.escape(name)}(?![\w-]|[.:]\w)", text) is not None
 
 
 def _row(
     target: Target, broken: str, fault: str, by: str, s: Mapping[str, float], wrong: list[str]
 ) -> Row:
-    began = {mode: round(value, 3) for mode, value in s.items()}
-    return Row(target.name, broken, fault, by, began.get(PLAIN), began.get(STREAMED), wrong)
+    seconds = {mode: round(value, 3) for mode, value in s.items()}
+    return Row(target.name, broken, fault, by, seconds.get(PLAIN), seconds.get(STREAMED), wrong)

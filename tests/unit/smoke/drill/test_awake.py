@@ -13,8 +13,8 @@ from hearth import status
 from hearth.catalogue.house import Alias
 from hearth.clients.models import READY
 from hearth.smoke import test_fallback
-from hearth.smoke.drill.cases import Row
-from hearth.smoke.drill.plan import Plan, Target
+from hearth.smoke.drill.cases import Row, Target
+from hearth.smoke.drill.gateway import Plan
 from hearth.smoke.plugin import Notes
 
 
@@ -47,14 +47,14 @@ def test_the_next_member_is_loaded_before_its_cases(
     }
     monkeypatch.setattr(status, "models", lambda _: SimpleNamespace(models=states))
 
-    def case(target: Target, fault: str, tell: object) -> Row:
+    def case(target: Target, fault: str, order: object) -> Row:
         held.add(card.holds)
-        return Row(target.name, target.first, fault, "b", 0.1, 0.1, [])
+        return Row(target.name, target.members[0], fault, "b", 0.1, 0.1, [])
 
     monkeypatch.setattr(test_fallback, "first_is_broken", case)
     edge: Any = card
-    wake = test_fallback.waker("llm.lan", edge, "key")
-    seconds = test_fallback.alone(HOUSE, wake)
+    load = test_fallback.loader("llm.lan", edge, "key")
+    seconds = test_fallback.next_members(HOUSE, load)
     assert seconds.keys() == {"b", "d"}
     targets = tuple(
         Target(one.name, "chat", one.members, 1.0, 4.0, one.members[1:]) for one in (FAST, CODER)
@@ -63,6 +63,6 @@ def test_the_next_member_is_loaded_before_its_cases(
     notes.drill = {"rows": []}
     plan = Plan({}, (), targets)
     test_fallback.test_the_next_member_answers(
-        asked, test_fallback.Drill(plan, lambda _: [], wake), notes
+        asked, test_fallback.Drill(plan, lambda _: [], load), notes
     )
     assert held == {asked.members[1]}

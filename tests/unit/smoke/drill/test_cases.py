@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from hearth.smoke.drill.cases import Tell, all_are_broken, ask, first_is_broken
-from hearth.smoke.drill.faults import CUT, FAULTS, HANG, REFUSED
-from hearth.smoke.drill.plan import Target
+from hearth.smoke.drill.agent import CUT, FAULTS, HANG, REFUSED
+from hearth.smoke.drill.cases import (
+    Order,
+    Target,
+    all_are_broken,
+    first_is_broken,
+    small_request,
+)
 
 FAST = Target("fast", "chat", ("a", "b"), 1.0, 5.0, ("b",))
 LONE = Target("lone", "embed", ("e",), 1.0, 4.0, ())
@@ -47,18 +52,18 @@ class Gateway:
     def __init__(self, *steps: tuple[list[Any], dict[str, int]]) -> None:
         took_s = {"a": [0.0, 0.0], "b": [0.1, 0.2], "e": [0.0, 0.0]}
         self.steps = [{"answers": a, "calls": calls, "took_s": took_s} for a, calls in steps]
-        self.told: list[Any] = []
+        self.ordered: list[Any] = []
 
     @property
-    def tell(self) -> Tell:
+    def order(self) -> Order:
         """Take one round of steps."""
 
-        def told(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            self.told += steps
+        def ordered(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            self.ordered += steps
             taken, self.steps = self.steps[: len(steps) - 1], self.steps[len(steps) - 1 :]
             return [*taken, {"answers": [], "calls": {}}]
 
-        return told
+        return ordered
 
 
 def calls(a: int, b: int) -> dict[str, int]:
@@ -71,10 +76,10 @@ STREAM = ([streamed("b", END)], calls(1, 1)), ([streamed("b", END)], calls(0, 1)
 
 def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None:
     gateway = Gateway(*RIGHT, *STREAM)
-    row = first_is_broken(FAST, "500", gateway.tell)
+    row = first_is_broken(FAST, "500", gateway.order)
     assert (row.problems, row.answered_by, row.plain_s) == ([], "b", 0.1)
     # Broken twice, and well again at last, so that the next fault finds it where it was.
-    assert [step["faults"] for step in gateway.told[:3]] == [{"a": "500"}] * 2 + [{"a": "well"}]
+    assert [step["faults"] for step in gateway.ordered[:3]] == [{"a": "500"}] * 2 + [{"a": "well"}]
 
 
 @pytest.mark.parametrize(
@@ -83,10 +88,10 @@ def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None
         (0, ([failed()], calls(1, 1)), "no answer, but HTTP 502"),
         (0, ([spoken("a")], calls(1, 1)), "a answered"),
         (0, ([spoken("b", s=2.5)], calls(1, 1)), "took 2.5 s of 2.2 s"),
-        (0, ([spoken("b")], calls(2, 1)), "a was asked 2 times, not 1"),
-        (0, ([spoken("b")], calls(1, 2)), "b was asked 2 times, not 1"),
-        (1, ([spoken("b")], calls(1, 1)), "while it rests: a was asked 1 times, not 0"),
-        (1, ([failed()], calls(0, 1)), "asked again: no answer"),
+        (0, ([spoken("b")], calls(2, 1)), "a got 2 requests, not 1"),
+        (0, ([spoken("b")], calls(1, 2)), "b got 2 requests, not 1"),
+        (1, ([spoken("b")], calls(1, 1)), "during its cooldown: a got 1 requests, not 0"),
+        (1, ([failed()], calls(0, 1)), "second request: no answer"),
         (2, ([streamed("b")], calls(1, 1)), "without an end"),
         (2, ([streamed("b", END, BROKEN)], calls(1, 1)), "broke off"),
     ],
@@ -94,33 +99,33 @@ def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None
 def test_each_way_to_fall_back_wrongly_is_said(step: int, broken: Any, word: str) -> None:
     steps = [*RIGHT, *STREAM]
     steps[step] = broken
-    row = first_is_broken(FAST, "500", Gateway(*steps).tell)
+    row = first_is_broken(FAST, "500", Gateway(*steps).order)
     assert any(word in problem for problem in row.problems), row.problems
 
 
 def test_a_refused_connection_is_no_call_and_silence_has_its_own_time() -> None:
     first, again = ([spoken("b")], calls(0, 1)), ([spoken("b")], calls(0, 1))
-    row = first_is_broken(FAST, REFUSED, Gateway(first, again, first, again).tell)
-    assert not [problem for problem in row.problems if "asked" in problem and "times" in problem]
+    row = first_is_broken(FAST, REFUSED, Gateway(first, again, first, again).order)
+    assert not [problem for problem in row.problems if "requests" in problem]
     both = [spoken("b", s=1.9), streamed("b", END, s=1.9)]
     soon = [spoken("b"), streamed("b", END)]
-    row = first_is_broken(FAST, HANG, Gateway((both, calls(2, 2)), (soon, calls(0, 2))).tell)
+    row = first_is_broken(FAST, HANG, Gateway((both, calls(2, 2)), (soon, calls(0, 2))).order)
     assert not row.problems
     late = [spoken("b", s=2.3), streamed("b", END, s=2.0)]
-    row = first_is_broken(FAST, HANG, Gateway((late, calls(2, 2)), (soon, calls(0, 2))).tell)
+    row = first_is_broken(FAST, HANG, Gateway((late, calls(2, 2)), (soon, calls(0, 2))).order)
     assert row.problems == ["plain: took 2.3 s of 2.2 s"]
 
 
 def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
     cut = streamed("a", {"choices": []}, BROKEN, s=0)
     right = [*RIGHT, ([cut], calls(1, 0)), STREAM[1]]
-    assert first_is_broken(FAST, CUT, Gateway(*right).tell).problems == []
+    assert first_is_broken(FAST, CUT, Gateway(*right).order).problems == []
     right[2] = ([streamed("a", END, BROKEN)], calls(1, 0))
-    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell).problems
+    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).order).problems
     assert problem == "streamed: half an answer ends in stop, as if it were whole"
     right[2] = ([streamed("a", {"choices": []}, s=0)], calls(1, 0))
-    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).tell).problems
-    assert "it ends in no error" in problem
+    (problem,) = first_is_broken(FAST, CUT, Gateway(*right).order).problems
+    assert "it does not end in an error" in problem
 
 
 @pytest.mark.parametrize(
@@ -133,29 +138,29 @@ def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
         (failed(named="fast: b"), "does not name a"),
         (spoken("a"), "no error, but HTTP 200"),
         (answer(502, "<html>"), "no error, but HTTP 502"),
-        (answer(502, '{"error": {"message": "fast: a, b"}}'), "the error lacks code, param, type"),
+        (answer(502, '{"error": {"message": "fast: a, b"}}'), "the error has no code, param, type"),
     ],
 )
 def test_one_error_has_to_name_everybody(said: Any, word: str) -> None:
     gateway = Gateway(([said], calls(1, 1)), ([failed()], calls(1, 1)))
-    row = all_are_broken(FAST, "500", gateway.tell)
+    row = all_are_broken(FAST, "500", gateway.order)
     assert word in " ".join(row.problems)
     assert bool(row.problems) == bool(word)
 
 
 def test_an_alias_with_one_member_has_an_error_too() -> None:
     said = failed(named="lone: e")
-    row = all_are_broken(LONE, "500", Gateway(([said], {"e": 1})).tell)
+    row = all_are_broken(LONE, "500", Gateway(([said], {"e": 1})).order)
     assert row.problems == []
     late = {**said, "total_s": 5.5}
-    row = all_are_broken(LONE, "500", Gateway(([late], {"e": 1})).tell)
+    row = all_are_broken(LONE, "500", Gateway(([late], {"e": 1})).order)
     assert row.problems == ["plain: took 5.5 s of 5.0 s"]
 
 
 def test_a_small_question_fits_what_it_is_asked_of() -> None:
-    assert json.loads(ask("fast", "chat", "streamed", 5)["body"])["stream"] is True
-    assert json.loads(ask("embed", "embed", "plain", 5)["body"])["input"]
-    heard = ask("hear", "transcribe", "streamed", 5)
+    assert json.loads(small_request("fast", "chat", "streamed", 5)["body"])["stream"] is True
+    assert json.loads(small_request("embed", "embed", "plain", 5)["body"])["input"]
+    heard = small_request("hear", "transcribe", "streamed", 5)
     assert 'name="stream"\r\n\r\ntrue' in heard["body"]
     assert heard["type"].partition("boundary=")[2] in heard["body"]
     assert len(FAULTS) == len(set(FAULTS)) == 9

@@ -12,14 +12,14 @@ from rich.console import Console
 
 from hearth.cli.verify import view
 from hearth.machine.description import MachineInfo
-from hearth.smoke.drill.cases import NOBODY, Row
+from hearth.smoke.drill.cases import NO_MEMBER, Row
 from hearth.smoke.receipt import Drill, Receipt, Verdict, drill_of, last_drill, render, write
 
 ROWS = [
     Row("fast", "a", "500", "b", 0.12, 0.1, []),
     Row("fast", "a", "hang", "b", 1.02, 1.5, ["plain: <late>"]),
-    Row("fast", "all", "hang", NOBODY, 4.0, 4.0, []),
-    Row("vision", "all", "500", NOBODY, 0.02, 0.02, []),
+    Row("fast", "all", "hang", NO_MEMBER, 4.0, 4.0, []),
+    Row("vision", "all", "500", NO_MEMBER, 0.02, 0.02, []),
 ]
 DRILL = Drill("2026-11-21T12:00:00+00:00", "abc1234", 1.0, ["far"], ROWS)
 RECEIPT = Receipt(

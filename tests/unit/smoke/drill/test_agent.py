@@ -9,29 +9,27 @@ from typing import Any
 
 import pytest
 
-from hearth.smoke.drill.cases import PATHS, ask
-from hearth.smoke.drill.faults import CUT, DRIP, FAULTS, HANG, REFUSED, WELL, Member
-from hearth.smoke.drill.heard import heard
-from hearth.smoke.drill.room import Room
+from hearth.smoke.drill.agent import CUT, DRIP, FAULTS, HANG, REFUSED, WELL, Agent, Member
+from hearth.smoke.drill.cases import PATHS, read_answer, small_request
 
 HOST = "127.0.0.3"
 KINDS = list(PATHS)
 
 
-async def said(kind: str, mode: str, fault: str, tmp_path: Path) -> dict[str, Any]:
-    """Ask a broken member itself, as the room asks the gateway."""
+async def broken_answer(kind: str, mode: str, fault: str, tmp_path: Path) -> dict[str, Any]:
+    """Send a request to a broken member itself, as the agent does to the gateway."""
     member = Member("m", HOST, 4101, None, kind)
-    room = Room([member], (HOST, 4101))
+    agent = Agent([member], (HOST, 4101))
     control = tmp_path / "control"
-    await room.open()
+    await agent.set_faults({})
     within_s = 0.5 if fault in (HANG, DRIP) else 5.0
-    step = {"faults": {"m": fault}, "asks": [ask("m", kind, mode, within_s)]}
-    async with await asyncio.start_unix_server(room.serve, control):
+    step = {"faults": {"m": fault}, "requests": [small_request("m", kind, mode, within_s)]}
+    async with await asyncio.start_unix_server(agent.serve, control):
         reader, writer = await asyncio.open_unix_connection(control)
         writer.write(json.dumps({"steps": [step], "key": "k"}).encode() + b"\n")
         (done,) = json.loads(await reader.read())["steps"]
         writer.close()
-    await member.become(REFUSED)
+    await member.set_fault(REFUSED)
     assert done["calls"] == {"m": int(fault != REFUSED)}
     return dict(done["answers"][0])
 
@@ -44,10 +42,12 @@ def modes(kind: str) -> list[str]:
 def test_a_well_member_answers_and_a_broken_one_never_does(
     kind: str, mode: str, tmp_path: Path
 ) -> None:
-    assert heard(asyncio.run(said(kind, mode, WELL, tmp_path))).good
+    assert read_answer(asyncio.run(broken_answer(kind, mode, WELL, tmp_path))).good
     for fault in FAULTS:
         if fault not in (HANG, DRIP):
-            assert not heard(asyncio.run(said(kind, mode, fault, tmp_path))).good, fault
+            assert not read_answer(asyncio.run(broken_answer(kind, mode, fault, tmp_path))).good, (
+                fault
+            )
 
 
 def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: Path) -> None:
@@ -56,16 +56,16 @@ def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: P
     async def passed_on() -> dict[str, Any]:
         behind = Member("behind", HOST, 4102, None, "chat")
         before = Member("before", HOST, 4101, f"http://{HOST}:4102/v1", "chat")
-        room = Room([behind, before], (HOST, 4101))
-        await room.open()
-        step = {"faults": {}, "asks": [ask("before", "chat", "streamed", 5.0)]}
-        done = await room._step(step, "k")
+        agent = Agent([behind, before], (HOST, 4101))
+        await agent.set_faults({})
+        step = {"faults": {}, "requests": [small_request("before", "chat", "streamed", 5.0)]}
+        done = await agent.step(step, "k")
         for member in (behind, before):
-            await member.become(REFUSED)
+            await member.set_fault(REFUSED)
         return done
 
     done = asyncio.run(passed_on())
-    assert heard(done["answers"][0]).good
+    assert read_answer(done["answers"][0]).good
     assert done["calls"] == {"behind": 1, "before": 1}
     first_s, whole_s = done["took_s"]["before"]
     assert 0 < first_s <= whole_s
@@ -74,11 +74,11 @@ def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: P
 
 @pytest.mark.parametrize("fault", [HANG, DRIP])
 def test_silence_lasts(fault: str, tmp_path: Path) -> None:
-    answer = asyncio.run(said("chat", "plain", HANG, tmp_path))
+    answer = asyncio.run(broken_answer("chat", "plain", HANG, tmp_path))
     assert answer["trouble"] == "TimeoutError"
 
 
 def test_a_cut_stream_looks_like_one_that_ended(tmp_path: Path) -> None:
-    answer = heard(asyncio.run(said("chat", "streamed", CUT, tmp_path)))
+    answer = read_answer(asyncio.run(broken_answer("chat", "streamed", CUT, tmp_path)))
     # Nothing is wrong with the connection: only who reads the words sees that the end is missing.
     assert (answer.status, answer.finish, answer.trouble) == (200, "", "")

@@ -1,18 +1,71 @@
-"""The drill's gateway reads its own files, and asks nobody but the drill."""
+"""The drill's gateway reads its own files, calls only the drill's agent, and leaves nothing."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from hearth.machine import engine, systemd
 from hearth.render.gateway import gateway_files, litellm_config
 from hearth.render.units import systemd_unit
-from hearth.smoke.drill import place
-from hearth.smoke.drill.plan import FILES, HOST, Plan, make
+from hearth.smoke.drill import agent, gateway
+from hearth.smoke.drill.gateway import FILES, HOST, DrillError, Plan, make_plan
+from tests.documents import shipped_house
 from tests.small_house import alias, model, small_house
+
+LIVE = shipped_house().services["litellm"]
+NO_PLAN = Plan({}, (), ())
+TAKEN = engine.Completed(1, "", "Failed to start transient service unit: already exists.\n")
+IDLE = systemd.UnitState("inactive", "dead", "success", 0)
+
+
+class Machine:
+    """An instance that answers each command in turn, and remembers what it was told."""
+
+    def __init__(self, *answers: engine.Completed) -> None:
+        self._answers = list(answers)
+        self.told: list[Sequence[str]] = []
+
+    def execute(self, instance: str, argv: Sequence[str], **_: Any) -> engine.Completed:
+        self.told.append(argv)
+        return self._answers.pop(0) if self._answers else engine.Completed(0, "", "")
+
+    def stopped(self) -> bool:
+        return any(argv[:2] == ["/usr/bin/systemctl", "stop"] for argv in self.told)
+
+
+def drilled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "execute", machine.execute)
+    monkeypatch.setattr(systemd, "unit_state", lambda *_: IDLE)
+    monkeypatch.setattr(systemd, "journal", lambda *_: ["it ended"])
+    with gateway.beside(LIVE, NO_PLAN, "key"):
+        pass
+
+
+def test_who_comes_second_does_not_end_the_drill_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = Machine(TAKEN)
+    with pytest.raises(DrillError, match="already exists"):
+        drilled(machine, monkeypatch)
+    assert not machine.stopped()
+
+
+def test_an_agent_that_was_started_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    with pytest.raises(DrillError, match="it ended"):
+        drilled(machine, monkeypatch)
+    assert machine.stopped()
+
 
 OLLAMA = "http://10.140.30.11:11434"
 COMMAND = ["/usr/bin/python3", "-m", "hearth_gateway", "--config", "/etc/litellm/config.yaml"]
@@ -51,7 +104,7 @@ def plan() -> Plan:
     house = small_house(MODELS, ALIASES, {"owner": "all"})
     files = {"config.yaml": yaml.safe_dump(litellm_config(house))}
     files |= {name: json.dumps(content) for name, content in gateway_files(house).items()}
-    return make(files, {"b", "far"}, 1.0)
+    return make_plan(files, {"b", "far"}, 1.0)
 
 
 def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
@@ -85,7 +138,7 @@ def test_only_the_times_are_shortened() -> None:
 
 
 def test_the_second_gateway_is_the_unit_s_but_for_files_address_and_end() -> None:
-    argv = place.gateway_argv(systemd_unit("litellm", UNIT))
+    argv = gateway.gateway_argv(systemd_unit("litellm", UNIT), "/etc/litellm")
     settings = [word.removeprefix("--property=") for word in argv if word.startswith("--property=")]
     for same in (
         "User=litellm",
@@ -97,15 +150,36 @@ def test_the_second_gateway_is_the_unit_s_but_for_files_address_and_end() -> Non
     ):
         assert same in settings
     assert not [line for line in settings if line.startswith(("Restart=", "ExecStart"))]
-    assert {"BindsTo=hearth-drill.service", "MemoryMax=1G", "RuntimeMaxSec=900"} <= set(settings)
+    assert {
+        "BindReadOnlyPaths=/run/hearth-drill/etc:/etc/litellm",
+        "BindsTo=hearth-drill.service",
+        "MemoryMax=1G",
+        "RuntimeMaxSec=900",
+    } <= set(settings)
     command = argv[argv.index("--") + 1 :]
     assert command == [*COMMAND, "--host", HOST, "--port", "4000"]
 
 
-def test_the_room_is_told_all_by_its_start_and_has_a_user_of_its_own() -> None:
-    argv = place.room_argv(plan())
+def test_the_agent_gets_everything_at_its_start_and_has_a_user_of_its_own() -> None:
+    argv = gateway.agent_argv(plan())
     assert "--property=DynamicUser=yes" in argv
     assert "--property=RuntimeDirectory=hearth-drill" in argv
     assert "--property=SystemCallFilter=~@privileged" in argv
-    # A longer word than this is refused by the kernel.
+    # The kernel rejects a longer argument.
     assert max(map(len, argv)) < 128 * 1024
+
+
+def test_the_agent_runs_from_the_command_and_the_data_that_it_is_given(tmp_path: Path) -> None:
+    """Run as systemd runs it: the program and the plan come on standard input."""
+    made = {**plan().as_json(), "idle_s": 0.2, "members": []}
+    program = Path(agent.__file__).read_text()
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", gateway._BOOT],
+        input=zlib.compress(json.dumps({"program": program, "plan": made}).encode()),
+        env={"RUNTIME_DIRECTORY": str(tmp_path)},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {path.name for path in (tmp_path / "etc").iterdir()} == set(FILES)
