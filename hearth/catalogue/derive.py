@@ -1,4 +1,4 @@
-"""Work the catalogue out into the house: the only place that makes names, URLs and flows."""
+"""Derive the house from the catalogue: the only place that makes names, URLs and flows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from hearth.catalogue import house, naming, schema
+from hearth.catalogue.flows import egress, flows, forbidden, published_ports
 from hearth.catalogue.models import (
     cloud_hosts,
     derive_aliases,
@@ -16,7 +17,6 @@ from hearth.catalogue.models import (
 )
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.services import derive_part, derive_service
-from hearth.catalogue.wires import egress, flows, forbidden, published_ports
 
 
 def derive(
@@ -24,10 +24,10 @@ def derive(
     given_secrets: frozenset[str] = frozenset(),
     absent: frozenset[str] = frozenset(),
 ) -> house.House:
-    """Work out the house of a checked catalogue.
+    """Derive the house from a checked catalogue.
 
     `given_secrets` are the names of the given secrets that have a value; `absent` are the
-    services with `enabled: auto` whose GPU this machine lacks.
+    services with `enabled: auto` whose GPU is missing on this machine.
     """
     ((machine_name, machine_record),) = catalogue.machines.items()
     machine = _machine(machine_name, machine_record)
@@ -77,19 +77,16 @@ def derive(
             for name, record in catalogue.services.items()
             if not record.present
         },
-        disabled=tuple(
-            name for name, record in catalogue.services.items() if record.present and name not in on
-        ),
     )
 
 
 def resolver_address(instances: str) -> str:
-    """Name the machine's own address in the range: the first one, where the resolver answers."""
+    """Return the machine's own address in the range: the first one, the resolver's."""
     return str(next(ipaddress.IPv4Network(instances).hosts()))
 
 
 def resolve_needs(record: schema.ServiceRecord, on: Iterable[str]) -> tuple[str, ...]:
-    """Choose the first alternative that is on for every need."""
+    """Return the first enabled alternative of every need."""
     running = set(on)
     chosen = []
     for need in record.needs:
@@ -98,7 +95,7 @@ def resolve_needs(record: schema.ServiceRecord, on: Iterable[str]) -> tuple[str,
 
 
 def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Number the services: what is needed has a lower number, equal ones may start at once."""
+    """Number the services: needed ones have lower numbers, equal ones may start together."""
     order: dict[str, int] = {}
 
     def level(name: str) -> int:
@@ -127,7 +124,7 @@ def _machine(name: str, record: schema.MachineRecord) -> house.Machine:
         backup=house.Backup(
             recipient=record.backup.recipient,
             to=record.backup.to,
-            # Without a recipient there is nobody to encrypt for.
+            # Without a recipient nothing can be encrypted.
             at=record.backup.at if record.backup.recipient and record.backup.at != "off" else None,
             keep=record.backup.keep,
         ),
@@ -135,7 +132,7 @@ def _machine(name: str, record: schema.MachineRecord) -> house.Machine:
 
 
 def _with_models(service: house.Service, models: Mapping[str, house.Model]) -> house.Service:
-    """Give the service that routes models its way out and its keys: for usable models only."""
+    """Add egress and keys of usable cloud models to the service that offers all models."""
     if "models" not in service.offers:
         return service
     return replace(
@@ -146,7 +143,7 @@ def _with_models(service: house.Service, models: Mapping[str, house.Model]) -> h
 
 
 def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
-    """Work out who holds a key; a service that is gone holds none, and none opens it."""
+    """Derive the consumers; a removed service has no key, and no key opens it."""
     gone = {name for name, record in catalogue.services.items() if not record.present}
     return {
         name: house.Consumer(
@@ -162,7 +159,7 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
 
 
 def _secrets(catalogue: Catalogue, owners: Iterable[house.Service | house.Part]) -> dict[str, str]:
-    """Name every secret of the house: random ones are made, given ones may be set by hand."""
+    """Return every secret of the house: random ones are generated, given ones set by hand."""
     found: dict[str, str] = {}
     for owner in owners:
         found.update(owner.secrets)

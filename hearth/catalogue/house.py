@@ -280,7 +280,6 @@ class House:
     minimum_versions: Mapping[str, MinimumVersion]
     mirrors: Mapping[str, str]
     removed: Mapping[str, Service]
-    disabled: tuple[str, ...]
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""

@@ -1,4 +1,4 @@
-"""Which models and aliases of the inventory can answer in this house, and why others cannot."""
+"""Derive models and aliases: which are usable in this house, and why others are not."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ _MEMORY_PER_DOWNLOAD = 1.2
 def derive_models(
     catalogue: Catalogue, urls: Mapping[str, str], given_secrets: frozenset[str]
 ) -> dict[str, house.Model]:
-    """Work out every model; `urls` has the services that are on, by name."""
+    """Derive every model; `urls` has the enabled services by name."""
     return {name: _model(catalogue, name, urls, given_secrets) for name in catalogue.models}
 
 
 def derive_aliases(
     catalogue: Catalogue, models: Mapping[str, house.Model]
 ) -> dict[str, house.Alias]:
-    """Work out every alias: members that can answer, in order, and those left out."""
+    """Derive every alias: its usable members in order, and the dropped ones."""
     return {name: _alias(name, record, models) for name, record in catalogue.aliases.items()}
 
 
 def cloud_hosts(models: Mapping[str, house.Model]) -> list[str]:
-    """List the hosts of the usable cloud models: all the way out there is for requests."""
+    """List the hosts of the usable cloud models; requests have no other egress."""
     return sorted({model.host for model in models.values() if model.usable and model.host})
 
 
 def provider_secrets(models: Mapping[str, house.Model]) -> list[str]:
-    """List the keys that usable models need."""
+    """List the secrets of usable models."""
     return sorted({model.secret for model in models.values() if model.usable and model.secret})
 
 
 def _why_not(
     provider: schema.ProviderRecord, urls: Mapping[str, str], given_secrets: frozenset[str]
 ) -> str | None:
-    """Say why no model of this provider can answer, or None."""
+    """Return why no model of this provider is usable, or None."""
     if provider.service and provider.service not in urls:
         return f"service {provider.service} is off"
     if provider.secret and provider.secret not in given_secrets:
@@ -90,9 +90,9 @@ def _model(
 def derive_weights(
     catalogue: Catalogue, service: str, models: Mapping[str, house.Model]
 ) -> tuple[house.Weights, ...]:
-    """List the models that the machine hands in to `service`: members of aliases first, in order.
+    """List the models whose files `service` gets: members of aliases first, in their order.
 
-    The others follow as they stand in models.yml, for roles that want one of them.
+    The others follow in the order of models.yml, for roles that use one of them.
     """
     handed_in = {n: m for n, m in models.items() if m.service == service and m.program}
     members = (member for alias in catalogue.aliases.values() for member in alias.members)
@@ -109,7 +109,7 @@ def derive_weights(
 
 
 def files_of(catalogue: Catalogue, record: schema.ModelRecord) -> dict[str, str]:
-    """Name each file of a model: it is called what its source's address ends in."""
+    """Return a model's file names, each the last part of its source's URL, and its sources."""
     known = {source: catalogue.sources[source].url for source in record.files}
     return {url.rpartition("/")[2]: source for source, url in known.items()}
 

@@ -1,4 +1,4 @@
-"""Small spellings that the inventory uses: names, sizes, places and near misses."""
+"""Names, sizes, places in files, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a value was written: the file as a person names it, and its line from 1."""
+    """Where a value is written: the file, relative to the project, and its line from 1."""
 
     file: str
     line: int
@@ -64,7 +64,7 @@ class CatalogueError(Exception):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Answer with the nearest known name, or with all of them when none is near."""
+    """Return a hint with the nearest known name, or with all of them when none is near."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if near:
@@ -73,7 +73,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def size_bytes(text: str) -> int:
-    """Turn `3.4GB` or `8GiB` into bytes; ValueError for anything else."""
+    """Return `3.4GB` or `8GiB` in bytes; ValueError for anything else."""
     match = SIZE.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a size; write a number and a unit, e.g. 3.4GB or 8GiB")
@@ -81,22 +81,22 @@ def size_bytes(text: str) -> int:
 
 
 def is_host(text: str) -> bool:
-    """Tell whether the text is a host name with a dot, not an address, URL or pattern."""
+    """Return whether the text is a host name with a dot, not an address, URL or pattern."""
     return HOST.fullmatch(text) is not None
 
 
 def hyphens(name: str) -> str:
-    """Turn a snake_case name into the word used for units, instances and DNS."""
+    """Return the form of a snake_case name that units, instances and DNS use."""
     return name.replace("_", "-")
 
 
-def wire(instance: str) -> str:
-    """Name the machine's end of an instance's wire: the kernel takes 15 characters."""
+def link(instance: str) -> str:
+    """Return the name of an instance's network link; the kernel accepts 15 characters."""
     return f"to-{instance}"[:15]
 
 
 def program(service: str, model: str) -> str:
-    """Name the program folder of a model that the machine hands in to a service."""
+    """Return the program folder of a model whose files a service gets from the machine."""
     return f"{service}_{re.sub('[^a-z0-9]+', '_', model.lower())}"
 
 

@@ -8,10 +8,13 @@ from hearth.catalogue import schema
 from hearth.catalogue.naming import Place, Problem
 from hearth.catalogue.read import Key
 
+# What is wrong, and with which value.
+Finding = tuple[Key, str]
+
 
 @dataclass(slots=True)
 class Catalogue:
-    """Every record of the inventory by its name, and where each value was written."""
+    """Every record of the inventory by its name, and where each value is written."""
 
     machines: dict[str, schema.MachineRecord] = field(default_factory=dict)
     services: dict[str, schema.ServiceRecord] = field(default_factory=dict)
@@ -27,18 +30,18 @@ class Catalogue:
     places: dict[Key, Place] = field(default_factory=dict)
 
     def at(self, *key: str | int) -> Place:
-        """Say where a value was written, or the nearest thing around it."""
+        """Return where a value is written, or the nearest value around it."""
         for length in range(len(key), 0, -1):
             if key[:length] in self.places:
                 return self.places[key[:length]]
         return Place("inventory", 1)
 
     def written(self, *key: str | int) -> bool:
-        """Tell whether somebody wrote this value, right or wrong."""
+        """Return whether this value is written, valid or not."""
         return key in self.places
 
     def known(self, section: str) -> list[str]:
-        """List the names in a section, also of records that are refused."""
+        """List the names in a section, including rejected records."""
         return [
             key[1]
             for key in self.places
@@ -46,10 +49,10 @@ class Catalogue:
         ]
 
     def taken(self, what: str, first: Key, instead: str) -> str:
-        """Say whose a value is already, where that was written, and what to do instead."""
+        """Return the text of a clash: the value, its first owner and place, and the fix."""
         return f"{what} is also {first[1]}'s ({self.at(*first)}); {instead}"
 
     def problem(self, key: Key, text: str) -> Problem:
-        """Make a problem at the place of a value."""
+        """Return a problem at the place of a value."""
         place = self.at(*key)
         return Problem(place.file, place.line, text)

@@ -1,17 +1,17 @@
-"""What is wrong with a secret, said without its value: public, guessable, or not there."""
+"""Problems with a secret, reported without its value: public, guessable, or missing."""
 
 import re
 from collections.abc import Iterator, Mapping
 
-# What everybody knows is no secret: the key of upstream's Pipelines where none is given.
+# Published values are not secret: upstream's default key of Pipelines.
 PUBLIC = frozenset({"0p3n-w3bu!"})
-# Shorter ones are guessed: of what people type, and of what programs send.
+# Shorter ones can be guessed: for people, and for programs.
 SHORTEST_PASSWORD, SHORTEST_KEY = 8, 16
-# No person types these, and Hearth's own are longer.
+# People never type these, and generated ones are longer.
 SHORTEST_MACHINE = 32
 _MACHINE = ("cookie_secret", "_master_key")
-# Of what is left without the words that everybody tries first.
-_FEWEST_SIGNS = 5
+# Different characters that must remain without the words below.
+_FEWEST_CHARACTERS = 5
 _TRIED = re.compile(
     "passwor[dt]|1234567890?|123456|0123456789|87654321|qwert[yz]uiop|qwert[yz]|asdfgh|abcdefgh"
     "|letmein|iloveyou|welcome|change-?me|admin|secret|hearth",
@@ -20,33 +20,32 @@ _TRIED = re.compile(
 
 
 def public(name: str, value: str) -> str | None:
-    """Refuse what stands in a program's own documents."""
+    """Reject a value from a program's own documentation."""
     if value not in PUBLIC:
         return None
     return (
-        f"secret {name}: this is a program's public default, which everybody knows: give it "
+        f"secret {name}: this is a program's public default: give it "
         f"another value with `hearth secret set {name}`"
     )
 
 
 def weak(name: str, value: str) -> str | None:
-    """Refuse what anybody could guess."""
+    """Reject a value that can be guessed."""
     least = SHORTEST_PASSWORD if name.endswith("_password") else SHORTEST_KEY
     least = SHORTEST_MACHINE if name.endswith(_MACHINE) else least
     if known := public(name, value):
         return known
     if len(value) < least:
-        what = f"too short, one of fewer than {least} characters is soon guessed"
-    elif len(set(_TRIED.sub("", value))) < _FEWEST_SIGNS:
-        what = "soon guessed, being little more than what everybody tries first or the same few"
-        what += " signs"
+        what = f"too short, fewer than {least} characters are easily guessed"
+    elif len(set(_TRIED.sub("", value))) < _FEWEST_CHARACTERS:
+        what = "easily guessed: a common password, or few different characters"
     else:
         return None
     return f"secret {name}: it is {what}: give it another value with `hearth secret set {name}`"
 
 
-def lacking(values: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
-    """Name each secret that only a person can give and that nobody gave; `needed` says for whom."""
+def missing(values: Mapping[str, str], needed: Mapping[str, str]) -> Iterator[str]:
+    """Report each given secret without a value; `needed` has the services that need them."""
     for name, owner in needed.items():
         if name not in values:
             yield (

@@ -1,4 +1,4 @@
-"""Work one service or part of the catalogue out: its names, URL, limits, folders and sites."""
+"""Derive one service or part: its names, URL, limits, volumes and sites."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _sites(
 
 
 def upstream(url: str) -> str:
-    """Give host:port of a URL, with the scheme's port where none is written."""
+    """Return host:port of a URL, with the scheme's port where none is written."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
 
@@ -71,7 +71,7 @@ def derive_service(
     needs: tuple[str, ...],
     order: int,
 ) -> house.Service:
-    """Work out one service; of an external one only what can be true of somebody else's server."""
+    """Derive one service; an external one has only the fields of a server outside."""
     here = record.runtime != "external"
     url = f"http://{record.address}:{record.port}" if here else record.url or ""
     instance = naming.hyphens(name)
@@ -84,7 +84,7 @@ def derive_service(
         runtime=record.runtime,
         instance=instance,
         unit=f"{instance}.service",
-        host_name=naming.wire(instance),
+        host_name=naming.link(instance),
         image=record.image,
         packages=tuple(record.packages) if here else (),
         sources=tuple(record.sources) if here else (),
@@ -108,7 +108,7 @@ def derive_service(
         volumes=_volumes(instance, record) if here else (),
         secrets=dict(record.secrets),
         scrapes=record.scrapes and here,
-        # Requests go to every model's service by its link, which somebody else's server has not.
+        # An external server has no links to the services that serve models.
         offers=tuple(offer for offer in record.offers if here or offer != "models"),
         weights=(),  # known once the models are
         start_order=order,
@@ -116,13 +116,13 @@ def derive_service(
 
 
 def derive_part(machine: house.Machine, name: str, record: schema.PartRecord) -> house.Part:
-    """Work out one part of the machine."""
+    """Derive one part of the machine."""
     url = f"http://{LOOPBACK}:{record.port}" if record.port else None
     return house.Part(
         name=name,
         role=record.role or name,
         summary=record.summary,
-        # Debian brings units of the same names; ours stand beside them.
+        # Debian's packages have units without the prefix.
         unit=f"hearth-{naming.hyphens(name)}.service",
         url=url,
         port=record.port,
@@ -133,7 +133,7 @@ def derive_part(machine: house.Machine, name: str, record: schema.PartRecord) ->
 
 
 def memory_shortage(services: Iterable[house.Service], machine_bytes: int) -> str | None:
-    """Say in one line when the memory limits add up to more than the machine has, or None."""
+    """Return one line if the memory limits add up to more than the machine has, else None."""
     asked = {
         service.name: service.limits.memory_bytes
         or machine_bytes * (service.limits.memory_percent or 0) // 100

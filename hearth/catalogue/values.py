@@ -1,4 +1,4 @@
-"""Checks of single values; each answers with the value or says what to write instead."""
+"""Checks of single values; each returns the value or reports what to write instead."""
 
 from __future__ import annotations
 
@@ -57,17 +57,19 @@ def host(text: str) -> str:
 
 
 def domain(text: str) -> str:
-    """Accept a domain that every device would ask our resolver for."""
+    """Accept a domain that devices look up with our resolver."""
     labels = text.split(".")
     if not all(naming.LABEL.fullmatch(label) for label in labels):
         raise ValueError(f"{text!r} is not a domain; write e.g. lan or home.arpa")
     if labels[-1] == "local":
-        raise ValueError("'local' belongs to mDNS and phones never ask us; write e.g. lan")
+        raise ValueError(
+            "'local' belongs to mDNS, so phones never use our resolver; write e.g. lan"
+        )
     return text
 
 
 def _formed(pattern: str, complaint: str) -> Callable[[str], str]:
-    """Make a check for one form of text; `complaint` goes on behind the refused one."""
+    """Return a check of a pattern; an error is the rejected text and the complaint."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -79,16 +81,18 @@ def _formed(pattern: str, complaint: str) -> Callable[[str], str]:
 
 reach = _formed(
     r"local|ssh://([\w.-]+@)?[\w.-]+(:\d+)?",
-    "is no way to a machine; write local or ssh://user@host",
+    "is not a valid connection; write local or ssh://user@host",
 )
 image = _formed(r"[a-z]+/[a-z0-9.]+", "is not an image; write system/release, e.g. debian/13")
 package = _formed(r"[a-z0-9][a-z0-9+.-]+", "is not a Debian package; write its name only")
 source = _formed(
-    r"https://[^\s/]+/\S+|/\S+", "is no source; write https://… or the path of a local file"
+    r"https://[^\s/]+/\S+|/\S+",
+    "is not a valid source; write https://… or the path of a local file",
 )
-# The beginning of a URL or of a folder.
+# The start of a URL or of a folder.
 prefix = _formed(
-    r"(https?://[^\s/]+|)/(\S*/)?", "is no prefix; write https://…/ or /folder/, ending in /"
+    r"(https?://[^\s/]+|)/(\S*/)?",
+    "is not a valid prefix; write https://…/ or /folder/, ending in /",
 )
 sha256 = _formed(r"unverified|[0-9a-f]{64}", "is not a sha256; write 64 hex digits or unverified")
 manifest = _formed(
@@ -96,7 +100,7 @@ manifest = _formed(
 )
 
 
-# What a page can be held to; https://www.w3.org/TR/CSP3/ has them.
+# The directives of https://www.w3.org/TR/CSP3/.
 _DIRECTIVES = (
     *("base-uri", "child-src", "connect-src", "default-src", "font-src", "form-action"),
     *("frame-ancestors", "frame-src", "img-src", "manifest-src", "media-src", "object-src"),
@@ -117,20 +121,20 @@ def policy(text: str) -> str:
         name, *sources = part.split() or [""]
         if name not in _DIRECTIVES:
             raise ValueError(
-                f"{name!r} is no part of a policy; {naming.suggest(name, _DIRECTIVES)}"
+                f"{name!r} is not a valid directive; {naming.suggest(name, _DIRECTIVES)}"
             )
         if name in seen:
-            raise ValueError(f"{name} stands in the policy twice; a browser reads the first alone")
+            raise ValueError(f"{name} is in the policy twice; a browser reads only the first")
         seen.add(name)
         for source in sources or [""]:
             if not _POLICY_SOURCE.fullmatch(source):
                 raise ValueError(
-                    f"{name} {source!r} is no source; write e.g. 'self', blob: or https://name.lan"
+                    f"{name} {source!r} is not a valid source; write e.g. 'self', blob: or https://name.lan"
                 )
             if name.startswith("script-src") and source in ("blob:", "data:"):
                 raise ValueError(
-                    f"{name} {source} makes a script of any text; leave it out, a worker made of "
-                    "one has worker-src"
+                    f"{name} {source} allows any text as a script; leave it out, and use "
+                    "worker-src for workers"
                 )
     return text
 
@@ -161,7 +165,7 @@ def http_url(text: str) -> str:
 def version(text: str) -> str:
     """Accept a version that can be compared: of a release, or as Debian writes it."""
     if not re.fullmatch(r"([0-9]+:)?[0-9][A-Za-z0-9.+~-]*", text):
-        raise ValueError(f"{text!r} is no version; write numbers with dots, e.g. 1.2.3")
+        raise ValueError(f"{text!r} is not a valid version; write numbers with dots, e.g. 1.2.3")
     return text
 
 
@@ -169,14 +173,14 @@ def enabled(value: object) -> bool | str:
     """Accept true, false or `auto`."""
     if value is True or value is False or value == "auto":
         return value
-    raise ValueError(f"{value!r} is not a choice; write true, false or auto")
+    raise ValueError(f"{value!r} is not a valid choice; write true, false or auto")
 
 
 def time_of_day(text: str) -> str:
     """Accept HH:MM, or `off`."""
     if text == "off" or re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", text):
         return text
-    raise ValueError(f"{text!r} is no time of day; write e.g. 03:30, or off")
+    raise ValueError(f"{text!r} is not a valid time; write e.g. 03:30, or off")
 
 
 def recipient(text: str) -> str:

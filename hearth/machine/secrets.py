@@ -48,7 +48,7 @@ def _missing(
 ) -> list[str]:
     """The random secrets that are not there yet, once nothing is wrong with the others."""
     wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
-    _refuse([*wrong, *secret_rules.lacking(values, needed)])
+    _refuse([*wrong, *secret_rules.missing(values, needed)])
     return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
 
 

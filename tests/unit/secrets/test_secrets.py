@@ -292,8 +292,8 @@ def test_what_everybody_tries_first_is_refused_by_its_name(
     with pytest.raises(SecretsError) as caught:
         vault.set(name, value)
     assert str(caught.value) == (
-        f"secret {name}: it is soon guessed, being little more than what everybody tries first "
-        f"or the same few signs: give it another value with `hearth secret set {name}`"
+        f"secret {name}: it is easily guessed: a common password, or few different "
+        f"characters: give it another value with `hearth secret set {name}`"
     )
 
 

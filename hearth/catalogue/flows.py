@@ -1,4 +1,4 @@
-"""Who may talk to whom: the firewall's sets and the pairs that must be refused."""
+"""Allowed and forbidden connections: between services, to the internet, and from Caddy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HTTPS_PORT = 443
 
 
 def flows(services: Services) -> tuple[Flow, ...]:
-    """List every allowed connection between services: needs, and the scraper's reading."""
+    """List every allowed connection between services: needs, and metrics for the scraper."""
     found: dict[Flow, None] = {}
     for source in services.values():
         if not source.address:
@@ -28,7 +28,7 @@ def flows(services: Services) -> tuple[Flow, ...]:
 
 
 def forbidden(services: Services, allowed: tuple[Flow, ...]) -> tuple[Flow, ...]:
-    """List every other pair of instances and port of the target: a test must find it refused."""
+    """List every other connection between instances; tests check that it is rejected."""
     pairs = (
         flow
         for source in services.values()
@@ -43,7 +43,7 @@ def forbidden(services: Services, allowed: tuple[Flow, ...]) -> tuple[Flow, ...]
 
 
 def egress(services: Services) -> tuple[Egress, ...]:
-    """List every way out: the record's names on 443, and external services by name."""
+    """List all allowed egress: the record's hosts on port 443, and external services by name."""
     found: dict[Egress, None] = {}
     for source in services.values():
         if not source.address:
@@ -59,7 +59,7 @@ def egress(services: Services) -> tuple[Egress, ...]:
 
 
 def published_ports(services: Services) -> tuple[tuple[str, int], ...]:
-    """List (address, port) of what Caddy may reach in instances."""
+    """List the address and port of each instance that Caddy may connect to."""
     return tuple(
         (service.address, service.port)
         for service in services.values()
@@ -70,7 +70,7 @@ def published_ports(services: Services) -> tuple[tuple[str, int], ...]:
 
 
 def _to(source: Service, target: Service, port: int | None) -> Flow | None:
-    """Make a flow where both ends have an address and the port is known."""
+    """Return a flow where both ends have an address and the port is known."""
     address = target.address or urlsplit(target.url).hostname or ""
     if not source.address or not port or not _is_address(address):
         return None
