@@ -46,6 +46,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SECONDS] = {}
 
 
+def _cached(tier: str) -> bool:
+    """Return whether the tests start from the disk of an earlier run; CI builds from nothing."""
+    return (tier == "core" or _KEEP) and saved.usable()
+
+
 def part_of(item: pytest.Item) -> str:
     """Return the name of the part that a test belongs to."""
     return item.path.stem.removeprefix("test_")
@@ -58,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unknown:
         raise pytest.UsageError(f"tests/lab/parts.py does not list {', '.join(sorted(unknown))}")
     tier = config.getoption("--tier")
-    cached = tier == "core" and saved.usable()
+    cached = _cached(tier)
 
     def wanted(item: pytest.Item) -> bool:
         long = item.get_closest_marker("long") is not None
@@ -120,8 +125,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
         pytest.exit("the lab needs root: run `sudo scripts/test`", returncode=1)
     tier = request.config.getoption("--tier")
     builds = any(part_of(item) == FIRST[0].name for item in request.session.items)
-    cached = tier == "core" and saved.usable()
-    if builds and not cached and not _KEEP:
+    if builds and not _cached(tier):
         remove()
     if not builds:
         # Single tests were chosen: they get the house that is there, or one that is built now.
