@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hearth_kokoro.web.settings import Limits
-from hearth_serving.command import begin_log, kept_in, read_key, state_folder, warn_if_open
+from hearth_serving.command import (
+    configure_logging,
+    read_key,
+    state_folder,
+    warn_if_open,
+    writable_folder,
+)
 from hearth_serving.errors import ServiceError
 
 _EXAMPLES = """\
@@ -26,7 +32,7 @@ _DEFAULT = Limits()
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM; 2 and one line on stderr when it cannot."""
     options = _parser().parse_args(argv)
-    begin_log()
+    configure_logging()
     try:
         key = read_key(options.key_file, _KEY)
         for file in (*options.model, options.voices):
@@ -34,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise ServiceError(f"{file}: no such file")
         if not options.open:
             warn_if_open(options.host, key, _KEY)
-        options.state = kept_in(options.state)
+        options.state = writable_folder(options.state)
         # Imported late: --help and a wrong path need no half second of libraries.
         from hearth_kokoro.web.serve import serve
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from hearth_kokoro.engines import MAX_PHONEMES, Styles
 from hearth_kokoro.languages import LANGUAGES
-from hearth_serving.errors import ServiceError
-from hearth_serving.reasons import first_line
+from hearth_serving.errors import ServiceError, first_line
 
 _PART = re.compile(r"([^ ()]+) *(?:\((.*)\))?")
 # In the query of an address a plus sign means a space.

@@ -11,7 +11,7 @@ from pathlib import Path
 from hearth_serving.errors import ServiceError
 
 
-def begin_log() -> None:
+def configure_logging() -> None:
     """Log for people, on standard error."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     # Of uvicorn's own lines none is for people: strangers' garbage, and who was cut off.
@@ -52,7 +52,7 @@ def state_folder(program: str) -> Path:
     return caches / program
 
 
-def kept_in(folder: Path) -> Path | None:
+def writable_folder(folder: Path) -> Path | None:
     """Return the folder, made where it is missing; None, said in one line, if it takes no file."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,8 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from hearth_serving.body import BoundedBody
 from hearth_serving.errors import ServiceError
-from hearth_serving.limits import Limits
+from hearth_serving.limits import BoundedBody, Limits
 
 # It logs the position of every error in a form; malformed input from clients is no news.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)

@@ -1,6 +1,10 @@
-"""What Prometheus reads of every server: counts and times, never a text, a voice or a client."""
+"""Figures for Prometheus and /status: counts and times, never a text, a voice or a client."""
 
-from collections.abc import Callable
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from prometheus_client import (
     CollectorRegistry,
@@ -15,17 +19,18 @@ from starlette.responses import Response
 OUTCOMES = ("done", "left", "failed", "refused", "busy", "late")
 """How a request or a WebSocket's turn ends, here and in /status.
 
-`busy` is 429, `late` a deadline, `left` a client that hung up.
+`busy` is 429, `late` a deadline, `left` a client that disconnected.
 """
+_RECENT = 500
 
 
 class Metrics:
     """A server's own registry: two servers in one process do not share it."""
 
     def __init__(self, namespace: str, requests: str) -> None:
-        """Make every series, so that a counter that is 0 is there as well.
+        """Create every series, so that a counter that is 0 is there as well.
 
-        `requests` says what is counted as one, for whoever reads the page.
+        `requests` is the help text of the counter of requests.
         """
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.namespace, self.registry = namespace, CollectorRegistry()
@@ -43,7 +48,7 @@ class Metrics:
         self._ended[outcome] += 1
 
     def watch(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """Ask `read` for a value whenever somebody scrapes."""
+        """Add a gauge whose value `read` returns at each scrape."""
         Gauge(f"{self.namespace}_{name}", meaning, registry=self.registry).set_function(read)
 
     def describe(self) -> dict[str, object]:
@@ -51,5 +56,31 @@ class Metrics:
         return {"requests": dict(self._ended)}
 
     def page(self) -> Response:
-        """Answer Prometheus in its text format."""
+        """Return the response to Prometheus, in its text format."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
+
+
+def recent() -> deque[float]:
+    """Return a ring buffer for the last 500 values."""
+    return deque(maxlen=_RECENT)
+
+
+def summary(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Return the number of values, their median and the 95th percentile (nearest rank)."""
+    ranked = sorted(values)
+    if not ranked:
+        return {"n": 0, "median": None, "p95": None}
+
+    def at(share: float) -> float:
+        return round(ranked[max(0, math.ceil(share * len(ranked)) - 1)], 4)
+
+    return {"n": len(ranked), "median": at(0.5), "p95": at(0.95)}
+
+
+def memory_bytes() -> int:
+    """Return the resident memory of this process; 0 where there is no /proc."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

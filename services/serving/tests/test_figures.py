@@ -1,6 +1,6 @@
 """Figures are those of the last 500."""
 
-from hearth_serving.figures import recent, summary
+from hearth_serving.metrics import recent, summary
 
 
 def test_median_and_p95_by_nearest_rank() -> None:

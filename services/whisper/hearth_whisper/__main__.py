@@ -5,7 +5,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hearth_serving.command import begin_log, kept_in, read_key, state_folder, warn_if_open
+from hearth_serving.command import (
+    configure_logging,
+    read_key,
+    state_folder,
+    warn_if_open,
+    writable_folder,
+)
 from hearth_serving.errors import ServiceError
 from hearth_whisper.web.settings import Limits
 
@@ -28,7 +34,7 @@ _MIB = 1024 * 1024
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM; 2 and one line on stderr when it cannot."""
     options = _parser().parse_args(argv)
-    begin_log()
+    configure_logging()
     try:
         key = read_key(options.key_file, _KEY)
         for folder in (*options.model, *([options.draft] if options.draft else [])):
@@ -36,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 raise ServiceError(f"{folder}: no such folder")
         if not options.open:
             warn_if_open(options.host, key, _KEY)
-        options.state = kept_in(options.state)
+        options.state = writable_folder(options.state)
         # Imported late: --help and a wrong path need no second of libraries.
         from hearth_whisper.web.serve import serve
 

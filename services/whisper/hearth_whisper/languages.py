@@ -1,6 +1,6 @@
 """The languages that Whisper knows: its code for each, and the name that OpenAI answers with."""
 
-from hearth_serving.answers import shown
+from hearth_serving.errors import quoted
 
 NAMES = {
     "af": "afrikaans", "am": "amharic", "ar": "arabic", "as": "assamese", "az": "azerbaijani",
@@ -44,7 +44,7 @@ def read_language(asked: str) -> str:
     """Return Whisper's code; raises ValueError, in words for whoever asked."""
     if code := code_of(asked):
         return code
-    raise ValueError(f"{shown(asked)} is no language here; write a code like en or de")
+    raise ValueError(f"{quoted(asked)} is no language here; write a code like en or de")
 
 
 def name_of(code: str | None) -> str:

@@ -10,8 +10,7 @@ from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Styles
 from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import Machine, this_machine
-from hearth_serving.remembered import Measured, Memory
-from hearth_serving.threads import by_threads
+from hearth_serving.measurements import Measurement, MeasurementCache, best_threads
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ class Choice:
     engine: Engine
     threads: int
     reason: str
-    measured: tuple[Measured, ...]
+    measured: tuple[Measurement, ...]
 
 
 def choose(
@@ -57,7 +56,7 @@ def choose(
             return chosen
     if not graphs:
         raise ServiceError("--engine onnx needs a model that ends with .onnx")
-    found = Memory(state)
+    found = MeasurementCache(state)
     return _by_onnx(graphs, found, voice, load or _load, machine or this_machine())
 
 
@@ -75,14 +74,14 @@ def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> Choice | None:
 
 
 def _by_onnx(
-    models: Sequence[Path], memory: Memory, voice: Styles, load: Load, machine: Machine
+    models: Sequence[Path], memory: MeasurementCache, voice: Styles, load: Load, machine: Machine
 ) -> Choice:
     """Load the fastest model with the fastest number of threads, as remembered or measured."""
     hashes = {path: memory.sha256(path) for path in models}
     named = [[path.name, digest] for path, digest in hashes.items()]
     key = {**asdict(machine), "runtime": RUNTIME, "models": named}
     candidates = [(path.name, n) for path in models for n in machine.candidates()]
-    known = [one for one in memory.recall(key) if (one.model, one.threads) in candidates]
+    known = [one for one in memory.load(key) if (one.model, one.threads) in candidates]
     if known:
         try:
             return _best(known, hashes, machine, load)
@@ -90,7 +89,7 @@ def _by_onnx(
             log.warning("what was fastest before is measured again: %s", error)
     if len(candidates) > 1:
         measured = _measure(hashes, machine, voice, load)
-        memory.keep(key, measured)
+        memory.store(key, measured)
         return _best(measured, hashes, machine, load)
     path = models[0]
     loaded = load(path, machine.cores, hashes[path])
@@ -98,7 +97,7 @@ def _by_onnx(
 
 
 def _best(
-    known: Sequence[Measured], hashes: Mapping[Path, str], machine: Machine, load: Load
+    known: Sequence[Measurement], hashes: Mapping[Path, str], machine: Machine, load: Load
 ) -> Choice:
     """Load the fastest of these."""
     best = fastest(known, next(iter(hashes)).name, machine.cores)
@@ -107,7 +106,7 @@ def _best(
     return Choice(loaded, best.threads, _why(best, known), tuple(known))
 
 
-def fastest(measured: Sequence[Measured], exact: str, cores: int) -> Measured:
+def fastest(measured: Sequence[Measurement], exact: str, cores: int) -> Measurement:
     """Return the best candidate.
 
     Another model than the exact one must be 10 % faster, other threads than one per core 10 %
@@ -117,18 +116,18 @@ def fastest(measured: Sequence[Measured], exact: str, cores: int) -> Measured:
     others = [one for one in measured if one.model != exact]
     if not exacts:
         return min(others, key=lambda one: one.rtf)
-    best = by_threads(exacts, cores)
+    best = best_threads(exacts, cores)
     fast = min(others, key=lambda one: one.rtf, default=best)
     return fast if fast.rtf <= _WORTH * best.rtf else best
 
 
 def _measure(
     hashes: Mapping[Path, str], machine: Machine, voice: Styles, load: Load
-) -> tuple[Measured, ...]:
+) -> tuple[Measurement, ...]:
     """Measure the thread counts with the first model, then the other models with the best."""
     first, *others = hashes
     found = [_timed(first, threads, hashes[first], voice, load) for threads in machine.candidates()]
-    threads = by_threads(found, machine.cores).threads
+    threads = best_threads(found, machine.cores).threads
     for path in others:
         try:
             found.append(_timed(path, threads, hashes[path], voice, load))
@@ -137,7 +136,7 @@ def _measure(
     return tuple(found)
 
 
-def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> Measured:
+def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> Measurement:
     """Measure one candidate. One model at a time is loaded: the unit's memory is bounded."""
     engine = load(path, threads, sha256)
     best = float("inf")
@@ -150,10 +149,10 @@ def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> 
         if turn:  # the first inference also finds its memory
             best = min(best, seconds / (sound.size / SAMPLE_RATE))
     log.info("measured: %s with %d threads needs %.3f s for 1 s", path.name, threads, best)
-    return Measured(model=path.name, threads=threads, rtf=round(best, 4))
+    return Measurement(model=path.name, threads=threads, rtf=round(best, 4))
 
 
-def _why(best: Measured, known: Sequence[Measured]) -> str:
+def _why(best: Measurement, known: Sequence[Measurement]) -> str:
     """Say in one line what was compared."""
     rows = ", ".join(f"{one.model} with {one.threads}: {one.rtf:.3f}" for one in known)
     return f"fastest here, {best.rtf:.3f} s for 1 s of sound ({rows})"

@@ -12,9 +12,8 @@ import onnxruntime as ort
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
 from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of, vocabulary_of
-from hearth_serving.digest import sha256_of
-from hearth_serving.errors import EngineError, ServiceError
-from hearth_serving.reasons import first_line
+from hearth_serving.errors import EngineError, ServiceError, first_line
+from hearth_serving.measurements import sha256_of
 
 # Where kokoro-onnx's exports keep the configuration that the model was made with.
 _CONFIG_KEY = "kokoro_config"

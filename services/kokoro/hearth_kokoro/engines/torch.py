@@ -16,9 +16,8 @@ import numpy as np
 from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
 from hearth_kokoro.engines.arrays import sound_of, style_for
 from hearth_kokoro.engines.vocabulary import tokens_of, vocabulary_of
-from hearth_serving.digest import sha256_of
-from hearth_serving.errors import EngineError, ServiceError
-from hearth_serving.reasons import first_line
+from hearth_serving.errors import EngineError, ServiceError, first_line
+from hearth_serving.measurements import sha256_of
 
 
 class TorchEngine:

@@ -16,7 +16,7 @@ from hearth_kokoro.speaking.talk import Phonemes, Piece, Studio, Talk
 from hearth_kokoro.speaking.work import Clock, Order, Work
 from hearth_kokoro.voices import Voice
 from hearth_serving.errors import ServiceError
-from hearth_serving.figures import recent, summary
+from hearth_serving.metrics import recent, summary
 
 __all__ = ["Piece", "Speaker"]
 

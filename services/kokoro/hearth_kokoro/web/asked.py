@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from hearth_kokoro.web.settings import Limits
-from hearth_serving.answers import shown
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, quoted
 
 MODELS = ("kokoro", "tts-1", "tts-1-hd")
 """Names of the one model: its own, and the two that OpenAI's clients ask for."""
@@ -106,7 +105,7 @@ def voice_name(asked: str) -> str:
 def check_model(name: str) -> None:
     """Refuse the name of a model that is not here."""
     if name not in MODELS:
-        message = f"there is no model {shown(name)} here; ask for {', '.join(MODELS)}"
+        message = f"there is no model {quoted(name)} here; ask for {', '.join(MODELS)}"
         raise ServiceError(message, status=404, param="model", code="model_not_found")
 
 

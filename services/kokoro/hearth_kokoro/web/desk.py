@@ -9,7 +9,7 @@ from hearth_kokoro.speaking.speaker import Speaker
 from hearth_kokoro.voices import Voices
 from hearth_kokoro.web.metrics import SpeechMetrics
 from hearth_kokoro.web.settings import Limits
-from hearth_serving.door import Door
+from hearth_serving.application import AppState
 from hearth_serving.errors import ServiceError
 
 
@@ -27,7 +27,7 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class Desk(Door):
+class Desk(AppState):
     """What the server knows while it runs; `loaded` is None until it may speak."""
 
     limits: Limits

@@ -24,9 +24,14 @@ from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import open_encoder
 from hearth_kokoro.web.orders import Order, Text, read_order
 from hearth_kokoro.web.speech import slices
-from hearth_serving.answers import answer, error_body, outcome_of, unforeseen
-from hearth_serving.errors import ServiceError
-from hearth_serving.made import Stalled
+from hearth_serving.errors import (
+    ServiceError,
+    error_body,
+    error_response,
+    log_unexpected,
+    outcome_of,
+)
+from hearth_serving.streaming import Stalled
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -63,7 +68,7 @@ async def stream(socket: WebSocket) -> None:
         voice = loaded.voices.get(asked.voice_name)
     except ServiceError as error:
         desk.metrics.ended("busy" if error.status == 429 else "refused")
-        await socket.send_denial_response(answer(error))
+        await socket.send_denial_response(error_response(error))
         return
     desk.live += 1
     try:
@@ -72,7 +77,7 @@ async def stream(socket: WebSocket) -> None:
     except (WebSocketDisconnect, Stalled):
         pass
     except Exception as error:
-        unforeseen(error)
+        log_unexpected(error)
     finally:
         desk.live -= 1
 
@@ -225,7 +230,7 @@ class _Conversation:
             except Exception as caught:
                 if isinstance(caught, WebSocketDisconnect | Stalled):
                     raise
-                error = caught if isinstance(caught, ServiceError) else unforeseen(caught)
+                error = caught if isinstance(caught, ServiceError) else log_unexpected(caught)
                 outcome = outcome_of(error)
                 await self._tell({"type": "error", **error_body(error)})
             finally:

@@ -8,8 +8,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from hearth_kokoro.speaking.speaker import Speaker
-from hearth_serving.figures import summary
-from hearth_serving.metrics import Metrics
+from hearth_serving.metrics import Metrics, summary
 
 _KEPT = 500
 _TTFA_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2.5, 5, 10, 30)

@@ -14,7 +14,7 @@ from hearth_kokoro.web.app import make_app
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.settings import Limits
 from hearth_serving.application import Fail
-from hearth_serving.running import in_daemon, run
+from hearth_serving.server import run, run_in_daemon
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
 
 async def load_speaker(options: argparse.Namespace) -> Loaded:
     """Load everything off the event loop, and warm it up."""
-    voices, choice, phonemizer = await in_daemon(lambda: _load(options))
+    voices, choice, phonemizer = await run_in_daemon(lambda: _load(options))
     speaker = Speaker(choice.engine, voices, phonemizer)
     await speaker.start()
     return Loaded(speaker, voices, choice.engine, choice.reason, phonemizer.languages())

@@ -22,10 +22,9 @@ from hearth_kokoro.web import sse
 from hearth_kokoro.web.asked import Asked, nothing_to_say, read_asked
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import MEDIA_TYPES, Encoder, open_encoder
-from hearth_serving.answers import answer
-from hearth_serving.body import read_body
-from hearth_serving.errors import ServiceError
-from hearth_serving.made import Made
+from hearth_serving.errors import ServiceError, error_response
+from hearth_serving.limits import read_body
+from hearth_serving.streaming import StreamedResponse
 
 log = logging.getLogger("hearth_kokoro")
 
@@ -47,7 +46,7 @@ async def speech(request: Request) -> Response:
             raise nothing_to_say()
     except ServiceError as error:
         desk.metrics.ended("refused")
-        return answer(error)
+        return error_response(error)
     return Spoken(desk, loaded, asked, voice)
 
 
@@ -67,7 +66,7 @@ def slices(samples: Samples, first: int = SLICE) -> list[Samples]:
     return [samples[at:end] for at, end in pairwise([*begins, samples.size])]
 
 
-class Spoken(Made):
+class Spoken(StreamedResponse):
     """The answer to one request for speech."""
 
     def __init__(self, desk: Desk, loaded: Loaded, asked: Asked, voice: Voice) -> None:
@@ -89,7 +88,7 @@ class Spoken(Made):
             took_ms,
         )
 
-    def broken_off(self, error: ServiceError) -> tuple[bytes, str] | None:
+    def interrupted(self, error: ServiceError) -> tuple[bytes, str] | None:
         """Say it as an event; sound that breaks off has no other way than to have no end."""
         return (sse.failed(error), sse.MEDIA_TYPE) if self._as_events else None
 
@@ -97,7 +96,7 @@ class Spoken(Made):
     def _as_events(self) -> bool:
         return self._asked.stream_format == "sse"
 
-    async def make(self, send: Send) -> None:
+    async def produce(self, send: Send) -> None:
         """Speak until all is said."""
         feed = Feed.of(self._asked.input, self._voice.language)
         listener = Listener(waits_for_all=not self._asked.stream)

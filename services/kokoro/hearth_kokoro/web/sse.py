@@ -4,8 +4,7 @@ import base64
 import json
 from typing import Any
 
-from hearth_serving.answers import error_body
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, error_body
 
 MEDIA_TYPE = "text/event-stream"
 

@@ -10,9 +10,8 @@ from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes.phonemizer import READERS
 from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, check_model
 from hearth_kokoro.web.desk import Desk
-from hearth_serving.answers import answer
-from hearth_serving.errors import ServiceError
-from hearth_serving.process import memory_bytes
+from hearth_serving.errors import ServiceError, error_response
+from hearth_serving.metrics import memory_bytes
 
 _OWNER = "hearth"
 
@@ -39,7 +38,7 @@ async def voices(request: Request) -> Response:
     try:
         loaded = _desk(request).ready()
     except ServiceError as error:
-        return answer(error)
+        return error_response(error)
     names = loaded.voices.names
     listed = [{"id": name, "name": name, "language": LANGUAGES[name[0]]} for name in names]
     mapped = {name: voice for name, voice in OPENAI_VOICES.items() if voice in names}
@@ -58,7 +57,7 @@ async def model(request: Request) -> Response:
     try:
         check_model(name)
     except ServiceError as error:
-        return answer(error)
+        return error_response(error)
     return JSONResponse(_model(name))
 
 

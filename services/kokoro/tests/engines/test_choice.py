@@ -11,7 +11,7 @@ from hearth_kokoro.engines import Engine, Samples, Stop, Styles
 from hearth_kokoro.engines.choice import choose, fastest
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import Machine
-from hearth_serving.remembered import Measured
+from hearth_serving.measurements import Measurement
 
 VOICE = np.zeros((510, 1, 256), np.float32)
 FOUR_CORES = Machine("a processor", 4, 8)
@@ -55,8 +55,8 @@ def models(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def measured(model: str, threads: int, rtf: float) -> Measured:
-    return Measured(model=model, threads=threads, rtf=rtf)
+def measured(model: str, threads: int, rtf: float) -> Measurement:
+    return Measurement(model=model, threads=threads, rtf=rtf)
 
 
 def loader(small_s: float = 0.001) -> Loader:
@@ -233,7 +233,7 @@ def test_a_model_is_hashed_anew_only_when_it_changed(
         hashed.append(path.name)
         return "0" * 64
 
-    monkeypatch.setattr("hearth_serving.remembered.sha256_of", sha256_of)
+    monkeypatch.setattr("hearth_serving.measurements.sha256_of", sha256_of)
     for _ in range(2):
         choose(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
     assert hashed == ["exact.onnx", "small.onnx"]

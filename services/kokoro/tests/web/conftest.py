@@ -20,7 +20,7 @@ from hearth_kokoro.web.app import make_app
 from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.settings import Limits
 from hearth_serving.errors import ServiceError
-from hearth_serving.running import listen, make_server
+from hearth_serving.server import listen, make_server
 
 from .decoding import tone
 

@@ -7,8 +7,7 @@ import pytest
 
 from hearth_kokoro.web.asked import read_asked, read_live, voice_name
 from hearth_kokoro.web.settings import Limits
-from hearth_serving.answers import error_body
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, error_body
 
 LIMITS = Limits(text_characters=50)
 

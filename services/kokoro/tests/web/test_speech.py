@@ -87,7 +87,7 @@ async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(
     async with open_house(ScriptedSpeaker(error=KeyError("the secret text"))) as house:
         answer = await house.say()
         assert answer.status_code == 500
-        assert "unforeseen KeyError at conftest.py" in caplog.text
+        assert "unexpected KeyError at conftest.py" in caplog.text
         assert "secret" not in answer.text + caplog.text
         assert (await house.client.get("/health")).status_code == 200
 
@@ -103,7 +103,7 @@ async def test_an_engines_own_words_reach_the_log_and_nobody_else(
         assert answer.json()["error"]["message"].startswith("something broke here")
     lines = [message for message in caplog.messages if "decoder" in message]
     assert len(lines) == 3, lines
-    assert lines[0].startswith("unforeseen model.onnx failed: node /decoder at ")
+    assert lines[0].startswith("unexpected model.onnx failed: node /decoder at ")
 
 
 async def test_what_breaks_elsewhere_keeps_its_words(
@@ -113,7 +113,7 @@ async def test_what_breaks_elsewhere_keeps_its_words(
     told.__cause__ = ValueError("the secret text")
     async with open_house(ScriptedSpeaker(error=told, fails_after=0)) as house:
         answer = await house.say()
-    assert "unforeseen ValueError" in caplog.text
+    assert "unexpected ValueError" in caplog.text
     assert "secret" not in answer.text + caplog.text
 
 

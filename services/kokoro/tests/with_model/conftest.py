@@ -75,7 +75,7 @@ def server(
     """Return the server that all tests of this folder share."""
     with started(weights, state, tmp_path_factory.mktemp("kokoro")) as running:
         yield running
-        assert "unforeseen" not in running.log()
+        assert "unexpected" not in running.log()
 
 
 @contextmanager

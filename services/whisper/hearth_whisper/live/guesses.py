@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from hearth_serving.answers import unforeseen
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, log_unexpected
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.take import Take, Tell, Works
 from hearth_whisper.live.tape import Tape
@@ -59,7 +58,7 @@ class Guesses:
         except (ServiceError, Stopped, ConnectionError):
             pass
         except Exception as error:
-            unforeseen(error)
+            log_unexpected(error)
 
     async def _ask(self, utterance: Utterance, end: int, sound: Samples) -> None:
         try:

@@ -8,8 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hearth_serving.answers import outcome_of, unforeseen
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, log_unexpected, outcome_of
 from hearth_whisper.live.guesses import Guesses
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.take import Take, Tell, Works
@@ -175,7 +174,7 @@ class Listener:
         except Exception as caught:
             utterance.over = True
             self.failures += 1
-            await self._tell(utterance.failed(unforeseen(caught)))
+            await self._tell(utterance.failed(log_unexpected(caught)))
         else:
             utterance.over = True
             latency_s = max(0.0, self._clock() - utterance.arrived)

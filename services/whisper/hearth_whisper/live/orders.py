@@ -11,8 +11,7 @@ from pydantic import (
     field_validator,
 )
 
-from hearth_serving.answers import shown
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, quoted
 from hearth_whisper.languages import read_language
 from hearth_whisper.live.rate import HIGHEST_RATE, LOWEST_RATE
 from hearth_whisper.recognising import SAMPLE_RATE, Options
@@ -74,5 +73,5 @@ def read_order(message: str) -> Start | Order:
             raise ServiceError(SHAPES, code="invalid_message") from None
         name = str(first["loc"][1])
         said = first["msg"].removeprefix("Value error, ")
-        message = f"start: {shown(name)}: {said}"
+        message = f"start: {quoted(name)}: {said}"
         raise ServiceError(message, param=name[:40], code="invalid_message") from None

@@ -4,8 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth_serving.answers import error_body
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, error_body
 from hearth_whisper.live.stable import Stable
 from hearth_whisper.live.take import Take
 from hearth_whisper.recognising import SAMPLE_RATE, Segment

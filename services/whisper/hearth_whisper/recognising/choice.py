@@ -12,8 +12,7 @@ import numpy as np
 
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import Machine
-from hearth_serving.remembered import Measured, Memory
-from hearth_serving.threads import by_threads
+from hearth_serving.measurements import Measurement, MeasurementCache, best_threads
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.loading import COMPUTE, check
 from hearth_whisper.recognising.memory import free_bytes, give_back, needed_bytes
@@ -74,9 +73,9 @@ def choose(
     fitting, left_out = _fitting(asked, device, free_bytes() if free is None else free)
     if not fitting:
         raise ServiceError("; ".join(left_out), status=503)
-    memory = Memory(asked.state)
+    memory = MeasurementCache(asked.state)
     key = _key(fitting, device, machine, memory)
-    known = list(memory.recall(key))
+    known = list(memory.load(key))
     before = len(known)
     tries = _Tries(device, load, time, machine, known)
     threads = tries.threads(fitting[0])
@@ -90,7 +89,7 @@ def choose(
         if rtf <= FAST_ENOUGH:
             break
     if len(known) > before:
-        memory.keep(key, known)
+        memory.store(key, known)
     return _best(measured, left_out, device, threads, tries.failure)
 
 
@@ -98,7 +97,7 @@ class _Tries:
     """Measures, unless it is known already; one model at a time is in memory."""
 
     def __init__(
-        self, device: str, load: Load, time: Time, machine: Machine, known: list[Measured]
+        self, device: str, load: Load, time: Time, machine: Machine, known: list[Measurement]
     ) -> None:
         self._device, self._load, self._time = device, load, time
         self._machine, self._known = machine, known
@@ -112,7 +111,7 @@ class _Tries:
         for threads in numbers if len(numbers) > 1 else ():
             self.rtf(folder, threads)
         rows = [one for one in self._known if one.model == str(folder) and one.threads in numbers]
-        return by_threads(rows, self._machine.cores).threads if rows else self._machine.cores
+        return best_threads(rows, self._machine.cores).threads if rows else self._machine.cores
 
     def rtf(self, folder: Path, threads: int) -> float | None:
         """Return what a second of sound costs; None, said in the log, if it cannot be loaded."""
@@ -128,7 +127,7 @@ class _Tries:
         finally:
             give_back()
         log.info("measured: %s with %d threads needs %.3f s for 1 s", folder.name, threads, rtf)
-        self._known.append(Measured(model=str(folder), threads=threads, rtf=rtf))
+        self._known.append(Measurement(model=str(folder), threads=threads, rtf=rtf))
         return rtf
 
 
@@ -190,7 +189,7 @@ def _best(
 
 
 def _key(
-    folders: Sequence[Path], device: str, machine: Machine, memory: Memory
+    folders: Sequence[Path], device: str, machine: Machine, memory: MeasurementCache
 ) -> Mapping[str, Any]:
     """Return what must be the same for a measurement to hold."""
     files = [[str(folder), memory.sha256(folder / "model.bin")] for folder in folders]

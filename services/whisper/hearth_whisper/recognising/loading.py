@@ -10,8 +10,7 @@ from typing import Any
 import ctranslate2
 import faster_whisper
 
-from hearth_serving.errors import EngineError, ServiceError
-from hearth_serving.reasons import first_line
+from hearth_serving.errors import EngineError, ServiceError, first_line
 from hearth_whisper.recognising.memory import weights_apart
 
 log = logging.getLogger(__name__)

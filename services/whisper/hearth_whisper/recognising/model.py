@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from hearth_serving.errors import EngineError, ServiceError
-from hearth_serving.reasons import first_line
-from hearth_serving.running import in_daemon
+from hearth_serving.errors import EngineError, ServiceError, first_line
+from hearth_serving.server import run_in_daemon
 from hearth_whisper.recognising import Recogniser
 from hearth_whisper.recognising.memory import give_back
 from hearth_whisper.recognising.rules import Abilities, abilities, stopping
@@ -102,7 +101,7 @@ class Model:
         try:
             if self._freeing:  # two of them at once might not fit
                 await asyncio.gather(*self._freeing)
-            loaded = await in_daemon(self._make)
+            loaded = await run_in_daemon(self._make)
         except ServiceError as error:
             self._fail(str(error))
             raise

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from hearth_serving.answers import unforeseen
-from hearth_serving.errors import ServiceError
-from hearth_serving.figures import recent, summary
+from hearth_serving.errors import ServiceError, log_unexpected
+from hearth_serving.metrics import recent, summary
 from hearth_whisper.recognising import Stop, Stopped
 from hearth_whisper.recognising.steps import Clock, Steps
 from hearth_whisper.recognising.whole import WholeText
@@ -107,7 +106,7 @@ class Partials:
         if isinstance(error, ServiceError):
             log.warning("no partials: %s", error)
         else:
-            unforeseen(error)
+            log_unexpected(error)
 
     def _ended(self, running: asyncio.Future[Any]) -> None:
         if not running.cancelled():

@@ -12,9 +12,8 @@ from faster_whisper.audio import pad_or_trim
 from faster_whisper.transcribe import restore_speech_timestamps
 from faster_whisper.vad import get_speech_timestamps
 
-from hearth_serving.errors import EngineError, ServiceError
-from hearth_serving.process import memory_bytes
-from hearth_serving.reasons import first_line
+from hearth_serving.errors import EngineError, ServiceError, first_line
+from hearth_serving.metrics import memory_bytes
 from hearth_whisper.recognising import (
     SAMPLE_RATE,
     Options,

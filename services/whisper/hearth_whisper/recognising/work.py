@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth_serving.errors import ServiceError
-from hearth_serving.figures import recent, summary
+from hearth_serving.metrics import recent, summary
 from hearth_whisper.recognising import Options, Samples, Sound, Stop, Stopped
 from hearth_whisper.recognising.files import FileText, Job, run
 from hearth_whisper.recognising.finals import Claim, Finals

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from hearth_serving.answers import shown
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, quoted
 from hearth_whisper.languages import read_language
 from hearth_whisper.recognising import Options
 
@@ -84,7 +83,7 @@ def read_asked(fields: Mapping[str, Sequence[str]]) -> Asked:
 def check_model(asked: str, name: str) -> None:
     """Refuse the name of a model that is not the one here."""
     if asked not in (name, OPENAI_MODEL):
-        message = f"there is no model {shown(asked)} here; ask for {name} or {OPENAI_MODEL}"
+        message = f"there is no model {quoted(asked)} here; ask for {name} or {OPENAI_MODEL}"
         raise ServiceError(message, status=404, param="model", code="model_not_found")
 
 

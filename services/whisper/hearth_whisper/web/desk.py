@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hearth_serving.door import Door
+from hearth_serving.application import AppState
 from hearth_serving.errors import ServiceError
 from hearth_serving.forms import UploadSpace
 from hearth_whisper.recognising.work import Work
@@ -14,7 +14,7 @@ from hearth_whisper.web.settings import Limits
 
 
 @dataclass(slots=True, kw_only=True)
-class Desk(Door):
+class Desk(AppState):
     """What the server knows while it runs; `app.state.desk` for whoever answers."""
 
     limits: Limits

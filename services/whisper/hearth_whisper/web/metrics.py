@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import Counter, Histogram
 
-from hearth_serving.figures import recent, summary
-from hearth_serving.metrics import Metrics
+from hearth_serving.metrics import Metrics, recent, summary
 
 _LATENCY_S = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2.5, 5, 10, 30)
 _TOOK_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from hearth_serving.application import Fail
 from hearth_serving.errors import ServiceError
 from hearth_serving.forms import UploadSpace
-from hearth_serving.running import run
+from hearth_serving.server import run
 from hearth_whisper.live import vad
 from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.maker import Maker

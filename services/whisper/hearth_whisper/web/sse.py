@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-from hearth_serving.answers import error_body
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, error_body
 from hearth_whisper.recognising import Segment
 
 MEDIA_TYPE = "text/event-stream"

@@ -6,9 +6,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from hearth_serving.answers import answer
-from hearth_serving.errors import ServiceError
-from hearth_serving.process import memory_bytes
+from hearth_serving.errors import ServiceError, error_response
+from hearth_serving.metrics import memory_bytes
 from hearth_whisper.live import vad
 from hearth_whisper.web.asked import OPENAI_MODEL, check_model
 from hearth_whisper.web.desk import Desk
@@ -43,7 +42,7 @@ async def model(request: Request) -> Response:
     try:
         check_model(asked, here[0])
     except ServiceError as error:
-        return answer(error)
+        return error_response(error)
     return JSONResponse(_model(asked))
 
 

@@ -11,8 +11,13 @@ from typing import Any
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from hearth_serving.answers import answer, error_body, outcome_of, unforeseen
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import (
+    ServiceError,
+    error_body,
+    error_response,
+    log_unexpected,
+    outcome_of,
+)
 from hearth_whisper.live import vad
 from hearth_whisper.live.inbox import Inbox
 from hearth_whisper.live.listener import Listener
@@ -51,7 +56,7 @@ async def stream(socket: WebSocket) -> None:
     # Only before it was accepted; whatever is wrong later is an event.
     except ServiceError as error:
         outcome = "refused" if error.code == "starting" else outcome_of(error)
-        await socket.send_denial_response(answer(error))
+        await socket.send_denial_response(error_response(error))
     finally:
         desk.metrics.ended(outcome)
 
@@ -66,7 +71,7 @@ async def _accepted(socket: WebSocket, desk: Desk) -> str:
     except (WebSocketDisconnect, _Gone):
         outcome = "left"
     except Exception as error:
-        unforeseen(error)
+        log_unexpected(error)
         outcome = "failed"
     return "failed" if conversation.failures else outcome
 
@@ -103,7 +108,7 @@ class _Conversation:
         except (WebSocketDisconnect, _Gone):
             raise
         except Exception as error:
-            unforeseen(error)
+            log_unexpected(error)
             await self._close(_BROKEN, "something broke here")
             return "failed"
         finally:

@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 
-from hearth_serving.answers import answer, outcome_of
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, error_response, outcome_of
 from hearth_serving.forms import Form, read_form
-from hearth_serving.made import Made
+from hearth_serving.streaming import StreamedResponse
 from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.recognising.work import FileText
 from hearth_whisper.web import formats, sse
@@ -49,7 +48,7 @@ async def _begin(request: Request, task: Task) -> Response:
         if form:
             form.close()
         desk.metrics.ended(outcome_of(error))
-        return answer(error)
+        return error_response(error)
     return _Answer(desk, form, asked, task)
 
 
@@ -78,7 +77,7 @@ class _Figures:
     audio_s: float = 0.0
 
 
-class _Answer(Made):
+class _Answer(StreamedResponse):
     """The answer to one file."""
 
     def __init__(self, desk: Desk, form: Form, asked: Asked, task: Task) -> None:
@@ -103,12 +102,12 @@ class _Answer(Made):
             took_s * 1000,
         )
 
-    async def make(self, send: Send) -> None:
+    async def produce(self, send: Send) -> None:
         """Listen to the end of the file."""
         async with self._listening() as text:
             await (self._stream if self._asked.stream else self._whole)(text, send)
 
-    def broken_off(self, error: ServiceError) -> tuple[bytes, str]:
+    def interrupted(self, error: ServiceError) -> tuple[bytes, str]:
         """Say it as an event: only streams have begun before they are whole."""
         return sse.failed(error), sse.MEDIA_TYPE
 

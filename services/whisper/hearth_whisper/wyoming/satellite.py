@@ -12,8 +12,7 @@ from wyoming.error import Error
 from wyoming.event import Event
 from wyoming.ping import Pong
 
-from hearth_serving.answers import BROKEN, outcome_of, unforeseen
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import BROKEN, ServiceError, log_unexpected, outcome_of
 from hearth_whisper.live.orders import Start
 from hearth_whisper.live.take import Works
 from hearth_whisper.live.vad import Hears
@@ -69,7 +68,7 @@ class Satellite:
             await self._refuse(error)
         except Exception as error:
             outcome = "failed"
-            await self._refuse(unforeseen(error))
+            await self._refuse(log_unexpected(error))
         finally:
             await self._end(outcome)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from wyoming.error import Error
 
-from hearth_serving.door import too_many_connections
+from hearth_serving.application import too_many_connections
 from hearth_serving.limits import Limits
-from hearth_serving.running import listen
+from hearth_serving.server import listen
 from hearth_whisper.live import vad
 from hearth_whisper.live.vad import Hears
 from hearth_whisper.wyoming.limits import SatelliteLimits

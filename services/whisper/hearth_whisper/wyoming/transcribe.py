@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hearth_serving.answers import shown
-from hearth_serving.errors import ServiceError
+from hearth_serving.errors import ServiceError, quoted
 from hearth_whisper.languages import read_language
 from hearth_whisper.live.orders import Start
 
@@ -23,7 +22,7 @@ def read_transcribe(data: Mapping[str, Any], model: object) -> Start:
     """
     name = data.get("name")
     if name is not None and model is not None and name != model:
-        message = f"there is no model {shown(str(name))} here; there is {model}"
+        message = f"there is no model {quoted(str(name))} here; there is {model}"
         raise ServiceError(message, status=404, param="name", code="model_not_found")
     asked = {"language": _language(data.get("language")), "prompt": _prompt(data)}
     return USUAL.model_copy(update=asked)

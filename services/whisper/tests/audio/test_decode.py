@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hearth_serving.errors import ServiceError
-from hearth_serving.process import memory_bytes
+from hearth_serving.metrics import memory_bytes
 from hearth_whisper.audio import decode
 from hearth_whisper.audio.decode import Recording
 from hearth_whisper.audio.source import Source

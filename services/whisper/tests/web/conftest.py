@@ -16,7 +16,7 @@ import pytest
 
 from hearth_serving.errors import ServiceError
 from hearth_serving.forms import UploadSpace
-from hearth_serving.running import listen, make_server
+from hearth_serving.server import listen, make_server
 from hearth_whisper.languages import NAMES
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word, rules
 from hearth_whisper.recognising.work import Work

@@ -62,7 +62,7 @@ def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     with started(model, tmp_path_factory.mktemp("whisper")) as running:
         await_health(running)
         yield running
-        assert "unforeseen" not in running.log.read_text()
+        assert "unexpected" not in running.log.read_text()
 
 
 @contextmanager

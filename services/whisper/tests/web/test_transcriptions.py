@@ -391,7 +391,7 @@ async def test_what_breaks_in_here_is_told_to_the_log_alone(
         house.work.error = EngineError("cublas: out of memory", status=500)
         assert "cublas" not in (await house.write()).text
         assert (await house.client.get("/health")).status_code == 200
-    assert "unforeseen KeyError" in caplog.text
+    assert "unexpected KeyError" in caplog.text
     assert "secret" not in answer.text + caplog.text
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hearth_serving.errors import ServiceError
-from hearth_serving.process import memory_bytes
+from hearth_serving.metrics import memory_bytes
 from hearth_whisper.recognising import Options, Stop
 from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.idle import threads_of

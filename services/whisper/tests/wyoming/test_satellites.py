@@ -317,7 +317,7 @@ async def test_no_text_is_in_the_log(
         await caller.until("transcript-stop")
     assert "satellite done audio=1.5s" in caplog.text
     assert "Yes" not in caplog.text
-    assert "unforeseen" not in caplog.text
+    assert "unexpected" not in caplog.text
 
 
 async def test_a_taken_port_is_one_line(house: House) -> None:
