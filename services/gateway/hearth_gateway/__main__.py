@@ -1,4 +1,4 @@
-"""Run LiteLLM's proxy behind our front."""
+"""Run LiteLLM's proxy behind our middleware."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import argparse
 import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hearth_gateway import custom_auth
-from hearth_gateway.front import Front
-from hearth_gateway.settings import GatewayError, export_secrets, load_house
+from hearth_gateway.app import Gateway
+from hearth_gateway.settings import GatewayError, export_secrets, load_config
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until told to stop; 2 when the configuration cannot be used."""
+    """Serve until SIGTERM; return 2 when the configuration cannot be used."""
     parser = argparse.ArgumentParser(prog="hearth_gateway", description=__doc__)
     parser.add_argument("--config", type=Path, default=Path("/etc/litellm/config.yaml"))
     parser.add_argument("--host", default="127.0.0.1")
@@ -30,57 +31,59 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     import uvicorn
 
-    # h11 and uvloop are in the lock. Access lines are ours: they name consumer and member.
+    # h11 and uvloop are in the lock. Our own access log names consumer and member.
     uvicorn.run(
         app,
         host=chosen.host,
         port=chosen.port,
         access_log=False,
         log_level="warning",
-        ws="none",  # an upgrade is one more path that is not there
+        ws="none",  # without it an upgrade is a path that does not exist
         server_header=False,
         timeout_graceful_shutdown=5,
     )
     return 0
 
 
-def build(config: Path, credentials: Path) -> Front:
-    """Return the whole gateway as one ASGI app; LiteLLM is imported here and not before."""
+def build(config: Path, credentials: Path) -> Gateway:
+    """Return the whole gateway as one ASGI app; LiteLLM is imported here, not earlier."""
     if not config.is_file():
         raise GatewayError(f"{config}: no such file")
-    house = load_house(config.parent, credentials)
+    # Recordings go to the disk; /tmp may be memory.
+    tempfile.tempdir = "/var/tmp"  # noqa: S108 - the files never have a name
+    loaded = load_config(config.parent, credentials)
     export_secrets(credentials)
-    custom_auth.install(house)
+    custom_auth.install(loaded)
     app = _litellm(config)
     from litellm.types.utils import is_litellm_owned_kwarg
 
-    return Front(app, house, is_litellm_owned_kwarg)
+    return Gateway(app, loaded, is_litellm_owned_kwarg)
 
 
 def _credentials() -> Path:
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     if not folder:
-        raise GatewayError("CREDENTIALS_DIRECTORY: not set; start me as a systemd service")
+        raise GatewayError("CREDENTIALS_DIRECTORY: not set; start this as a systemd service")
     return Path(folder)
 
 
 def _litellm(config: Path) -> Any:
-    # Prices and other lists come with the package; without these they come from the internet.
+    # Prices and other lists come with the package; LiteLLM would download newer ones.
     lists = "MODEL_COST_MAP ANTHROPIC_BETA_HEADERS BLOG_POSTS POLICY_TEMPLATES AUTOROUTER_PRESETS"
     os.environ.update({f"LITELLM_LOCAL_{name}": "True" for name in lists.split()})
     os.environ.update(
         CONFIG_FILE_PATH=str(config),
-        # A model's own `max_retries: 0` counts for chats; for numbers LiteLLM takes it for unset.
+        # LiteLLM honours a model's own `max_retries: 0` for chats, but not for embeddings.
         DEFAULT_MAX_RETRIES="0",
         DISABLE_ADMIN_UI="True",
-        LITELLM_MODE="PRODUCTION",  # in any other it reads whatever .env file it finds
+        LITELLM_MODE="PRODUCTION",  # in other modes it reads any .env file that it finds
         NO_DOCS="True",
         NO_REDOC="True",
     )
     from litellm.proxy.proxy_server import app
 
-    # It logs every failed call with three stack traces and the member's words, which may quote
-    # the request. Our line says who failed how; what stops LiteLLM itself comes as an exception.
+    # LiteLLM logs each failed call with stack traces and the member's message, which may quote
+    # the request. Our access log names the failure; LiteLLM's own failures raise.
     for name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return app

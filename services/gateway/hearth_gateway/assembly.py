@@ -21,10 +21,10 @@ class Assembly(Protocol):
 
 def assembly_for(path: str) -> Assembly:
     """Return the one that fits the interface at `path`."""
-    return Response() if path.endswith("/responses") else Completion()
+    return WholeResponse() if path.endswith("/responses") else Completion()
 
 
-class Response:
+class WholeResponse:
     """The Responses interface sends the whole answer again as its last event."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What only LiteLLM can see: whether a member ended its stream or broke off."""
+"""A hook in LiteLLM: only LiteLLM knows whether a member ended its stream or broke off."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class BrokenOff(Exception):
 
 
 class WholeStreams(CustomLogger):  # type: ignore[misc]
-    """Turns the `finish_reason: stop` that LiteLLM makes up for a cut stream into an error."""
+    """Raises an error where LiteLLM makes up `finish_reason: stop` for a cut stream."""
 
     async def async_post_call_streaming_iterator_hook(
         self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
     ) -> AsyncIterator[Any]:
-        """Pass chunks on until one ends the answer without the member's word for it."""
+        """Pass chunks on until one ends an answer that the member did not end."""
         async for chunk in response:
             if _ends(chunk) and not _member_ended(response):
                 raise BrokenOff("the model broke off in the middle of its answer")
@@ -32,7 +32,7 @@ def _ends(chunk: Any) -> bool:
 
 
 def _member_ended(response: Any) -> bool:
-    # LiteLLM keeps what the member sent in `chunks`, and puts no invented ending there.
+    # LiteLLM keeps the member's chunks in `chunks`, without its made-up end.
     chunks = getattr(response, "chunks", None)
     return not isinstance(chunks, list) or any(_ends(chunk) for chunk in reversed(chunks))
 

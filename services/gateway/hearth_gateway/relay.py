@@ -1,34 +1,51 @@
-"""The way to who turns speech into text: past LiteLLM, which would hold whole recordings."""
+"""Recordings go to their speech-to-text servers directly; LiteLLM would hold them in memory.
+
+A 200 proves nothing here: an answer is checked for a text, and a stream for its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 
-from hearth_gateway import said, wire, words
-from hearth_gateway.call import Refused
+from hearth_gateway.errors import (
+    INTERRUPTED,
+    MemberError,
+    body_of,
+    cleaned,
+    interrupted,
+    member_error,
+    shaped,
+    status_of,
+    unusable,
+)
+from hearth_gateway.events import EventReader, error_in
 from hearth_gateway.settings import Name, Server
-from hearth_gateway.upload import Upload
+from hearth_gateway.uploads import Upload
 
-# A server of the house is there or it is not; its own line of waiting begins behind this.
+# A server of the house accepts connections at once, even when its own queue is long.
 CONNECT_S = 5.0
-# One that takes nothing more of the recording for so long will not take the rest.
+# A server that reads nothing of the recording for so long will not read the rest.
 STALL_S = 60.0
-# The words of a day, with the time of each.
+# The words of a day, with their times.
 ANSWER_BYTES = 64 * 1024 * 1024
 ERROR_BYTES = 64 * 1024
+# One event with the words of a day; a longer one is passed on unread.
+_EVENT_BYTES = 1024 * 1024
 _PASSED = ("content-type", "cache-control", "retry-after")
 
 
 class Reply:
-    """What one server answers: the headers now, the body as it comes."""
+    """One server's response: its headers at once, its body as it arrives."""
 
     def __init__(self, member: str, response: httpx.Response, plain: bool = False) -> None:
-        """Read the answer of `member`; `plain` is text that is no JSON."""
+        """Read the response of `member`; `plain` means text or subtitles, not JSON."""
         self._member, self._response, self._plain = member, response, plain
         self._pieces = response.aiter_bytes()
         self._held: list[bytes] = []
@@ -48,62 +65,76 @@ class Reply:
     def _kind(self) -> str:
         return str(self._response.headers.get("content-type", ""))
 
-    async def begin(self) -> None:
-        """Wait for the first words of a stream, or for all of a text that is none.
+    async def wait(self) -> None:
+        """Wait for the first event of a stream, or for a whole text.
 
         Raises:
-            Refused: there is no text to come, whatever the status says.
+            MemberError: no text will come, whatever the status is.
         """
         if not self._response.is_success:
             body = await self._whole(ERROR_BYTES)
-            raise Refused(self.status, wire.error_of(body, self.status), self._retry_after())
+            raise MemberError(self.status, body_of(body, self.status), self._retry_after())
         if self.streams:
-            await self._until_words()
+            await self._until_event()
         else:
             body = await self._whole(ANSWER_BYTES)
-            said.check_whole(self._member, body, self._kind, self._plain)
+            self._check(body)
             self._held.append(body)
 
-    async def _until_words(self) -> None:
-        """Hold what comes until an event says something; remarks and what is no event do not."""
-        events = wire.Events(ERROR_BYTES)
+    async def _until_event(self) -> None:
+        """Hold what arrives up to the first event with data; comments do not count."""
+        events = EventReader(ERROR_BYTES)
         held = 0
         async for piece in self._rest():
             self._held.append(piece)
             held += len(piece)
             for event in events.feed(piece):
-                if problem := wire.stream_error(event):
-                    body = words.plainly(self._member, wire.shaped(problem, 502))
-                    raise Refused(wire.status_of(problem), body)
+                if problem := error_in(event):
+                    raise self._failed(problem)
                 if isinstance(event, dict):
                     return
             if held > ANSWER_BYTES:
                 break
-        raise said.unusable(self._member)
+        raise unusable(self._member)
+
+    def _check(self, body: bytes) -> None:
+        """Check a whole answer: JSON has a text and no error, and plain text is no HTML page."""
+        content = _json(body)
+        if isinstance(content, dict) and content.get("error"):
+            error = content["error"]
+            raise self._failed(error if isinstance(error, dict) else {"message": str(error)})
+        if self._plain and not self._kind.startswith("text/html") and _is_text(body):
+            return
+        if not (isinstance(content, dict) and isinstance(content.get("text"), str)):
+            raise unusable(self._member)
+
+    def _failed(self, problem: dict[str, Any]) -> MemberError:
+        return cleaned(self._member, status_of(problem), shaped(problem, 502))
 
     def whole(self) -> bytes:
-        """Return the whole answer."""
+        """Return the whole body."""
         return b"".join(self._held)
 
     async def rest(self) -> AsyncIterator[bytes]:
-        """Yield what was held, then what follows; what breaks off is no whole text."""
+        """Yield the body; raises MemberError when it breaks off."""
         held, self._held = self._held, []
-        ending = said.Ending(self._member)
+        end = _StreamEnd()
         for piece in held:
-            ending.see(piece)
+            end.read(piece)
             yield piece
         async for piece in self._rest():
-            ending.see(piece)
+            end.read(piece)
             yield piece
-        ending.check()
+        if not end.reached:
+            raise interrupted(self._member)
 
     async def _whole(self, most: int) -> bytes:
         body = bytearray()
         async for piece in self._rest():
             body += piece
             if len(body) > most:
-                text = f"{self._member} answered more than {most} bytes"
-                raise Refused(502, wire.error(502, text, "bad_gateway"))
+                message = f"{self._member} answered more than {most} bytes"
+                raise member_error(502, message, "bad_gateway")
         return bytes(body)
 
     async def _rest(self) -> AsyncIterator[bytes]:
@@ -111,44 +142,59 @@ class Reply:
             async for piece in self._pieces:
                 yield piece
         except httpx.HTTPError:
-            text = f"{self._member} broke off in the middle of its answer"
-            raise Refused(502, wire.error(502, text, "broken_off")) from None
+            message = f"{self._member} broke off in the middle of its answer"
+            raise member_error(502, message, INTERRUPTED) from None
 
     def _retry_after(self) -> int | None:
-        said = self._response.headers.get("retry-after", "")
-        return int(said) if said.isdecimal() and len(said) < 5 else None
+        seconds = self._response.headers.get("retry-after", "")
+        return int(seconds) if seconds.isdecimal() and len(seconds) < 5 else None
+
+
+class _StreamEnd:
+    """Watches a stream: a server that names its pieces names the end, too."""
+
+    def __init__(self) -> None:
+        self._events = EventReader(_EVENT_BYTES)
+        self.reached = True
+
+    def read(self, piece: bytes) -> None:
+        """Read the next piece."""
+        for event in self._events.feed(piece):
+            kind = str(event.get("type", "")) if isinstance(event, dict) else ""
+            if kind.endswith(".delta"):
+                self.reached = False
+            elif kind.endswith(".done") or kind == "error":
+                self.reached = True
 
 
 class Relay:
-    """Passes recordings on; one pool of connections for all of them."""
+    """Sends recordings to servers; one pool of connections for all of them."""
 
     def __init__(self) -> None:
-        """Open nothing yet."""
         self._client: httpx.AsyncClient | None = None
 
     @asynccontextmanager
-    async def ask(
+    async def send(
         self, path: str, upload: Upload, name: Name, member: str, *, last: bool
     ) -> AsyncIterator[Reply]:
         """Send the recording to `member`; leaving the block ends its work.
 
         Raises:
-            Refused: it cannot be reached, refuses, or says nothing for too long.
+            MemberError: it cannot be reached, refuses, or does not answer in time.
         """
         server = name.servers[member]
-        limit_s = (
-            name.first_token_timeout_s if upload.streams or _hurries(name, server, last) else None
-        )
+        bounded = upload.streams or _has_alternative(name, server, last)
+        limit_s = name.first_token_timeout_s if bounded else None
         response: httpx.Response | None = None
         try:
             async with asyncio.timeout(limit_s):
                 response = await self._send(path, upload, server, member)
                 reply = Reply(member, response, upload.plain)
-                await reply.begin()
+                await reply.wait()
         except TimeoutError:
             await _close(response)
-            text = f"{member} gave no answer within {name.first_token_timeout_s:g} s"
-            raise Refused(504, wire.error(504, text, "member_timeout")) from None
+            message = f"{member} gave no answer within {name.first_token_timeout_s:g} s"
+            raise member_error(504, message, "member_timeout") from None
         except BaseException:
             await _close(response)
             raise
@@ -161,7 +207,7 @@ class Relay:
         if self._client is None:
             limit = httpx.Timeout(None, connect=CONNECT_S, write=STALL_S)
             self._client = httpx.AsyncClient(timeout=limit, trust_env=False)
-        # LiteLLM's secrets, and so these, are variables of this process alone.
+        # Secrets are variables of this process alone, as for LiteLLM.
         key = os.environ.get(server.key, "") if server.key else ""
         headers = {"accept-encoding": "identity", **upload.headers(server.id)}
         headers |= {"authorization": f"Bearer {key}"} if key else {}
@@ -171,8 +217,8 @@ class Relay:
         try:
             return await self._client.send(request, stream=True)
         except httpx.HTTPError as error:
-            text = f"{member} cannot be asked ({type(error).__name__})"
-            raise Refused(502, wire.error(502, text, "unreachable")) from None
+            message = f"{member} cannot be asked ({type(error).__name__})"
+            raise member_error(502, message, "unreachable") from None
 
 
 async def _close(response: httpx.Response | None) -> None:
@@ -180,6 +226,20 @@ async def _close(response: httpx.Response | None) -> None:
         await response.aclose()
 
 
-def _hurries(name: Name, server: Server, last: bool) -> bool:
-    """Whether another server could be quicker; the same one would only begin anew."""
+def _has_alternative(name: Name, server: Server, last: bool) -> bool:
+    """Return whether another server could be faster; the same one would only start again."""
     return not last and any(other.url != server.url for other in name.servers.values())
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        return "\0" not in body.decode()
+    except UnicodeDecodeError:
+        return False

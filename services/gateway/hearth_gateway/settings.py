@@ -1,4 +1,4 @@
-"""Who may call which names, and what stands behind each name: read once, at the start."""
+"""Consumers, the names that their keys open, and the members of each name; read at the start."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# LiteLLM reads secrets from its environment only; ours comes from files and ends in this process.
+# LiteLLM reads secrets from its environment only. Ours is filled from files, in this process.
 CONSUMER_KEYS = "consumer_keys"
 
 
 class GatewayError(Exception):
-    """One line that says what is wrong with a file of the gateway, and where."""
+    """One line: which file of the gateway is wrong, and how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Who turns speech into text, what it calls the model, and the variable with its key."""
+    """A speech-to-text server: its URL, its name for the model, and the variable with its key."""
 
     url: str
     id: str
@@ -30,10 +30,10 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What people are told about a name, and what can be done with it.
+class ModelInfo:
+    """The description of a name for people, and its capabilities.
 
-    Members in `sees` look at pictures; a name that `leaves` may be answered outside the house.
+    Members in `sees` accept pictures; a name that `leaves` may be answered outside the house.
     """
 
     title: str
@@ -46,22 +46,22 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What may stand in `model`: an alias or a model, its members in order, its deadlines.
+    """A valid value of `model`: an alias or a model, its members in order, its deadlines.
 
-    A name with `servers`, one for each member, turns speech into text, and does nothing else.
+    A name with `servers`, one for each member, is for speech to text only.
     """
 
     name: str
     members: tuple[str, ...]
     first_token_timeout_s: float
     timeout_s: float
-    shown: Shown
+    info: ModelInfo
     servers: Mapping[str, Server] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """Who holds a key, and which names it opens."""
+    """A holder of a key, and the names that it opens."""
 
     name: str
     digest: bytes
@@ -69,7 +69,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class GatewayConfig:
     """All names and all consumers."""
 
     names: Mapping[str, Name]
@@ -78,24 +78,24 @@ class House:
     own_key: str = field(default_factory=secrets.token_urlsafe)
 
     def is_own(self, key: str) -> bool:
-        """Say whether the gateway itself calls."""
+        """Return whether the gateway itself calls."""
         return hmac.compare_digest(_digest(self.own_key), _digest(key))
 
     def consumer(self, key: str) -> Consumer | None:
-        """Find whose key this is, in a time that does not depend on the key."""
+        """Return the holder of this key, in a time that does not depend on the key."""
         digest = _digest(key)
         found: Consumer | None = None
-        # No early end: the time must not tell which consumer's key was compared last.
+        # No early end: the time must not reveal whose key matched.
         for consumer in self.consumers:
             if hmac.compare_digest(consumer.digest, digest):
                 found = consumer
         return found
 
 
-def load_house(folder: Path, credentials: Path) -> House:
+def load_config(folder: Path, credentials: Path) -> GatewayConfig:
     """Read `aliases.json` and `consumers.json` in `folder` and the keys in `credentials`.
 
-    Raises `GatewayError` for what is missing or has another shape.
+    Raises `GatewayError` for a file that is missing or malformed.
     """
     names = {
         name: _name(name, record, folder / "aliases.json")
@@ -106,7 +106,7 @@ def load_house(folder: Path, credentials: Path) -> House:
     for consumer in records:
         if not isinstance(keys.get(consumer), str) or not keys[consumer]:
             raise GatewayError(f"{credentials / CONSUMER_KEYS}: no key for consumer {consumer}")
-    return House(
+    return GatewayConfig(
         names,
         tuple(
             Consumer(name, _digest(keys[name]), _opened(record, names))
@@ -146,8 +146,8 @@ def _name(name: str, record: Any, file: Path) -> Name:
             record[key] for key in ("members", "first_token_timeout_s", "timeout_s")
         )
         servers = {
-            member: Server(said["url"], said["id"], said["key"])
-            for member, said in record.get("servers", {}).items()
+            member: Server(server["url"], server["id"], server["key"])
+            for member, server in record.get("servers", {}).items()
         }
         if servers and servers.keys() != set(members):
             raise ValueError
@@ -156,7 +156,7 @@ def _name(name: str, record: Any, file: Path) -> Name:
             tuple(members),
             float(first_token_timeout_s),
             float(timeout_s),
-            _shown(record),
+            _info(record),
             servers,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -167,8 +167,8 @@ def _name(name: str, record: Any, file: Path) -> Name:
         raise GatewayError(f"{file}: {name} {text}") from None
 
 
-def _shown(record: Any) -> Shown:
-    return Shown(
+def _info(record: Any) -> ModelInfo:
+    return ModelInfo(
         title=str(record["title"]),
         summary=str(record["summary"]),
         alias=bool(record.get("alias", False)),

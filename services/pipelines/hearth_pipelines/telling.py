@@ -75,7 +75,7 @@ def _told(pipe: Callable[..., Any], path: Path) -> Callable[..., Any]:
 
 
 def _words(error: Exception, path: Path) -> str:
-    """Return words for people; of an unforeseen error neither they nor the log get the text."""
+    """Return words for people; of an unexpected error neither they nor the log get the text."""
     if isinstance(error, PipelineError):
         log.warning("%s has no answer", path.name)
         return str(error)

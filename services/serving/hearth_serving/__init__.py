@@ -1,1 +1,1 @@
-"""What Hearth's model servers share: one door, one line, one page, one way to start and end."""
+"""The parts that Hearth's servers share: limits, forms, errors, access, pages, metrics, start."""

@@ -1,4 +1,4 @@
-"""What the servers' commands have in common: a key, a warning, a place to remember."""
+"""The common part of the servers' commands: the log, the key, the state folder."""
 
 import contextlib
 import ipaddress
@@ -14,7 +14,7 @@ from hearth_serving.errors import ServiceError
 def configure_logging() -> None:
     """Log for people, on standard error."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    # Of uvicorn's own lines none is for people: strangers' garbage, and who was cut off.
+    # uvicorn's own lines are about malformed requests and lost connections.
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
 
 
@@ -25,7 +25,7 @@ def read_key(file: Path | None, variable: str) -> str | None:
     try:
         key = file.read_text().strip()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "is no text"
+        reason = getattr(error, "strerror", None) or "is not text"
         raise ServiceError(f"--key-file {file}: {reason}") from None
     if not key or "\n" in key:
         raise ServiceError(f"--key-file {file}: write one key in it, in one line")
@@ -33,27 +33,27 @@ def read_key(file: Path | None, variable: str) -> str | None:
 
 
 def warn_if_open(host: str, key: str | None, variable: str) -> None:
-    """Say in one line that a server which others can reach asks for no key."""
+    """Warn when other machines can reach a server without a key."""
     try:
         inside = ipaddress.ip_address(host).is_loopback
     except ValueError:
         inside = host == "localhost"
     if key is None and not inside:
-        logging.warning("no key: whoever reaches %s may use this server (%s)", host, variable)
+        logging.warning("no key: everyone who can reach %s may use this server (%s)", host, variable)
 
 
 def state_folder(program: str) -> Path:
-    """Return where a program remembers: its unit's folder, or the user's caches."""
+    """Return a program's state folder: its unit's, or one in the user's cache."""
     if folder := os.environ.get("STATE_DIRECTORY"):
         return Path(folder)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    with contextlib.suppress(RuntimeError):  # somebody without a home
+    with contextlib.suppress(RuntimeError):  # a user without a home
         caches = caches.expanduser()
     return caches / program
 
 
 def writable_folder(folder: Path) -> Path | None:
-    """Return the folder, made where it is missing; None, said in one line, if it takes no file."""
+    """Return the folder, created if missing; None with a warning if it is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

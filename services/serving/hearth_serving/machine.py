@@ -1,4 +1,4 @@
-"""What of this machine decides how fast a model runs."""
+"""The processor of this machine, and the part of it that this process may use."""
 
 import math
 import os
@@ -9,13 +9,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The processor, and how much of it this process may use."""
+    """The processor, and the cores and threads within the limits of this process."""
 
     processor: str
     cores: int
     """Physical cores, within the limits of this process."""
     threads: int
-    """What the system calls processors, within the same limits."""
+    """Logical processors, within the same limits."""
 
     def candidates(self) -> tuple[int, ...]:
         """Return the thread counts worth measuring: around the physical cores."""
@@ -23,7 +23,7 @@ class Machine:
 
 
 def this_machine(root: Path = Path("/")) -> Machine:
-    """Look at the affinity, the control group's quota and the topology; `root` is for tests."""
+    """Read the affinity, the control group's quota and the topology; `root` is for tests."""
     allowed = sorted(os.sched_getaffinity(0))
     threads = max(1, math.ceil(min(len(allowed), _quota(root))))
     cores = max(1, min(_physical(root, allowed), threads))
@@ -31,14 +31,14 @@ def this_machine(root: Path = Path("/")) -> Machine:
 
 
 def _processor(root: Path) -> str:
-    """Return the processor's model name, empty where the system tells none."""
+    """Return the processor's model name, empty where the system has none."""
     text = _read(root / "proc/cpuinfo")
     found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     return found[1].strip() if found else ""
 
 
 def _physical(root: Path, allowed: list[int]) -> int:
-    """Count the cores behind these processors; two threads of one core share its arithmetic."""
+    """Count the cores behind these processors; two threads of one core share its arithmetic units."""
     folder = root / "sys/devices/system/cpu"
     siblings = {
         _read(folder / f"cpu{number}/topology/thread_siblings_list") or str(number)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 SHARED = Path(__file__).parent / "page"
-"""What the pages of all servers are made of; they are served beside a page's own files."""
+"""The files that all pages share; they are served beside a page's own files."""
 
 _DOCUMENT = "index.html"
 _PREFIX = "/page/"
@@ -26,7 +26,7 @@ POLICY = (
     "media-src 'self' blob:; img-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, nothing written into the document, and nobody's frame around it."""
+"""Nothing from other sites, no inline scripts or styles, and no frame around the page."""
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -39,14 +39,14 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def is_page(path: str) -> bool:
-    """Say whether this path is the page or one of its files: no key can be asked for there."""
+    """Return whether this path is the page or one of its files, which need no key."""
     return path == "/" or path.startswith(_PREFIX)
 
 
 def page_routes(folder: Path, values: Mapping[str, object], later: Collection[str]) -> list[Route]:
-    """Return where the page in `folder` and its files are.
+    """Return the routes of the page in `folder` and of its files.
 
-    `values` are filled into the document. Modules are loaded with it, all but those of `later`.
+    The document contains `values`. It preloads all modules except those in `later`.
     """
     files = page_files(folder)
     version = _version(files)
@@ -57,9 +57,9 @@ def page_routes(folder: Path, values: Mapping[str, object], later: Collection[st
 
 
 def page_files(folder: Path) -> dict[str, bytes]:
-    """Return what the page in `folder` is made of, by name: its own files and the shared ones.
+    """Return the files of the page in `folder` by name: its own and the shared ones.
 
-    Raises ValueError where both have one of a name: who reads either would not see the other.
+    Raises ValueError where both have a file of the same name.
     """
     own, shared = _read(folder), _read(SHARED)
     if twice := sorted(set(own) & set(shared)):
@@ -94,8 +94,8 @@ def _document(
         **values,
     )
     tag = f'"{hashlib.sha256(content.encode()).hexdigest()[:16]}"'
-    # Asked for anew each time, and it names the version of all its files: after an upgrade nobody
-    # has a document of one version with a script of another.
+    # Requested again each time, and it names the version of all its files. So after an upgrade no
+    # browser has a document of one version with a script of another.
     headers = {**_HEADERS, "Cache-Control": "no-cache", "ETag": tag}
 
     async def document(request: Request) -> Response:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth_gateway.settings import GatewayError, House, export_secrets, load_house
+from hearth_gateway.settings import GatewayConfig, GatewayError, export_secrets, load_config
 
 SHOWN = {"title": "Fast", "summary": "", "talks": True, "sees": [], "leaves": False}
 NAMES = {"fast": {"members": ["m"], "first_token_timeout_s": 1, "timeout_s": 2, **SHOWN}, "m": {}}
@@ -23,29 +23,29 @@ def write(folder: Path, **files: Any) -> Path:
     return folder
 
 
-def read(folder: Path) -> House:
-    return load_house(folder, folder)
+def read(folder: Path) -> GatewayConfig:
+    return load_config(folder, folder)
 
 
 def test_a_key_finds_its_consumer(tmp_path: Path) -> None:
     people = {"ann": {"models": "all"}, "bob": {"models": ["fast", "gone"]}}
     keys = {"ann": "key-a", "bob": "key-b", "left": "key-c"}
-    house = read(write(tmp_path, **{"consumers.json": people, "consumer_keys": keys}))
-    ann, bob = house.consumer("key-a"), house.consumer("key-b")
+    config = read(write(tmp_path, **{"consumers.json": people, "consumer_keys": keys}))
+    ann, bob = config.consumer("key-a"), config.consumer("key-b")
     assert ann is not None
     assert bob is not None
     assert ann.names == {"fast", "m"}
     # A name that is no longer offered is not opened either.
     assert bob.names == {"fast"}
     for wrong in ("", "key", "key-a ", "key-c", "ann"):
-        assert house.consumer(wrong) is None
+        assert config.consumer(wrong) is None
 
 
 def test_the_own_key_is_nobody_elses(tmp_path: Path) -> None:
-    house = read(write(tmp_path))
-    assert house.is_own(house.own_key)
-    assert not house.is_own("")
-    assert house.consumer(house.own_key) is None
+    config = read(write(tmp_path))
+    assert config.is_own(config.own_key)
+    assert not config.is_own("")
+    assert config.consumer(config.own_key) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Run in LiteLLM's environment: its app without our front, asked by a few keys."""
+"""Run in LiteLLM's environment: its app without our middleware, called with a few keys."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def ask(app: Any, key: str, model: str, granted: frozenset[str] | None = N
 
 async def main(settings: Path, keys: dict[str, str]) -> dict[str, int]:
     """Return what LiteLLM answered to each caller."""
-    front = program.build(settings / "etc" / "config.yaml", settings / "credentials")
-    app: Any = front._app
+    gateway = program.build(settings / "etc" / "config.yaml", settings / "credentials")
+    app: Any = gateway._app
     async with app.router.lifespan_context(app):
         return {
             "wrong key": await ask(app, "wrong", "good"),

@@ -1,10 +1,10 @@
 // The events of a streamed answer.
 
-/** Puts the events of a stream together from whatever parts its text arrives in. */
+/** Joins the parts of a stream's text and cuts it into events. */
 export class EventReader {
   #rest = "";
 
-  /** Return what became whole with this text: the JSON of each event, in order. */
+  /** Return the JSON of each event that this text completes, in order. */
   feed(text) {
     const blocks = (this.#rest + text).split(/\r?\n\r?\n/);
     this.#rest = blocks.pop();

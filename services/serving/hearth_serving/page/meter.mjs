@@ -1,18 +1,18 @@
-// A picture of how loud it is: the last seconds as bars, the newest on the right.
+// A level meter: the last seconds as bars, the newest on the right.
 
 const STEP_MS = 50;
 const CALM_STEP_MS = 250;
 const BAR = 3;
 const GAP = 2;
 
-/** Return how high a bar stands, 0 to 1, for some samples: by decibels, as ears hear. */
+/** Return the height of a bar, 0 to 1, for some samples; it is logarithmic, like hearing. */
 export function heightOf(samples) {
   const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
   const decibels = 10 * Math.log10(power + 1e-9);
   return Math.min(1, Math.max(0, (decibels + 50) / 40));
 }
 
-/** Draws what an analyser hears; at rest it costs nothing. */
+/** Draws the level of an analyser; stopped, it takes no processor time. */
 export class Meter {
   #canvas;
   #analyserOf;
@@ -20,7 +20,7 @@ export class Meter {
   #timer = null;
   #still = matchMedia("(prefers-reduced-motion: reduce)");
 
-  /** `analyserOf` returns the analyser, once there is one. */
+  /** `analyserOf` returns the analyser, or nothing before there is one. */
   constructor(canvas, analyserOf) {
     this.#canvas = canvas;
     this.#analyserOf = analyserOf;
@@ -28,7 +28,7 @@ export class Meter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
   }
 
-  /** Follow the sound. */
+  /** Start to draw. */
   start() {
     this.#bars = [];
     clearInterval(this.#timer);
@@ -36,7 +36,7 @@ export class Meter {
     this.#timer = setInterval(() => this.#step(), step);
   }
 
-  /** Let go, and lie flat. */
+  /** Stop, and draw silence. */
   stop() {
     clearInterval(this.#timer);
     this.#bars = [];
@@ -62,7 +62,7 @@ export class Meter {
     const pen = this.#canvas.getContext("2d");
     pen.scale(scale, scale);
     pen.fillStyle = getComputedStyle(this.#canvas).color;
-    // Without motion one bar grows and shrinks in its place, and nothing wanders.
+    // With reduced motion, one bar changes its width in place.
     if (this.#still.matches) {
       pen.fillRect(0, height / 2 - 3, Math.max(6, width * (this.#bars[0] ?? 0)), 6);
       return;

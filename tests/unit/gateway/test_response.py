@@ -1,24 +1,26 @@
-"""What goes through to a caller while an answer streams."""
+"""What a caller gets while an answer streams."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 
-from hearth_gateway.answer import Answer
-from hearth_gateway.call import Message, Refused
+from hearth_gateway.errors import MemberError
+from hearth_gateway.litellm_call import Message
+from hearth_gateway.response import Response, model_note
 
 GOOD = b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'
 LONG = b'data: {"choices": "' + b"x" * 200_000 + b'"}\n\n'
-ASIDE = b"data: 1\n\n"
+NOTE = b"data: 1\n\n"
 BROKEN = b'data: {"error": {"message": "TransferEncodingError", "code": "500"}}\n\n'
 NAMED = b'event: error\ndata: {"type": "error", "error": {"message": "as it says"}}\n\n'
 
 
-class Said:
-    """A member that answers these pieces."""
+class Pieces:
+    """A member that answers with these pieces."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.status = 200
@@ -31,41 +33,41 @@ class Said:
 
 
 def streamed(
-    *pieces: bytes, aside: bytes = b"", chunks: bool = False
-) -> tuple[Answer, bytes, Refused | None]:
+    *pieces: bytes, note: bytes = b"", chunks: bool = False
+) -> tuple[Response, bytes, MemberError | None]:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    answer, refused = Answer(send), None
+    response, failed = Response(send), None
     try:
-        asyncio.run(answer.stream("m", Said(*pieces), aside, chunks=chunks))
-    except Refused as error:
-        refused = error
-    return answer, b"".join(message.get("body", b"") for message in sent), refused
+        asyncio.run(response.stream("m", Pieces(*pieces), note, chunks=chunks))
+    except MemberError as error:
+        failed = error
+    return response, b"".join(message.get("body", b"") for message in sent), failed
 
 
 @pytest.mark.parametrize("size", [1000, 7777, 1_000_000])
 def test_everything_arrives_however_it_is_cut(size: int) -> None:
     whole = b": waiting\n\n" + GOOD + LONG + GOOD + b"data: [DONE]\n\n" + b"data: hal"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    answer, body, refused = streamed(*pieces, aside=ASIDE)
-    assert body == whole.replace(GOOD, GOOD + ASIDE, 1)
-    assert (answer.end, answer.ended, refused) == ("done", True, None)
+    response, body, failed = streamed(*pieces, note=NOTE)
+    assert body == whole.replace(GOOD, GOOD + NOTE, 1)
+    assert (response.end, response.ended, failed) == ("done", True, None)
 
 
-def test_words_before_the_trouble_arrive_and_its_noise_does_not() -> None:
-    answer, body, refused = streamed(GOOD + GOOD + BROKEN + GOOD)
+def test_events_before_an_error_arrive_and_its_details_do_not() -> None:
+    response, body, failed = streamed(GOOD + GOOD + BROKEN + GOOD)
     assert body == GOOD + GOOD
-    assert answer.end == "broken_off"
-    assert refused is not None
-    assert refused.body["error"]["code"] == "broken_off"
+    assert response.end == "broken_off"
+    assert failed is not None
+    assert failed.body["error"]["code"] == "broken_off"
 
 
 def test_an_interface_with_names_for_its_events_is_left_alone() -> None:
-    answer, body, refused = streamed(GOOD, NAMED)
-    assert (body, answer.end, refused) == (GOOD + NAMED, "broken_off", None)
+    response, body, failed = streamed(GOOD, NAMED)
+    assert (body, response.end, failed) == (GOOD + NAMED, "broken_off", None)
 
 
 # As LiteLLM ends the answer of a server that breaks off in the Responses interface.
@@ -76,11 +78,11 @@ FAILED = (
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_nothing_that_looks_like_an_end_comes_behind_a_named_error(size: int) -> None:
+def test_nothing_that_looks_like_an_end_follows_a_named_error(size: int) -> None:
     whole = GOOD + FAILED + b"data: [DONE]\n\n"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    answer, body, refused = streamed(*pieces)
-    assert (body, answer.end, answer.ended, refused) == (GOOD + FAILED, "broken_off", True, None)
+    response, body, failed = streamed(*pieces)
+    assert (body, response.end, response.ended, failed) == (GOOD + FAILED, "broken_off", True, None)
 
 
 # More than the form has, and the same without it.
@@ -104,16 +106,29 @@ ON_ONE_LINE = b'data: {"choices":[{"event":1}]}\n\n'
         (b": waiting\n\n", b": waiting\n\n"),
     ],
 )
-def test_of_a_chunk_only_its_form_goes_on(size: int, given: bytes, left: bytes) -> None:
+def test_of_a_chunk_only_its_known_fields_go_on(size: int, given: bytes, left: bytes) -> None:
     # What was never ended is no chunk.
     whole = GOOD + given + GOOD + b"data: [DONE]\n\n" + FORGED.rstrip()
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
-    _, body, refused = streamed(*pieces, aside=ASIDE, chunks=True)
-    assert body == GOOD + ASIDE + left + GOOD + b"data: [DONE]\n\n"
-    assert refused is None
+    _, body, failed = streamed(*pieces, note=NOTE, chunks=True)
+    assert body == GOOD + NOTE + left + GOOD + b"data: [DONE]\n\n"
+    assert failed is None
 
 
-def test_in_a_chunk_a_named_error_is_trouble_like_any_other() -> None:
-    _, body, refused = streamed(GOOD + NAMED, chunks=True)
+def test_among_chunks_a_named_error_is_an_error_like_any_other() -> None:
+    _, body, failed = streamed(GOOD + NAMED, chunks=True)
     assert body == GOOD
-    assert refused is not None
+    assert failed is not None
+
+
+def note(name: str, member: str, *failed: str, leaves: bool = False) -> str:
+    event = model_note(name, member, failed, leaves)
+    return str(json.loads(event[5:])["event"]["data"]["description"]) if event else ""
+
+
+def test_the_note_names_the_member_that_answers_and_those_that_did_not() -> None:
+    assert note("fast", "a") == "Answered by a"
+    assert note("fast", "b", "a") == "Answered by b; a gave no answer"
+    assert note("fast", "c", "a", "b") == "Answered by c; a and b gave no answer"
+    assert note("far", "cloud", leaves=True) == "Answered by cloud, outside this house"
+    assert note("a", "a") == ""
