@@ -39,7 +39,8 @@ def warn_if_open(host: str, key: str | None, variable: str) -> None:
     except ValueError:
         inside = host == "localhost"
     if key is None and not inside:
-        logging.warning("no key: everyone who can reach %s may use this server (%s)", host, variable)
+        message = "no key: everyone who can reach %s may use this server (%s)"
+        logging.warning(message, host, variable)
 
 
 def state_folder(program: str) -> Path:

@@ -38,7 +38,7 @@ def _processor(root: Path) -> str:
 
 
 def _physical(root: Path, allowed: list[int]) -> int:
-    """Count the cores behind these processors; two threads of one core share its arithmetic units."""
+    """Read the affinity, the control group's quota and the topology; tests give a `root`."""
     folder = root / "sys/devices/system/cpu"
     siblings = {
         _read(folder / f"cpu{number}/topology/thread_siblings_list") or str(number)
