@@ -11,9 +11,9 @@ from hearth.cli.console import AsJson, err, print_json, show, table
 from hearth.paths import DOWNLOADS
 from hearth.project import current
 from hearth.sources import Source
+from hearth.sources.download import manifest_digest
 from hearth.sources.lock import Locked, State, record_manifest
 from hearth.sources.lock import lock as lock_sources
-from hearth.sources.registry import manifest_digest
 
 app = typer.Typer()
 

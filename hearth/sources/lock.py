@@ -1,7 +1,7 @@
-"""What was seen once is verified ever after: the digests of `sources.lock.yml`.
+"""Trust on first use, then verification: the digests of `sources.lock.yml`.
 
 A digest recorded on first use is a record `NAME@VERSION` of `inventory/local/sources.lock.yml`:
-another version, or a digest that the project itself comes to know, never meets an old one.
+another version, or a digest that the project ships later, is never compared with an old one.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,12 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from hearth.sources.archive import install_archive
-from hearth.sources.download import fetch
-from hearth.sources.errors import SourceError
-from hearth.sources.model import Fetched, Progress, Source, address_of
-from hearth.sources.plain import Plain, are_installed, digest_of, install_files
-from hearth.sources.programs import Installed, is_installed, settled
+from hearth.sources.source import Fetched, Progress, Source, SourceError, address_of
 from hearth.yaml_edit import EditError, set_in_file
 
 State = Literal["pinned", "recorded", "verified", "unverified", "changed"]
@@ -66,74 +61,18 @@ def _record(inventory: Path, keys: tuple[str, str], value: str | Mapping[str, st
         raise SourceError(str(error)) from None
 
 
-def install_release(
-    inventory: Path,
-    source: Source,
-    name: str,
-    downloads: Path,
-    programs_folder: Path,
-    mirrors: Mapping[str, str],
-    progress: Progress | None = None,
-    *,
-    write: bool = True,
-) -> tuple[Installed, bool]:
-    """Fetch, verify, record and install one archive; also says whether it was its first sight.
-
-    What is installed and intact is not fetched again. With `write` false nothing is fetched.
-    """
-    source = known(inventory, source)
-    digest = source.sha256 or ""
-    is_there = bool(digest) and is_installed(programs_folder, name, digest)
-    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
-        return found, False
-    fetched = fetch_once(inventory, source, downloads, mirrors, progress)
-    installed = install_archive(fetched.path, programs_folder, name, fetched.sha256)
-    return installed, fetched.unverified
-
-
-def install_plain(
-    inventory: Path,
-    files: Mapping[str, Source],
-    name: str,
-    downloads: Path,
-    programs_folder: Path,
-    mirrors: Mapping[str, str],
-    progress: Progress | None = None,
-    *,
-    write: bool = True,
-) -> Installed:
-    """Fetch, verify, record and install files as they are, in one folder, under their names.
-
-    What is installed and intact is not fetched again. With `write` false nothing is fetched.
-    """
-    wanted = {file: known(inventory, source) for file, source in files.items()}
-    digests = {file: source.sha256 for file, source in wanted.items() if source.sha256}
-    digest = digest_of(digests) if len(digests) == len(wanted) else ""
-    is_there = bool(digest) and are_installed(programs_folder, name, digests)
-    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
-        return found
-    fetched = {
-        file: fetch_once(inventory, source, downloads, mirrors, progress)
-        for file, source in wanted.items()
-    }
-    plain = [
-        # What lies elsewhere than in our own folder is somebody's mirror, and stays.
-        Plain(one.path, one.sha256, file, ours=one.path.parent == downloads)
-        for file, one in fetched.items()
-    ]
-    return install_files(plain, programs_folder, name)
-
-
 def fetch_once(
     inventory: Path,
     source: Source,
     downloads: Path,
     mirrors: Mapping[str, str],
-    progress: Progress | None,
+    progress: Progress | None = None,
 ) -> Fetched:
-    """Fetch and verify one source; a digest that nobody knew is recorded for ever after."""
+    """Fetch and verify one source; a digest that was not known is recorded."""
+    from hearth.sources.download import fetch  # only a download pays for httpx
+
     fetched = fetch(source, downloads, mirrors, progress)
-    # First of all, so that a kill between here and the end changes nothing about what is trusted.
+    # At once, so that a kill later on does not change what is trusted.
     if fetched.unverified:
         record_unverified(inventory, source, fetched)
     return fetched
@@ -174,6 +113,8 @@ def _lock_one(
     named: bool,
     progress: Progress | None,
 ) -> Locked:
+    from hearth.sources.download import fetch
+
     held = known(inventory, source)
     local = address_of(source.url, mirrors).startswith("/")
     if held.sha256 is not None and not named and not local:

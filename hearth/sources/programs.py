@@ -1,12 +1,13 @@
 """Install a program whole or not at all: built in a fresh folder, switched by one link, last.
 
-`PROGRAMS/NAME/` holds one folder per digest, the link `current`, the link `previous` (the way
-back), and a lock. Whoever holds the lock may remove every `.build-*` there: its builder is dead,
-because builders hold the lock and so do the tools they start.
+`PROGRAMS/NAME/` holds one folder per digest, the links `current` and `previous`, and a lock.
+The holder of the lock may remove every `.build-*` there: its builder is dead, because builders
+hold the lock and so do the tools they start.
 """
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -15,23 +16,24 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hearth.files import LockHeldError, locked, sync_folder
-from hearth.sources import manifest
-from hearth.sources.errors import SourceError
+from hearth.sources.source import SourceError
 
 # A killed run's `uv` may live on for a while; it ends by itself.
 WAIT_FOR_LOCK_S = 900.0
+MANIFEST = ".hearth-manifest.json"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
-# Fills a fresh folder; gets the lock's descriptor, to hand on to every process it starts.
+# Fills a fresh folder; passes the lock's descriptor on to every process it starts.
 Fill = Callable[[Path, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What `install` found or did: "nothing", "install", "repair" or "switch"."""
+    """The result of `install`; `did` is "nothing", "install", "repair" or "switch"."""
 
     name: str
     digest: str
@@ -40,20 +42,20 @@ class Installed:
 
     @property
     def changed(self) -> bool:
-        """Whether `current` now leads to something new."""
+        """Whether `current` now leads to another folder."""
         return self.did != "nothing"
 
 
 def is_installed(programs_folder: Path, name: str, digest: str) -> bool:
     """Whether `current` is this digest and its folder is what was installed."""
     home = _home(programs_folder, name, digest)
-    return _target(home / "current") == digest and manifest.is_intact(home / digest)
+    return _target(home / "current") == digest and is_intact(home / digest)
 
 
 def settled(
     programs_folder: Path, name: str, digest: str, *, is_there: bool, write: bool
 ) -> Installed | None:
-    """Return what there is to say where nothing need or may be fetched; None where it must be.
+    """Return the result where nothing need or may be fetched; None where something must be.
 
     `digest` is empty where it is known only after the fetch.
     """
@@ -68,7 +70,7 @@ def install(
 ) -> Installed:
     """Make `current` lead to an intact folder of `digest`, filled by `fill` if there is none.
 
-    With `write` false nothing is touched, and the answer says what would be done.
+    With `write` false nothing is changed, and the result tells what would be done.
 
     Raises:
         SourceError: `fill` failed (what was current stays), or another run never ended.
@@ -76,12 +78,12 @@ def install(
     home = _home(programs_folder, name, digest)
     place = home / digest
     if not write or is_installed(programs_folder, name, digest):
-        return Installed(name, digest, place, _lacking(home, digest))
+        return Installed(name, digest, place, _next_step(home, digest))
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o755)
     with _lock(home, name) as lock:
         # Another run may have done it while this one waited.
-        did = _lacking(home, digest)
+        did = _next_step(home, digest)
         _remove_leftovers(home)
         if did in ("install", "repair"):
             _build(home, digest, fill, lock)
@@ -93,23 +95,23 @@ def install(
 
 def _home(programs_folder: Path, name: str, digest: str) -> Path:
     if not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
-        raise SourceError(f"{name}: {digest!r} is no sha256 of a program called so")
+        raise SourceError(f"{name}: {digest!r} is not a sha256, or the name is not valid")
     return programs_folder / name
 
 
-def _lacking(home: Path, digest: str) -> str:
-    if manifest.is_intact(home / digest):
+def _next_step(home: Path, digest: str) -> str:
+    if is_intact(home / digest):
         return "nothing" if _target(home / "current") == digest else "switch"
     return "repair" if (home / digest).exists() else "install"
 
 
 def _build(home: Path, digest: str, fill: Fill, lock: int) -> None:
-    """Fill a fresh folder and give it its name only when all of it is on the disk."""
+    """Fill a fresh folder and rename it only when all of it is on the disk."""
     fresh = Path(tempfile.mkdtemp(prefix=".build-", dir=home))
     try:
         fill(fresh, lock)
         _let_all_read(fresh)
-        manifest.write(fresh)
+        write_manifest(fresh)
         _sync_filesystem(fresh)
         if (home / digest).exists():
             (home / digest).rename(tempfile.mkdtemp(prefix=".build-", dir=home))
@@ -163,7 +165,7 @@ def _prune(home: Path) -> None:
 
 
 def _let_all_read(folder: Path) -> None:
-    """Instances read it as users that own nothing here; nobody else than root may write."""
+    """Let instances read it as users that own nothing here; only root may write."""
     folder.chmod(0o755)
     for here, folders, files in os.walk(folder):
         for name in [*folders, *files]:
@@ -178,7 +180,7 @@ def _let_all_read(folder: Path) -> None:
 def _sync_filesystem(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
-        # One call instead of an fsync for each of thousands of files; Python has none for it.
+        # One call instead of an fsync for each of thousands of files; Python does not offer it.
         if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     finally:
@@ -187,9 +189,58 @@ def _sync_filesystem(folder: Path) -> None:
 
 @contextlib.contextmanager
 def _lock(home: Path, name: str) -> Iterator[int]:
-    """Hold this program's lock; what gets the descriptor handed on holds it too."""
+    """Hold this program's lock; a process that inherits the descriptor holds it too."""
     try:
         with locked(home / ".lock", WAIT_FOR_LOCK_S) as handle:
             yield handle
     except LockHeldError as error:
         raise SourceError(f"{name}: {error}") from None
+
+
+def _scan(folder: Path) -> dict[str, Any]:
+    """Map each path below `folder` to kind, mode and, for files, size and time; for links, target.
+
+    It reads no contents: 10,000 files take about 0.1 s. A change that keeps size and time to the
+    nanosecond is not detected.
+    """
+    found: dict[str, Any] = {}
+    pending = [(str(folder), "")]
+    while pending:
+        here, prefix = pending.pop()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                path = prefix + entry.name
+                info = entry.stat(follow_symlinks=False)
+                mode = stat.S_IMODE(info.st_mode)
+                if entry.is_symlink():
+                    found[path] = ["link", os.readlink(entry.path)]
+                elif entry.is_dir(follow_symlinks=False):
+                    found[path] = ["folder", mode]
+                    pending.append((entry.path, f"{path}/"))
+                else:
+                    found[path] = ["file", mode, info.st_size, info.st_mtime_ns]
+    found.pop(MANIFEST, None)
+    return found
+
+
+def write_manifest(folder: Path) -> None:
+    """Record the present contents of `folder`."""
+    (folder / MANIFEST).write_text(json.dumps(_scan(folder)), encoding="utf-8")
+
+
+def is_intact(folder: Path) -> bool:
+    """Whether `folder` holds exactly what was recorded.
+
+    Byte code that a Python run as root added afterwards is not damage.
+    """
+    try:
+        recorded = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        present = _scan(folder)
+    except (OSError, ValueError):
+        return False
+    if not isinstance(recorded, dict):
+        return False
+    extra = present.keys() - recorded.keys()
+    if any("__pycache__" not in path.split("/") for path in extra):
+        return False
+    return all(present.get(path) == entry for path, entry in recorded.items())

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from hearth.sources.errors import SourceError
 from hearth.sources.programs import Installed, install
+from hearth.sources.source import SourceError
 
 # Fits Debian 12 (glibc 2.36) and 13.
 GLIBC = "manylinux_2_36"
@@ -33,10 +33,10 @@ def install_python(
     """Make PROGRAMS/NAME/current importable: the locked `requirements` and our `packages`.
 
     It goes into PYTHONPATH of Python `python_version` ("3.13") of an instance. Only wheels with
-    the hashes in `requirements` are taken. `packages` are the importable folders themselves.
+    the hashes in `requirements` are used. `packages` are the importable folders themselves.
 
     Raises:
-        SourceError: uv's last line, in one line; what was installed before stays.
+        SourceError: uv's error, in one line; the version before stays.
     """
     digest = python_digest(requirements, packages, python_version)
 
@@ -53,7 +53,7 @@ def install_python(
 
 
 def python_digest(requirements: Path, packages: Sequence[Path], python_version: str) -> str:
-    """The sha256 of everything that the built folder depends on."""
+    """Return the sha256 of everything that the built folder depends on."""
     if not _VERSION.fullmatch(python_version):
         raise SourceError(f"python {python_version!r}: write a version as 3.13")
     total = hashlib.sha256(f"{_BUILD_VERSION} {_target_platform()} {python_version}\n".encode())
@@ -70,7 +70,7 @@ def python_digest(requirements: Path, packages: Sequence[Path], python_version: 
 
 def _own_files(package: Path) -> list[Path]:
     if not package.is_dir():
-        raise SourceError(f"{package}: this folder of a program of ours is missing: put it back")
+        raise SourceError(f"{package}: this folder of our own program is missing: put it back")
     left_out = {"__pycache__"}
     return sorted(
         path
@@ -94,9 +94,9 @@ def _install_wheels(
         *("--python-version", python_version, "--python-platform", _target_platform()),
         # A hard link into uv's cache would change with whatever changes here.
         *("--link-mode", "copy", "--require-hashes", "--only-binary", ":all:"),
-        # The lock names everything, and leaves out on purpose what a library only says it needs.
+        # The lock is complete, and leaves out on purpose what a library only declares as needed.
         "--no-deps",
-        # What the machine trusts (an office's proxy, say) holds here, too.
+        # The machine's trust store (for an office's proxy, say) applies here, too.
         *("--no-python-downloads", "--system-certs"),
         *("-r", str(requirements)),
     ]
@@ -112,14 +112,14 @@ def _install_wheels(
             pass_fds=(lock,),
         )
     except FileNotFoundError:
-        raise SourceError(f"{name}: {uv} is not there: run scripts/up, which installs uv") from None
+        raise SourceError(f"{name}: {uv} is missing: run scripts/up, which installs uv") from None
     except subprocess.TimeoutExpired:
         raise SourceError(
-            f"{name}: uv was not ready after {BUILD_LIMIT_S} s: see whether the package index "
+            f"{name}: uv did not end within {BUILD_LIMIT_S} s: check that the package index "
             "answers, then run this again"
         ) from None
     if done.returncode != 0:
-        # uv frames its messages with arrows and lines.
+        # uv draws arrows and lines around its messages.
         words = " ".join(done.stderr.encode("ascii", "replace").decode().replace("?", " ").split())
         raise SourceError(
             f"{name}: uv cannot install {requirements}: {words[-600:] or 'no reason'}"
@@ -128,13 +128,13 @@ def _install_wheels(
 
 
 def _compile(folder: Path, python_version: str, lock: int) -> None:
-    """Make byte code when this machine has that very Python; instances cannot write it."""
+    """Write byte code when this machine has the same Python; instances cannot write it."""
     python = Path(f"/usr/bin/python{python_version}")
     if not python.exists():
         return
     subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
         [python, "-I", "-m", "compileall", "-q", "-j", "0", str(folder)],
-        # Packages carry templates and tests that no Python compiles; nothing imports those.
+        # Packages contain templates and tests that do not compile; nothing imports those.
         check=False,
         timeout=BUILD_LIMIT_S,
         stdin=subprocess.DEVNULL,

@@ -24,7 +24,7 @@ from hearth.paths import PROGRAMS
 from hearth.project import current
 from hearth.remove.owners import want
 from hearth.sources import SourceError
-from hearth.sources.pipelines import install_pipelines
+from hearth.sources.installers import install_pipelines
 
 
 def main() -> None:

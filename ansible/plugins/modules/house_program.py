@@ -39,11 +39,12 @@ from hearth.machine.images import PYTHONS
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.project import current
 from hearth.remove.owners import want
-from hearth.sources import Installed, Source, SourceError, install_python
-from hearth.sources.model import secret_parts
+from hearth.sources.programs import Installed
+from hearth.sources.python import install_python
+from hearth.sources.source import Source, SourceError, secret_parts
 
 if TYPE_CHECKING:
-    from hearth.sources.changed import Change
+    from hearth.sources.installers import Change
 
 
 def from_archive(module: AnsibleModule) -> Installed:
@@ -51,9 +52,9 @@ def from_archive(module: AnsibleModule) -> Installed:
     if module.params["patch"] is not None:
         return from_upstream(module)
     # Fetching needs httpx, which only whoever fetches has to load.
-    from hearth.sources.lock import install_release
+    from hearth.sources.installers import install_release
 
-    installed, _ = install_release(
+    return install_release(
         current().inventory,
         Source(**module.params["source"]),
         module.params["name"],
@@ -62,18 +63,17 @@ def from_archive(module: AnsibleModule) -> Installed:
         module.params["mirrors"] or {},
         write=not module.check_mode,
     )
-    return installed
 
 
 def from_upstream(module: AnsibleModule) -> Installed:
     """Install somebody else's program, out of an archive or a folder, with our patch."""
-    from hearth.sources.upstream import install_folder, install_upstream
+    from hearth.sources.installers import install_folder, install_release
 
     change, write = the_change(module), not module.check_mode
     if module.params["folder"]:
         folder = Path(module.params["folder"])
         return install_folder(folder, PROGRAMS, module.params["name"], change, write=write)
-    return install_upstream(
+    return install_release(
         current().inventory,
         Source(**module.params["source"]),
         module.params["name"],
@@ -87,7 +87,7 @@ def from_upstream(module: AnsibleModule) -> Installed:
 
 def the_change(module: AnsibleModule) -> Change:
     """Say what is done to it: the patch's steps, and its own code, decide together."""
-    from hearth.sources.changed import Change, folder_digest
+    from hearth.sources.installers import Change, folder_digest
 
     links = module.params["links"] or {}
     steps = frozenset(module.params["patch"] or ())
@@ -117,7 +117,7 @@ def the_change(module: AnsibleModule) -> Change:
 
 def from_files(module: AnsibleModule) -> Installed:
     """Install files as they are, each under its name, in one folder."""
-    from hearth.sources.lock import install_plain
+    from hearth.sources.installers import install_plain
 
     return install_plain(
         current().inventory,

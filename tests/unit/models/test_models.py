@@ -16,7 +16,7 @@ from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
 from hearth.cli.status import overview_table, time_text
 from hearth.clients.models import AliasState, Overview, key_of, model_states
-from hearth.sources import manifest
+from hearth.sources import programs
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -194,13 +194,13 @@ def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run(
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "model.bin").write_bytes(b"w" * 5000)
     (tmp_path / "b" / "config.json").write_bytes(b"w" * 24)
-    manifest.write(tmp_path)
+    programs.write_manifest(tmp_path)
 
     def read(instance: str | None, path: str) -> str:
         assert instance is None, "the machine has it, whether or not the instance runs"
         if path != "/var/lib/hearth/programs/whisper_b/current/.hearth-manifest.json":
             raise OSError(f"cannot read {path}")
-        return (tmp_path / manifest.NAME).read_text()
+        return (tmp_path / programs.MANIFEST).read_text()
 
     overview = model_states(listening("a", "b"), read, nobody, NOW)
     assert [(m.state, m.total_bytes) for m in overview.models.values()] == [

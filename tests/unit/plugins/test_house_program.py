@@ -15,7 +15,6 @@ import pytest
 
 import hearth_kokoro_patch
 from hearth.sources import SourceError
-from hearth.sources.changed import changed_digest
 from tests.mock_upstreams import kokoro_fastapi
 from tests.unit.plugins.by_path import plugin
 
@@ -30,7 +29,7 @@ def asked(patch: list[str] | None, **more: Any) -> Any:
 
 
 def digest(patch: list[str]) -> str:
-    return changed_digest("archive", program.the_change(asked(patch)))
+    return program.the_change(asked(patch)).digest_with("archive")
 
 
 def test_the_steps_decide_what_is_installed() -> None:
@@ -38,7 +37,7 @@ def test_the_steps_decide_what_is_installed() -> None:
     assert len({digest(both), digest(one), digest([])}) == 3
     assert digest(["yielding", "sentences"]) == digest(["sentences", "yielding"])
     # Without a step it is upstream's own, whatever our patch is.
-    assert digest([]) == changed_digest("archive", program.the_change(asked(None)))
+    assert digest([]) == program.the_change(asked(None)).digest_with("archive")
 
 
 def test_a_folder_is_installed_patched_and_stays_as_it_is(

@@ -7,7 +7,7 @@ from hearth.catalogue import house as catalogue
 from hearth.smoke.run import unverified
 from hearth.sources import Source
 from hearth.sources.lock import record_unverified
-from hearth.sources.model import Fetched
+from hearth.sources.source import Fetched
 from tests.documents import shipped_house
 
 URL = "https://example.org/ollama.tar.zst"

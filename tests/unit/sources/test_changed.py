@@ -14,9 +14,14 @@ import pytest
 
 from hearth.sources import Source, SourceError
 from hearth.sources import lock as locking
-from hearth.sources.archive import sha256_of
-from hearth.sources.changed import Change, changed_digest, folder_digest, install_changed
-from hearth.sources.upstream import install_folder, install_upstream
+from hearth.sources.installers import (
+    Change,
+    folder_digest,
+    install_changed,
+    install_folder,
+    install_release,
+)
+from hearth.sources.unpack import sha256_of
 
 FILES = {"api/main.py": b"print('upstream')\n", "VERSION": b"1\n"}
 NAME = "upstream"
@@ -76,8 +81,8 @@ def test_the_second_time_nothing_is_done_and_another_change_is_another_folder(
     assert install_changed(*install, Change(shout, "one")).did == "install"
     assert install_changed(*install, Change(shout, "one")).did == "nothing"
     assert install_changed(*install, Change(shout, "two")).did == "install"
-    assert changed_digest(digest, Change()) != changed_digest("0", Change())
-    assert changed_digest(digest, Change()) != changed_digest(digest, Change(links={"a": "b"}))
+    assert Change().digest_with(digest) != Change().digest_with("0")
+    assert Change().digest_with(digest) != Change(links={"a": "b"}).digest_with(digest)
 
 
 def test_what_the_change_does_not_know_leaves_what_runs(tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ def test_a_folder_that_changes_while_it_is_copied_is_not_installed(
         return copy(*words, **options)
 
     monkeypatch.setattr(shutil, "copytree", worked_in)
-    with pytest.raises(SourceError, match="it changed meanwhile; try again"):
+    with pytest.raises(SourceError, match="it changed; run this again"):
         install_folder(mine, tmp_path / "programs", NAME, Change())
 
 
@@ -204,11 +209,11 @@ def test_what_is_known_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
     source = Source("upstream", "1", "https://code.example/v1.tar.gz")
     mirrors = {"https://code.example/v1.tar.gz": str(tmp_path / "mirror.tar.gz")}
     where = (inventory, source, NAME, downloads, programs, mirrors)
-    assert install_upstream(*where, Change(), write=False).did == "install"
+    assert install_release(*where, Change(), write=False).did == "install"
     assert not programs.exists()
-    first = install_upstream(*where, Change())
+    first = install_release(*where, Change())
     # Its digest is recorded, so that another file at the same address is refused from now on.
     assert digest in locking.lock_file(inventory).read_text()
-    assert (first.did, install_upstream(*where, Change()).did) == ("install", "nothing")
+    assert (first.did, install_release(*where, Change()).did) == ("install", "nothing")
     (tmp_path / "mirror.tar.gz").unlink()
-    assert install_upstream(*where, Change()).did == "nothing"
+    assert install_release(*where, Change()).did == "nothing"

@@ -228,9 +228,9 @@ def test_temporary_trouble_is_tried_again(server: Server, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ([answer(500)] * 3, r"it answered 500 \(0 bytes are here.*run this again later"),
-        ([answer(404)], r"it answered 404: name another address, a mirror prefix or a local file"),
-        ([answer(403)], "it answered 403: name another"),
+        ([answer(500)] * 3, r"it returned 500 \(0 bytes are here.*run this again later"),
+        ([answer(404)], r"it returned 404: name another address, a mirror prefix or a local file"),
+        ([answer(403)], "it returned 403: name another"),
         ([answer(301, Location="/tool.tar")] * 30, "redirects in a circle"),
     ],
 )
@@ -289,7 +289,7 @@ def test_a_drip_ends_with_the_total_deadline(
     [
         ([], DIGEST, 5, r"it has 1,048,576 bytes, expected 5"),
         ([endless], DIGEST, 20_000, r"it sends more than 20,000 bytes"),
-        ([without_length], None, None, "does not say how long"),
+        ([without_length], None, None, "does not send the file"),
     ],
 )
 def test_a_wrong_length_is_refused(
@@ -347,8 +347,8 @@ def test_a_mirror_may_be_a_folder_and_a_source_a_file(tmp_path: Path) -> None:
 def test_a_unverified_by_plain_http_is_refused(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hearth.sources.transfer._is_protected", lambda url: False)
-    with pytest.raises(SourceError, match="by plain http anybody could change the file"):
+    monkeypatch.setattr("hearth.sources.download._is_protected", lambda url: False)
+    with pytest.raises(SourceError, match="plain http does not protect the file"):
         fetch(server.source(None), tmp_path, {}, None, QUICK)
     assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth.sources import SourceError, install_archive, is_installed
+from hearth.sources import SourceError
+from hearth.sources.installers import install_archive
+from hearth.sources.programs import is_installed
 
 Entry = tuple[tarfile.TarInfo, bytes]
 
@@ -285,7 +287,7 @@ def test_what_is_not_the_digest_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("digest", ["", "..", "A" * 64, "0" * 63])
 def test_refuses_a_digest_that_is_none(tmp_path: Path, digest: str) -> None:
-    with pytest.raises(SourceError, match="is no sha256"):
+    with pytest.raises(SourceError, match="is not a sha256"):
         install_archive(tmp_path / "one.tar", tmp_path / "p", "tool", digest)
 
 
@@ -299,7 +301,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import hearth.sources.programs as programs
-from hearth.sources import install_archive
+from hearth.sources.installers import install_archive
 archive, folder, digest, module, function = sys.argv[1:]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -314,7 +316,7 @@ install_archive(Path(archive), Path(folder), "tool", digest)
     ("module", "function"),
     [
         ("hearth.sources.programs", "_let_all_read"),
-        ("hearth.sources.manifest", "write"),
+        ("hearth.sources.programs", "write_manifest"),
         ("hearth.sources.programs", "_sync_filesystem"),
         ("hearth.sources.programs", "sync_folder"),
         ("hearth.sources.programs", "_switch"),

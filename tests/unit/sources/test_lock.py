@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from hearth.catalogue import derive, load
-from hearth.sources import Fetched, Source, SourceError
+from hearth.sources import Fetched, Source, SourceError, installers
 from hearth.sources import lock as locking
-from hearth.sources.archive import sha256_of
-from hearth.sources.registry import manifest_address
+from hearth.sources.download import manifest_address
+from hearth.sources.unpack import sha256_of
 
 from .test_install import program
 
@@ -26,7 +26,9 @@ def place(tmp_path: Path) -> Path:
 
 
 def install(place: Path, source: Source, write: bool = True) -> tuple[str, bool]:
-    done, first = locking.install_release(
+    file = locking.lock_file(place / "inventory")
+    before = file.read_text() if file.exists() else ""
+    done = installers.install_release(
         place / "inventory",
         source,
         source.name,
@@ -35,7 +37,7 @@ def install(place: Path, source: Source, write: bool = True) -> tuple[str, bool]
         {"https://example.org/": f"{place}/mirror/"},
         write=write,
     )
-    return done.did, first
+    return done.did, file.exists() and file.read_text() != before
 
 
 TOOL = Source("tool", "1", "https://example.org/tool-1.tar")

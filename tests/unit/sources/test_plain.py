@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.sources import Installed, Plain, Source, SourceError, install_files
+from hearth.sources import Source, SourceError, installers
 from hearth.sources import lock as locking
-from hearth.sources.archive import sha256_of
+from hearth.sources.installers import Plain, install_files
+from hearth.sources.programs import Installed
+from hearth.sources.unpack import sha256_of
 
 NAME = "weights.onnx"
 
@@ -118,7 +120,8 @@ def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:
 def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
     digest = made(tmp_path / "downloads" / "a", os.urandom(24 << 20))
     script = (
-        "import sys; from pathlib import Path; from hearth.sources import Plain, install_files; "
+        "import sys; from pathlib import Path\n"
+        "from hearth.sources.installers import Plain, install_files\n"
         "t = Path(sys.argv[1]); print('go', flush=True); "
         f"file = Plain(t/'downloads'/'a', '{digest}', '{NAME}', ours=True); "
         "install_files([file], t/'programs', 'model')"
@@ -152,7 +155,7 @@ def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path
     source = Source("model", "1", "https://example.org/weights-1.onnx")
 
     def install(write: bool = True) -> str:
-        return locking.install_plain(
+        return installers.install_plain(
             tmp_path / "inventory",
             {NAME: source},
             "model",
@@ -196,7 +199,7 @@ def test_files_that_belong_together_are_switched_together(tmp_path: Path) -> Non
     def install() -> str:
         places = (tmp_path / "downloads", tmp_path / "programs")
         there = {"https://example.org/": f"{mirror}/"}
-        return locking.install_plain(tmp_path / "inventory", files, "model", *places, there).did
+        return installers.install_plain(tmp_path / "inventory", files, "model", *places, there).did
 
     assert install() == "install"
     assert {path.name for path in folder.iterdir()} >= {"weights.pth", "config.json"}

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from hearth.project import current
-from hearth.sources import SourceError, install_python, is_installed, python_digest
+from hearth.sources import SourceError
+from hearth.sources.programs import is_installed
+from hearth.sources.python import install_python, python_digest
 
 UV = current().uv
 
@@ -155,7 +157,7 @@ def test_missing_files_are_one_line(place: Path) -> None:
         install_python(place / "tool2.txt", [], place / "p", "tool", "3.13", uv=UV)
     with pytest.raises(SourceError, match="is missing: put it back"):
         install_python(place / "tool.txt", [place / "no"], place / "p", "tool", "3.13", uv=UV)
-    with pytest.raises(SourceError, match="uv-is-not-here is not there"):
+    with pytest.raises(SourceError, match="uv-is-not-here is missing"):
         install_python(place / "tool.txt", [], place / "p", "t", "3.13", uv="uv-is-not-here")
 
 
@@ -173,7 +175,7 @@ def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
     for script in (slow, after):
         script.chmod(0o755)
     code = (
-        "import sys; from pathlib import Path; from hearth.sources import install_python\n"
+        "import sys; from pathlib import Path; from hearth.sources.python import install_python\n"
         "p = Path(sys.argv[1])\n"
         "install_python(p / 'tool.txt', [p / 'services/hearth_tool'], p / 'p', 'tool', '3.13',"
         " uv=p / 'slow-uv')\n"

@@ -1,11 +1,16 @@
-"""What a source is, and the address it is really fetched from."""
+"""What a source is, and the address that it is fetched from."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-# Called with the source's name, the bytes that are here, and all bytes if the server said so.
+
+class SourceError(Exception):
+    """One line for a person: which source or program, what is wrong, what to do."""
+
+
+# Called with the source's name, the bytes received, and the total if the server sent it.
 Progress = Callable[[str, int, int | None], None]
 
 
@@ -13,7 +18,7 @@ Progress = Callable[[str, int, int | None], None]
 class Source:
     """One download of `inventory/sources.lock.yml`.
 
-    `url` is https://… or an absolute path; `sha256` is None until the first sight of it.
+    `url` is https://… or an absolute path; `sha256` is None until it is trusted on first use.
     """
 
     name: str
@@ -31,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A verified file; `unverified` says that nobody knew its digest before."""
+    """A verified file; `unverified` means that its digest was not known before."""
 
     path: Path
     sha256: str
@@ -41,14 +46,14 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long a download may take; every wait has an end."""
+    """How long a download may take; every wait is bounded."""
 
     timeout_s: float = 6 * 3600
-    stall_s: float = 60  # nothing arrives for so long: try again
-    attempts: int = 5  # in a row that bring not one byte
+    stall_s: float = 60  # without a byte: try again
+    attempts: int = 5  # in a row without a byte
     backoff_s: float = 1  # doubled each time
     backoff_max_s: float = 30
-    spare_bytes: int = 256 << 20  # of the disk, left free for everybody else
+    spare_bytes: int = 256 << 20  # of the disk, left free for other programs
 
 
 def address_of(url: str, mirrors: Mapping[str, str]) -> str:
@@ -61,7 +66,7 @@ def address_of(url: str, mirrors: Mapping[str, str]) -> str:
 
 
 def shown(address: str) -> str:
-    """An address for people: without the password or token that a mirror's may carry."""
+    """Return an address without the password or token that a mirror's may carry."""
     parts = urlsplit(address)
     if not parts.scheme:
         return address
@@ -69,9 +74,9 @@ def shown(address: str) -> str:
 
 
 def secret_parts(mirrors: Mapping[str, str]) -> set[str]:
-    """What `shown` leaves out of the addresses of mirrors: passwords and tokens."""
+    """Return what `shown` leaves out of the addresses of mirrors: passwords and tokens."""
     parts = [urlsplit(address) for address in mirrors.values()]
     found = {text for part in parts for text in (part.username, part.password, part.query)}
-    # Of a name and its password only the latter is one.
+    # Of a name and its password only the latter is secret.
     found -= {part.username for part in parts if part.password}
     return {text for text in found if text}
