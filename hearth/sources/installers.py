@@ -232,9 +232,7 @@ def install_pipelines(
     for variable, named in (("pipelines_valves", valves), ("pipelines_without", without)):
         for one in named:
             if one not in files:
-                raise SourceError(
-                    f"{variable} names an unknown pipeline {one}: {suggest(one, files)}"
-                )
+                raise SourceError(f"{variable} names no pipeline {one}: {suggest(one, files)}")
     chosen = {one: path for one, path in files.items() if one not in without}
     texts = {one: _valves(one, valves.get(one, {})) for one in chosen}
     digests = {one: sha256_of(path) for one, path in chosen.items()}

@@ -60,8 +60,8 @@ def test_a_preview_touches_nothing(files: dict[str, Path], tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"valves": {"ones": {}}}, "pipelines_valves names an unknown pipeline ones: did you mean one?"),
-        ({"without": ["three"]}, "pipelines_without names an unknown pipeline three: known: one, two"),
+        ({"valves": {"ones": {}}}, "pipelines_valves names no pipeline ones: did you mean one?"),
+        ({"without": ["three"]}, "pipelines_without names no pipeline three: known: one, two"),
         ({"valves": {"one": 3}}, "pipelines_valves one must be a mapping of valves to values"),
     ],
 )
