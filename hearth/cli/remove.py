@@ -14,9 +14,8 @@ from hearth.cli.console import confirm, err, show, step
 from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
-from hearth.remove import RemoveError, Trace, everything
-from hearth.remove.record import note_absent
-from hearth.remove.service import forgotten_secrets
+from hearth.remove import RemoveError, Trace, whole_house
+from hearth.remove.service import forgotten_secrets, note_absent
 
 
 def _complete(incomplete: str) -> list[str]:
@@ -129,9 +128,9 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
     show("[green]removed[/green]")
 
 
-def _plan(project: Project, data: bool) -> everything.Plan:
+def _plan(project: Project, data: bool) -> whole_house.Plan:
     try:
-        return everything.plan(project, data)
+        return whole_house.plan_removal(project, data)
     except (ClientConnectionFailed, LXDAPIException) as error:
         raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
 

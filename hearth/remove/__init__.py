@@ -1,19 +1,18 @@
-"""Take away what Hearth made: one service, or the whole house, down to what was there before."""
+"""Remove one service, or the whole house, back to the machine as it was before."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 
 class RemoveError(Exception):
-    """One line for a person: what cannot go, and what to do about it."""
+    """One line for a person: what cannot be removed, and what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One thing that is there and shall not be: its name for people, and how it goes.
+    """One thing to remove: its name for people, and the function that removes it.
 
-    Traces are looked for anew each time, so a removal that was killed is simply said again; each
-    one can go twice.
+    Every run looks for traces again and can remove one twice, so a killed removal is just repeated.
     """
 
     what: str

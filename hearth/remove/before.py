@@ -1,7 +1,7 @@
-"""What the machine was before Hearth: written down once, and never overwritten.
+"""Record the machine as it was before Hearth, once, for its removal.
 
-A house whose first run did not write it (an older Hearth) gets a record that says so; what only
-Hearth brought is not known there, and nothing is taken away on a guess.
+Without a record from before the first run it is unknown what Hearth installed, and nothing is
+removed on a guess.
 """
 
 import grp
@@ -15,11 +15,11 @@ from pathlib import Path
 from hearth.files import write_atomic
 
 STATE = Path("/var/lib/hearth")
-# What scripts/environment wrote before it installed the first package.
+# scripts/environment writes this before it installs the first package.
 EARLIER = Path(".hearth/packages-before")
-# It wrote this one where nobody had used Ansible yet; whoever looks later sees Ansible's folder.
+# It writes this where Ansible was never used; later, Ansible's own folder exists.
 NO_ANSIBLE = Path(".hearth/no-ansible-before")
-# What it and the hand-over from another machine have installed for Hearth.
+# Packages that it and the handover from a remote machine installed for Hearth.
 BROUGHT = Path(".hearth/brought")
 ANSIBLE = "/root/.ansible"
 KERNEL = (
@@ -28,15 +28,15 @@ KERNEL = (
     "fs.inotify.max_user_instances",
 )
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
-_RECORD, _ASKED = "before.json", "asked.json"
-# What packages.purge was about to take away; a house that is built again has no such plan.
-DOOMED = "doomed.json"
+_RECORD, REQUESTED = "before.json", "requested.json"
+# The list of an unfinished purge; building the house again discards it.
+UNFINISHED = "unfinished.json"
 _DPKG_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A bare machine: `known` is false where nobody looked before the first package came."""
+    """A machine without Hearth; `known` is false if it was recorded after the first package."""
 
     known: bool
     packages: frozenset[str]
@@ -47,47 +47,47 @@ class Before:
     paths: frozenset[str]
 
 
-# What lies in these was there before, or came with Hearth or after it.
+# Their entries are recorded, to tell those from before Hearth from later ones.
 PLACES = (
     *("/etc", "/etc/systemd", "/etc/systemd/system", "/var/lib", "/var/cache", "/var/log"),
     *("/var/backups", "/root", "/root/.cache", "/root/.config", "/sys/class/net"),
 )
 
 
-def remember(
+def record_before(
     project: Path,
-    asked: Iterable[str],
+    requested: Iterable[str],
     brought: Iterable[str] = (),
     *,
     write: bool,
     state: Path = STATE,
 ) -> bool:
-    """Write the record where it lacks, and what apt is asked for; return whether anything was.
+    """Write the missing record and the packages to install; return whether anything changed.
 
-    Said before apt is asked: a run that is killed in between has promised a package too many,
-    which is none when it is not there. `brought` was asked for before there was a run.
+    Call this before apt: a run that is killed in between has recorded a package too many, which
+    is harmless. `brought` were installed before the first run.
     """
-    lacking = not (state / _RECORD).exists()
-    known = _asked(state)
-    new = {*asked} - known
-    if new and not lacking:
-        # After the first time, what is here already came for somebody else's sake.
+    missing = not (state / _RECORD).exists()
+    known = _requested(state)
+    new = {*requested} - known
+    if new and not missing:
+        # After the first run, a package that is already installed is not Hearth's.
         new -= {*installed()}
     new |= {*brought} - known
-    changed = lacking or bool(new)
+    changed = missing or bool(new)
     if write:
-        (state / DOOMED).unlink(missing_ok=True)
+        (state / UNFINISHED).unlink(missing_ok=True)
     if write and changed:
         state.mkdir(parents=True, exist_ok=True)
-        write_atomic(state / _ASKED, json.dumps(sorted(new | known)).encode() + b"\n")
-        if lacking:
-            seen = look(project, known=not (state / "converged").exists())
+        write_atomic(state / REQUESTED, json.dumps(sorted(new | known)).encode() + b"\n")
+        if missing:
+            seen = read_machine(project, known=not (state / "converged").exists())
             write_atomic(state / _RECORD, _text(seen))
     return changed
 
 
-def look(project: Path, *, known: bool = True) -> Before:
-    """Look at the machine as it is now, and at the packages before the very first one."""
+def read_machine(project: Path, *, known: bool = True) -> Before:
+    """Return the machine as it is now, with the packages from before Hearth's first."""
     earlier = project / EARLIER
     packages = earlier.read_text().split() if earlier.exists() else installed()
     fresh = {ANSIBLE} if (project / NO_ANSIBLE).exists() else set()
@@ -103,7 +103,7 @@ def look(project: Path, *, known: bool = True) -> Before:
     )
 
 
-def read(state: Path = STATE) -> Before | None:
+def read_record(state: Path = STATE) -> Before | None:
     """Return the record, or None where there is none."""
     try:
         plain = json.loads((state / _RECORD).read_text())
@@ -113,20 +113,20 @@ def read(state: Path = STATE) -> Before | None:
     return Before(**{**plain, **{name: frozenset(plain[name]) for name in sets}})
 
 
-def asked(state: Path = STATE) -> frozenset[str]:
-    """Return the packages that Hearth has asked for here and not taken away since."""
-    return frozenset(_asked(state))
+def requested(state: Path = STATE) -> frozenset[str]:
+    """Return the packages that Hearth installed here and has not removed since."""
+    return frozenset(_requested(state))
 
 
 def forget_gone(state: Path = STATE) -> None:
-    """End a purge: nothing that it took away is Hearth's any more."""
-    left = sorted(_asked(state) & {*installed()})
-    write_atomic(state / _ASKED, json.dumps(left).encode() + b"\n")
-    (state / DOOMED).unlink(missing_ok=True)
+    """Finish a purge: the removed packages are no longer Hearth's."""
+    left = sorted(_requested(state) & {*installed()})
+    write_atomic(state / REQUESTED, json.dumps(left).encode() + b"\n")
+    (state / UNFINISHED).unlink(missing_ok=True)
 
 
 def installed() -> list[str]:
-    """Name every installed package, as dpkg tells."""
+    """Return every installed package, as dpkg reports it."""
     shown = subprocess.run(
         ["/usr/bin/dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n"],
         capture_output=True,
@@ -139,13 +139,13 @@ def installed() -> list[str]:
 
 
 def kernel_value(name: str) -> str:
-    """Read one setting of the running kernel."""
+    """Return one setting of the running kernel."""
     return Path("/proc/sys", *name.split(".")).read_text().strip()
 
 
-def _asked(state: Path) -> set[str]:
+def _requested(state: Path) -> set[str]:
     try:
-        return set(json.loads((state / _ASKED).read_text()))
+        return set(json.loads((state / REQUESTED).read_text()))
     except FileNotFoundError:
         return set()
 
@@ -159,5 +159,5 @@ def _text(seen: Before) -> bytes:
 
 
 def content(path: Path) -> str:
-    """Read a small file; one that is not there is empty."""
+    """Return a file's text; empty where there is none."""
     return path.read_text() if path.exists() else ""

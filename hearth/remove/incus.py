@@ -1,4 +1,4 @@
-"""What the house has in Incus: instances, volumes with their data, images, and the pool."""
+"""Remove the house from Incus: instances, volumes with their data, images, and the pool."""
 
 import contextlib
 import re
@@ -19,24 +19,24 @@ from hearth.remove import RemoveError, Trace
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")
 
 
-def reach() -> Client | None:
-    """Return Incus, or None where it does not answer."""
-    # systemd leaves the socket's file where it stops Incus, as a removal does that is cut short.
+def connect() -> Client | None:
+    """Return a client of Incus, or None where it does not answer."""
+    # The socket's file stays when Incus is stopped, as by an interrupted removal.
     with contextlib.suppress(ClientConnectionFailed):
         if Path(SOCKET).exists():
             return Client(endpoint=SOCKET)
     return None
 
 
-def spare_silent(data: bool, goes: bool) -> None:
-    """Return where an Incus that does not answer holds nothing, or only what is to go with it.
+def check_stopped(data: bool, goes: bool) -> None:
+    """Return if a stopped Incus holds nothing, or only what is removed with its package.
 
     Args:
-        data: Whether the house's data shall go.
-        goes: Whether Incus' own package goes, and all that it holds with it.
+        data: Whether the house's data are removed.
+        goes: Whether Incus' own package is removed, with everything it holds.
 
     Raises:
-        RemoveError: it holds what would stay behind unseen, or be taken from somebody else.
+        RemoveError: it holds data that would be left behind, or that are not Hearth's.
     """
     state = Path(SOCKET).parent
     kinds = ("containers", "virtual-machines", "custom")
@@ -45,54 +45,54 @@ def spare_silent(data: bool, goes: bool) -> None:
     others = [path for path in pools if path.name != POOL] + sorted(state.glob("networks/*"))
     if others or (mine and not (data and goes)):
         names = ", ".join(path.name for path in others + mine)
-        way = ", or say --data, which takes it for ever" if goes and not others else ""
+        hint = ", or add --data to delete it for ever" if goes and not others else ""
         raise RemoveError(
-            f"Incus does not answer, and it holds {names}: `systemctl start incus`, then say this "
-            f"again{way}"
+            f"Incus does not answer, and it holds {names}: `systemctl start incus`, then run this "
+            f"again{hint}"
         )
 
 
 def of_services(
     client: Client, services: Iterable[Service], data: Collection[str] = ()
 ) -> list[Trace]:
-    """List what these services still have; volumes only of those whose names are in `data`."""
-    found, volumes = [], _volumes(client)
+    """List the instances of these services, and volumes of those whose names are in `data`."""
+    found, present = [], _volumes(client)
     for service in services:
-        # Somebody else's instance of this name is nothing of ours to remove.
+        # An instance that Hearth did not make stays.
         with contextlib.suppress(instances.InstanceError):
             instance = instances.find(client, service.instance)
             found += [_instance(instance)] if instance is not None else []
         if service.name in data:
             own = [item.name for item in service.volumes if not item.from_folder]
-            found += [_volume(volumes[name]) for name in own if name in volumes]
+            found += [_volume(present[name]) for name in own if name in present]
     return found
 
 
-def all_of_it(client: Client, data: bool) -> list[Trace]:
-    """List every instance and image of the house; with `data` its volumes and the pool, too."""
+def everything(client: Client, data: bool) -> list[Trace]:
+    """List every instance and image of the house, and with `data` its volumes and the pool."""
     found = [
         _instance(item) for item in client.instances.all() if item.config.get(OWNER_KEY) == "1"
     ]
-    # No service is left that could want one.
+    # No service is left that needs one.
     found += unused_images(client, set(), used=set())
-    volumes = _volumes(client)
+    present = _volumes(client)
     if data:
-        found += [_volume(volume) for volume in volumes.values()]
-    if (data or not volumes) and client.storage_pools.exists(POOL):
+        found += [_volume(volume) for volume in present.values()]
+    if (data or not present) and client.storage_pools.exists(POOL):
         found.append(Trace(f"storage pool {POOL}", lambda: client.storage_pools.get(POOL).delete()))
     return found
 
 
-def kept(client: Client) -> list[str]:
-    """Name the volumes with the house's data."""
+def volumes(client: Client) -> list[str]:
+    """Return the names of the volumes with the house's data."""
     return sorted(_volumes(client))
 
 
-def strangers(client: Client) -> list[str]:
-    """Name what somebody else has in this Incus, for whose sake it stays."""
+def foreign(client: Client) -> list[str]:
+    """Return what Hearth did not make in this Incus, which keeps it installed."""
     found = [f"instance {i.name}" for i in client.instances.all() if i.config.get(OWNER_KEY) != "1"]
     found += [f"image {i.fingerprint[:12]}" for i in client.images.all() if not _ours(i)]
-    # pylxd asks for each network by itself, and Incus fails for some that are only the machine's.
+    # pylxd requests each network separately, which fails for some unmanaged ones.
     networks = client.api.networks.get(params={"recursion": 1}).json()["metadata"]
     found += [f"network {item['name']}" for item in networks if item["managed"]]
     return found + [f"pool {pool.name}" for pool in client.storage_pools.all() if pool.name != POOL]
@@ -101,9 +101,9 @@ def strangers(client: Client) -> list[str]:
 def unused_images(
     client: Client, wanted: Collection[str], used: Collection[str] | None = None
 ) -> list[Trace]:
-    """List images of ours that no service wants and no instance was made from.
+    """List images of ours that no service needs and no instance was made from.
 
-    `used` are the images of instances; without it, Incus is asked.
+    `used` are the images of instances, by default read from Incus.
     """
     if used is None:
         made = client.instances.all()
@@ -112,7 +112,7 @@ def unused_images(
     for image in client.images.all():
         names = {alias["name"] for alias in image.aliases}
         if _ours(image) and not names & {*wanted, *used}:
-            # An import that was killed before its last step leaves one without a name.
+            # An import that was killed before its last step leaves an image without a name.
             shown = next(iter(sorted(names)), image.fingerprint[:12])
             found.append(Trace(f"image {shown}", partial(image.delete, wait=True)))
     return found

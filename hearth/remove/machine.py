@@ -1,7 +1,7 @@
-"""What Hearth put onto the machine itself: units, rules, settings, files and users.
+"""Remove Hearth from the machine itself: units, rules, settings, files and users.
 
-Found by what lies there and by the records of what was converged, not by the inventory, which
-people may have changed since.
+They are found by looking at the machine and at the records of converged programs, not by the
+inventory, which may have changed since.
 """
 
 import grp
@@ -20,13 +20,12 @@ from hearth.files import write_atomic
 from hearth.paths import FIREWALL_UNIT
 from hearth.remove import RemoveError, Trace
 from hearth.remove.before import Before, kernel_value
-from hearth.remove.kernel import in_use
 
 UNITS = "etc/systemd/system"
 TABLE = ("inet", "hearth")
-# What lets nothing from or to an instance pass without the table's mark (decision 030).
+# They block all traffic of instances without the table's mark (decision 030).
 MARK_RULES = ("302", "303", "301", "304")
-# The sockets first: one would start the service again.
+# The sockets first: they would start the service again.
 ENGINE = (
     *("incus.socket", "incus-user.socket", "incus-user.service", "incus-startup.service"),
     *("incus.service", "lxcfs.service"),
@@ -37,17 +36,22 @@ _BLOCK = re.compile(r"^# BEGIN Hearth\n.*?^# END Hearth\n?", re.DOTALL | re.MULT
 _COMMAND_S = 120
 MOUNTS = Path("/proc/self/mounts")
 _OCTAL = re.compile(r"\\([0-7]{3})")
+# Docker, libvirt and tunnels set these once, when they start.
+_NEEDED_BY = {
+    "net.ipv4.ip_forward": ("bridge", "wireguard"),
+    "net.ipv4.conf.all.src_valid_mark": ("wireguard",),
+}
 
 
 def units(root: Path = Path("/")) -> list[Trace]:
-    """List every unit of the house but the firewall's, the timer first."""
+    """List every unit of the house except the firewall's, timers first."""
     names = {path.name for path in (root / UNITS).glob("hearth-*")} | _loaded()
     ordered = sorted(names - {FIREWALL_UNIT}, key=lambda name: (not name.endswith(".timer"), name))
     return [Trace(f"unit {name}", partial(_drop_unit, name, root)) for name in ordered]
 
 
 def firewall(root: Path = Path("/")) -> list[Trace]:
-    """List the rules, the resolver's address and their unit: the last that go of what runs."""
+    """List the rules, the resolver's address and their unit, which are stopped last."""
     path = root / UNITS / FIREWALL_UNIT
     found = []
     if address := _ADDRESS.search(path.read_text()) if path.exists() else None:
@@ -60,7 +64,7 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
             )
         )
     if path.exists():
-        # After the table: these shut what the table no longer judges.
+        # After the table: these block what the table no longer filters.
         found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
         found.append(Trace(f"unit {FIREWALL_UNIT}", partial(_drop_unit, FIREWALL_UNIT, root)))
     return found
@@ -72,26 +76,26 @@ def _drop_mark_rules() -> None:
 
 
 def engine() -> list[Trace]:
-    """List what of Incus itself runs on when its package goes, and what it wrote into the rules."""
+    """List the units of Incus that outlive its package, and its firewall table."""
     found = [
         Trace(f"running {name}", partial(_ran, "/usr/bin/systemctl", "stop", name))
         for name in ENGINE
         if _ran("/usr/bin/systemctl", "is-active", "--quiet", name)
     ]
     if found or _ran("/usr/sbin/nft", "list", "table", *ENGINE_TABLE):
-        said = f"rules: table {' '.join(ENGINE_TABLE)}"
-        found.append(Trace(said, partial(_ran, "/usr/sbin/nft", "delete", "table", *ENGINE_TABLE)))
+        text = f"rules: table {' '.join(ENGINE_TABLE)}"
+        found.append(Trace(text, partial(_ran, "/usr/sbin/nft", "delete", "table", *ENGINE_TABLE)))
     return found
 
 
 def settings(before: Before | None, root: Path = Path("/")) -> list[Trace]:
-    """List the files that programs were converged with, and the kernel's settings."""
+    """List the files of converged programs, and the changed kernel settings."""
     found = [
         Trace(f"file {path}", partial(path.unlink, missing_ok=True))
         for path in _recorded(root)
         if path.exists() or path.is_symlink()
     ]
-    needed = in_use(before, root)
+    needed = settings_in_use(before, root)
     for name, value in (before.kernel if before and before.known else {}).items():
         if kernel_value(name) != value and name not in needed:
             found.append(
@@ -106,8 +110,23 @@ def settings(before: Before | None, root: Path = Path("/")) -> list[Trace]:
     return found
 
 
+def settings_in_use(before: Before | None, root: Path = Path("/")) -> dict[str, str]:
+    """Return the changed settings that stay, each with the network that may need it."""
+    found: dict[str, str] = {}
+    if before is None or not before.known:
+        return found
+    for path in sorted((root / "sys/class/net").glob("*/uevent")):
+        if f"/sys/class/net/{path.parent.name}" in before.paths:
+            continue
+        kind = path.read_text().partition("DEVTYPE=")[2].partition("\n")[0]
+        for name, value in before.kernel.items():
+            if kind in _NEEDED_BY.get(name, ()) and kernel_value(name) != value:
+                found.setdefault(name, f"the {kind} {path.parent.name} may need it")
+    return found
+
+
 def users(root: Path = Path("/")) -> list[Trace]:
-    """List the users that Hearth itself made, by the files that say so."""
+    """List the users that Hearth created, by their sysusers files."""
     found = []
     for path in sorted((root / "etc/sysusers.d").glob("hearth-*.conf")):
         names = [line.split()[1] for line in path.read_text().splitlines() if line[:2] == "u "]
@@ -119,7 +138,7 @@ def users(root: Path = Path("/")) -> list[Trace]:
 
 
 def folders(paths: Iterable[Path]) -> list[Trace]:
-    """List folders and files that are Hearth's from top to bottom."""
+    """List those of the given folders and files that exist."""
     return [
         Trace(f"{'folder' if path.is_dir() else 'file'} {path}", partial(drop_path, path))
         for path in paths
@@ -128,21 +147,21 @@ def folders(paths: Iterable[Path]) -> list[Trace]:
 
 
 def drop_path(path: Path) -> None:
-    """Remove a file, a link, or a folder with all that is in it.
+    """Remove a file, a link, or a folder with its contents.
 
-    What is mounted below it is unmounted and keeps what it holds.
+    File systems mounted below it are unmounted and keep their contents.
 
     Raises:
-        RemoveError: somebody uses such a mount.
+        RemoveError: such a mount is in use.
     """
     if path.is_symlink() or not path.is_dir():
         path.unlink(missing_ok=True)
         return
-    # Mounts are known by where they lie, also below a link.
+    # The list of mounts has real paths, without links.
     path = path.resolve()
     _unmount(lambda place: path in place.parents)
     if path in _mounts():
-        # A disk of its own for what is ours: it is given back empty.
+        # A disk of its own for Hearth's files: it is emptied and unmounted.
         for inside in path.iterdir():
             drop_path(inside)
         _unmount(lambda place: place == path)
@@ -157,41 +176,41 @@ def drop_user(name: str) -> None:
 
 
 def reload_units() -> None:
-    """Let systemd forget what is no longer there."""
+    """Let systemd forget the removed units."""
     _must("/usr/bin/systemctl", "daemon-reload")
     _ran("/usr/bin/systemctl", "reset-failed", "hearth-*")
 
 
 def _recorded(root: Path) -> list[Path]:
-    """Name the files of the machine that a record of a converged program speaks of."""
-    # Records of an older Hearth name no files.
+    """Return the files of the machine that the records of converged programs name."""
+    # Older records have no list of files.
     found = {*root.glob("etc/sysctl.d/*-hearth.conf"), *root.glob("etc/systemd/*.d/hearth.conf")}
     for path in sorted((root / "var/lib/hearth/converged").glob("*.json")):
         try:
             found |= {root / name.lstrip("/") for name in json.loads(path.read_text())["files"]}
         except (ValueError, KeyError):
             continue
-    # Units and users go by ways of their own.
-    ways = (root / UNITS, root / "etc/sysusers.d")
-    return sorted(path for path in found if path.parent not in ways)
+    # Units and users have functions of their own.
+    elsewhere = (root / UNITS, root / "etc/sysusers.d")
+    return sorted(path for path in found if path.parent not in elsewhere)
 
 
 def _loaded() -> set[str]:
-    said = subprocess.run(
+    shown = subprocess.run(
         ["/usr/bin/systemctl", "list-units", "--all", "--plain", "--no-legend", "hearth-*"],
         capture_output=True,
         text=True,
         check=False,
         timeout=_COMMAND_S,
     ).stdout
-    return {line.split()[0] for line in said.splitlines() if line.strip()}
+    return {line.split()[0] for line in shown.splitlines() if line.strip()}
 
 
 def _drop_unit(name: str, root: Path) -> None:
     path = root / UNITS / name
-    # A folder is what people added to a unit by `systemctl edit`.
+    # A folder holds drop-ins that a person added by `systemctl edit`.
     if not path.is_dir():
-        # A unit without a file (a test beside the house) can be stopped and not disabled.
+        # A transient unit (a test's) can be stopped, but not disabled.
         _ran("/usr/bin/systemctl", "disable", "--now", "--quiet", name)
         _ran("/usr/bin/systemctl", "stop", name)
     drop_path(path)
@@ -208,7 +227,7 @@ def _drop_names(hosts: Path) -> None:
     try:
         write_atomic(hosts, new)
     except OSError:
-        # In some machines it is a mount of its own, which cannot be replaced.
+        # In some machines the file is a mount, which cannot be replaced.
         hosts.write_bytes(new)
 
 
@@ -217,25 +236,25 @@ def _unmount(chosen: Callable[[Path], bool]) -> None:
         _ran("/usr/bin/umount", "--lazy", str(place))
     if left := [*filter(chosen, _mounts())]:
         raise RemoveError(
-            f"{left[0]} cannot be unmounted: see why by `umount {shlex.quote(str(left[0]))}`, then "
-            "say this again"
+            f"{left[0]} cannot be unmounted: see why with `umount {shlex.quote(str(left[0]))}`, "
+            "then run this again"
         )
 
 
 def _mounts() -> list[Path]:
     places = [row.split()[1] for row in MOUNTS.read_text().splitlines()]
-    # A space stands there as \\040.
+    # A space is written as \\040.
     return [Path(_OCTAL.sub(lambda code: chr(int(code[1], 8)), place)) for place in places]
 
 
 def is_known(name: str) -> bool:
-    """Whether there is a user or a group of this name."""
+    """Return whether there is a user or a group of this name."""
     users = {user.pw_name for user in pwd.getpwall()}
     return name in users | {group.gr_name for group in grp.getgrall()}
 
 
 def _ran(*argv: str) -> bool:
-    """Run a program and say whether it could do it; what is gone already is no error."""
+    """Run a program and return whether it succeeded; a missing target is not an error."""
     done = subprocess.run(  # noqa: S603 - our own words, no shell
         argv,
         capture_output=True,
@@ -248,4 +267,4 @@ def _ran(*argv: str) -> bool:
 
 def _must(*argv: str) -> None:
     if not _ran(*argv):
-        raise RemoveError(f"`{' '.join(argv)}` failed: run it yourself to see why, then go on")
+        raise RemoveError(f"`{' '.join(argv)}` failed: see why by running it, then run this again")

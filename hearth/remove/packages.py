@@ -1,4 +1,4 @@
-"""Which Debian packages only Hearth brought, and which of them nobody else has come to need."""
+"""Choose and purge the Debian packages that only Hearth needed."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hearth.files import write_atomic
 from hearth.remove import RemoveError
-from hearth.remove.before import DOOMED, STATE, Before, forget_gone, installed
+from hearth.remove.before import STATE, UNFINISHED, Before, forget_gone, installed
 
 _APT_S = 900
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
@@ -17,72 +17,75 @@ _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What goes, with what came along for it; `stays` says of the others why not."""
+    """The packages that go, with dependencies; `stays` has the others and the reason."""
 
     goes: tuple[str, ...] = ()
     stays: dict[str, str] = field(default_factory=dict)
 
 
-def chosen(
-    before: Before | None, asked: Collection[str], protected: Collection[str], state: Path = STATE
+def choose_packages(
+    before: Before | None,
+    requested: Collection[str],
+    protected: Collection[str],
+    state: Path = STATE,
 ) -> Packages:
-    """Choose what apt would take away without touching anything that is not Hearth's.
+    """Choose the packages that apt can remove without any that are not Hearth's.
 
     Args:
-        before: The machine's record; without one nothing is known, and nothing goes.
-        asked: What Hearth has asked for and not taken away since.
-        protected: What has to stay because something else here needs it still.
-        state: Where a purge that was cut short has left its list.
+        before: The machine's record; without one, nothing goes.
+        requested: What Hearth has installed and not removed since.
+        protected: Packages that something else on the machine still needs.
+        state: The folder with the list of an unfinished purge.
     """
     here = set(installed())
-    ours = sorted({*asked} & here)
-    cut = {*doomed(state)} & here - _manual()
+    ours = sorted({*requested} & here)
+    cut = {*unfinished(state)} & here - _manual()
     if before is None or not before.known:
-        return Packages(stays=dict.fromkeys(ours, "nobody noted what was here before Hearth"))
+        return Packages(stays=dict.fromkeys(ours, "there is no record from before Hearth"))
     ours = [name for name in ours if name not in before.packages]
-    stays = {name: "the data that stay need it" for name in ours if name in protected}
+    stays = {name: "the remaining data need it" for name in ours if name in protected}
     others = (_manual() | before.packages) - {*ours} | {*stays}
     for name in ours:
-        # Somebody may have installed something since that cannot do without it.
+        # A package that was installed later may depend on it.
         if name not in stays and (needing := sorted(_would_go([name]) & others)):
             stays[name] = f"{needing[0]} needs it"
     others |= {*stays}
     if cut and _would_go(sorted(cut)) & others:
-        # Also what nobody could name any more may be of use to somebody by now.
+        # Packages of an unfinished purge may have become dependencies, too.
         cut = {name for name in cut if not _would_go([name]) & others}
     first = [name for name in ours if name not in stays]
     if first:
-        # What waits for `apt autoremove` for other reasons is not ours to clear.
+        # Other packages that wait for `apt autoremove` are not Hearth's.
         cut |= _would_go(["--auto-remove", *first]) - _would_go([], "autoremove")
     return Packages(tuple(sorted(cut - before.packages)), stays)
 
 
 def purge(names: Iterable[str], state: Path = STATE) -> None:
-    """Take packages away with their settings; what a killed run left half done is ended first."""
-    # Of half of them gone nobody could tell any more why the others had come.
-    write_atomic(state / DOOMED, json.dumps(sorted({*names, *doomed(state)})).encode())
+    """Purge packages, after finishing what a killed run left half done."""
+    # After half a purge, apt could no longer tell why the others were installed.
+    write_atomic(state / UNFINISHED, json.dumps(sorted({*names, *unfinished(state)})).encode())
     _run(["/usr/bin/dpkg", "--configure", "-a"])
     left = sorted({*names} & _known())
     if left:
         _run(["/usr/bin/apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120", "purge", *left])
-    # Whatever of it comes from now on comes for somebody else's sake.
+    # If they are installed again, they are not Hearth's.
     forget_gone(state)
 
 
-def doomed(state: Path = STATE) -> list[str]:
-    """Name what a purge that was cut short had begun to take away."""
+def unfinished(state: Path = STATE) -> list[str]:
+    """Return the packages of a purge that was interrupted."""
     try:
-        return list(json.loads((state / DOOMED).read_text()))
+        return list(json.loads((state / UNFINISHED).read_text()))
     except FileNotFoundError:
         return []
 
 
 def _would_go(words: list[str], verb: str = "purge") -> set[str]:
-    """Name what apt would remove, by asking it to pretend."""
-    # What somebody's package only recommends did not come for that one's sake.
+    """Return the packages that apt would remove, from its simulation."""
+    # A package that is only recommended by another is not a dependency.
     strict = [f"-oAPT::AutoRemove::{what}Important=false" for what in ("Recommends", "Suggests")]
-    said = _run(["/usr/bin/apt-get", "--simulate", "-q", *strict, verb, *words])
-    rows = (line.split() for line in said.splitlines())
+    shown = _run(["/usr/bin/apt-get", "--simulate", "-q", *strict, verb, *words])
+    rows = (line.split() for line in shown.splitlines())
     return {row[1].partition(":")[0] for row in rows if row and row[0] in ("Purg", "Remv")}
 
 
@@ -91,7 +94,7 @@ def _manual() -> set[str]:
 
 
 def _known() -> set[str]:
-    """Name what dpkg knows at all: also what is removed and has left its settings."""
+    """Return every package in dpkg's database, also removed ones that left settings."""
     return set(_run(["/usr/bin/dpkg-query", "-W", "-f", "${Package}\n"]).split())
 
 
@@ -107,9 +110,9 @@ def _run(argv: list[str]) -> str:
             env={**os.environ, **_QUIET},
         )
     except subprocess.CalledProcessError as error:
-        words = (error.stderr or error.stdout).strip().splitlines() or ["nothing said"]
+        lines = (error.stderr or error.stdout).strip().splitlines() or ["no error message"]
         raise RemoveError(
-            f"{' '.join(argv[:3])}: {words[-1]}: mend it, then say this again"
+            f"{' '.join(argv[:3])}: {lines[-1]}: fix this, then run this again"
         ) from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RemoveError(f"{argv[0]}: {error}") from None

@@ -1,41 +1,49 @@
-"""What a removed service leaves: in Incus, among the programs, among the downloads, in the vault.
+"""Remove one service: its entry in the inventory, and its leftovers on the machine.
 
-Its name, its way, its rules and its row in others' files are not here: these are written from
-the catalogue on every run, and are gone when the service is.
+Leftovers are in Incus, among the programs, among the downloads and in the vault. Its name, its
+routes and its firewall rules are written from the catalogue on every run, and go with the service.
 """
 
 import shutil
-from collections.abc import Collection
+import tempfile
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 
 from pylxd import Client
 
+from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.house import House
-from hearth.paths import DOWNLOADS
-from hearth.remove import Trace, incus, owners
+from hearth.files import write_atomic
+from hearth.paths import DOWNLOADS, PROGRAMS
+from hearth.remove import RemoveError, Trace, incus
+from hearth.yaml_edit import with_value
 
 CERTIFICATES = Path("/var/lib/hearth/caddy")
+FILE = Path("local/services.yml")
+_LINE = "present: false"
+# One empty file for each program and service that uses it: a kill cannot leave half an entry.
+WANTED = Path("/var/lib/hearth/wanted")
 
 
 def traces(
     client: Client | None, house: House, data: Collection[str], downloads: Path = DOWNLOADS
 ) -> list[Trace]:
-    """List what the removed services of a house still have here.
+    """List the leftovers of a house's removed services.
 
     Args:
         client: Incus, or None where there is none yet.
         house: The house, with its removed services.
-        data: Names of removed services whose data go, too.
+        data: Names of removed services whose data are removed, too.
         downloads: The folder of fetched files.
     """
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
-    return found + owners.unwanted(removed) + fetched(house, downloads) + certificates(house)
+    return found + unwanted(removed) + fetched(house, downloads) + certificates(house)
 
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
-    """List the certificates of names that nobody has any more; Caddy would let them run out."""
+    """List the certificates of names that no longer exist; Caddy would only let them expire."""
     names = {site.fqdn for service in house.removed.values() for site in service.publish}
     names -= {site.fqdn for site in house.sites}
     return [
@@ -46,11 +54,11 @@ def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
 
 
 def fetched(house: House, downloads: Path) -> list[Trace]:
-    """List the files that were fetched for removed services and for nobody else."""
+    """List the files that were downloaded for removed services only."""
     needed = {name for service in house.services.values() for name in service.sources}
     mine = {name for service in house.removed.values() for name in service.sources} - needed
     names = [f"{house.sources[name].name}-" for name in sorted(mine & {*house.sources})]
-    # A lock file or half a download bears the same name with a dot before it or `.part` behind it.
+    # Lock files and partial downloads add a dot before the name or `.part` after it.
     return [
         Trace(f"download {path.name}", partial(path.unlink, missing_ok=True))
         for path in sorted(downloads.glob("*"))
@@ -59,11 +67,10 @@ def fetched(house: House, downloads: Path) -> list[Trace]:
 
 
 def forgotten_secrets(house: House, data: Collection[str] = ()) -> list[str]:
-    """Name the secrets that go with the removed services.
+    """Return the names of the secrets that are removed with the services.
 
-    What was made at random for a service without data goes at once, and so does its own key for
-    others. A secret of a service whose data are kept may be what opens them, and one that a
-    person gave is nowhere else: these stay until the data go.
+    A service's own key and random secrets of a service without data are removed at once. Kept data
+    may need their secrets, and a given secret may exist only here: these stay as long as the data.
     """
     kept = {*house.secrets}
     found: set[str] = set()
@@ -73,3 +80,73 @@ def forgotten_secrets(house: House, data: Collection[str] = ()) -> list[str]:
             if name in data or (kind == "random" and not service.volumes):
                 found.add(secret)
     return sorted(found - kept)
+
+
+def want(program: str, service: str, wanted: Path = WANTED) -> None:
+    """Record that the service uses the program; call this before it is installed."""
+    folder = wanted / program
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / service).touch()
+
+
+def unwanted(gone: Iterable[str], programs: Path = PROGRAMS, wanted: Path = WANTED) -> list[Trace]:
+    """List the programs that only removed services have used."""
+    left = set(gone)
+    found = []
+    for name in sorted({path.name for path in (*wanted.glob("*"), *programs.glob("*"))}):
+        owners = {path.name for path in (wanted / name).glob("*")}
+        # Without a record, a program belongs to the service of the same name.
+        mine = owners & left if owners else {name} & left
+        if mine and not owners - left:
+            found.append(Trace(f"program {name}", partial(_drop, name, programs, wanted)))
+        elif mine:
+            text = f"claim of {', '.join(sorted(mine))} to program {name}"
+            found.append(Trace(text, partial(_forget, wanted / name, mine)))
+    return found
+
+
+def _drop(name: str, programs: Path, wanted: Path) -> None:
+    # The record goes last, so that the next run finds what a kill left of the program.
+    if (programs / name).exists():
+        shutil.rmtree(programs / name)
+    shutil.rmtree(wanted / name, ignore_errors=True)
+
+
+def _forget(folder: Path, owners: Iterable[str]) -> None:
+    for owner in owners:
+        (folder / owner).unlink(missing_ok=True)
+
+
+def note_absent(inventory: Path, service: str) -> None:
+    """Write `present: false` into the service's record in inventory/local.
+
+    Raises:
+        RemoveError: the file cannot be edited safely, or the inventory would not be valid without
+            the service; the inventory is unchanged.
+    """
+    path = inventory / FILE
+    old = path.read_text(encoding="utf-8") if path.exists() else "---\n"
+    try:
+        new = with_value(old, ("services", service, "present"), False)
+    except ValueError:
+        raise RemoveError(
+            f"{path}: Hearth cannot edit this file safely: write `{_LINE}` into the record "
+            f"{service} there, then run this again"
+        ) from None
+    _validate(inventory, new)
+    path.parent.mkdir(exist_ok=True)
+    write_atomic(path, new.encode())
+
+
+def _validate(inventory: Path, new: str) -> None:
+    """Validate a copy of the inventory with the new text, so that an error changes nothing."""
+    with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
+        copy = Path(folder) / "inventory"
+        shutil.copytree(inventory, copy, ignore=shutil.ignore_patterns("secrets.yml", ".*"))
+        (copy / FILE).parent.mkdir(exist_ok=True)
+        (copy / FILE).write_text(new, encoding="utf-8")
+        try:
+            load(copy)
+        except CatalogueError as error:
+            problems = "\n".join(str(problem).replace(f"{copy}/", "") for problem in error.problems)
+            raise RemoveError(f"{problems}\nnothing was changed") from None

@@ -22,7 +22,7 @@ from ansible.module_utils.basic import AnsibleModule
 from hearth.catalogue.pipelines import files
 from hearth.paths import PROGRAMS
 from hearth.project import current
-from hearth.remove.owners import want
+from hearth.remove.service import want
 from hearth.sources import SourceError
 from hearth.sources.installers import install_pipelines
 

@@ -38,7 +38,7 @@ from ansible.module_utils.basic import AnsibleModule
 from hearth.machine.images import PYTHONS
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.project import current
-from hearth.remove.owners import want
+from hearth.remove.service import want
 from hearth.sources.programs import Installed
 from hearth.sources.python import install_python
 from hearth.sources.source import Source, SourceError, secret_parts

@@ -14,7 +14,7 @@ from hearth.cli.ssh import Target
 from hearth.files import locked
 from hearth.machine import runs
 from hearth.project import Project
-from hearth.remove import RemoveError, Trace, everything
+from hearth.remove import RemoveError, Trace, whole_house
 from tests.role_data import ROOT
 
 
@@ -127,7 +127,9 @@ def test_the_whole_of_a_house_elsewhere_is_asked_about_there(
 def plan(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     gone: list[str] = []
     traces = [Trace("the one", lambda: gone.append("the one"))]
-    monkeypatch.setattr(everything, "plan", lambda *_: everything.Plan(traces, ["the data"]))
+    monkeypatch.setattr(
+        whole_house, "plan_removal", lambda *_: whole_house.Plan(traces, ["the data"])
+    )
     return gone
 
 

@@ -18,4 +18,4 @@ def test_only_who_had_it_before_keeps_it(
     (tmp_path / ".hearth").mkdir()
     if fresh:
         (tmp_path / before.NO_ANSIBLE).touch()
-    assert (str(folder) in before.look(tmp_path).paths) == (not fresh)
+    assert (str(folder) in before.read_machine(tmp_path).paths) == (not fresh)

@@ -9,16 +9,16 @@ from hearth.remove import before
 
 
 def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
-    assert before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
+    assert before.record_before(tmp_path, ["caddy"], write=True, state=tmp_path)
     # As if a package had been here that is not any more.
     record = tmp_path / "before.json"
     record.write_text(record.read_text().replace('"dpkg"', '"dpkg", "once-here"'))
     first = record.read_bytes()
-    assert not before.remember(tmp_path, ["caddy"], write=True, state=tmp_path)
-    assert before.remember(tmp_path, ["no-such-tool"], write=True, state=tmp_path)
+    assert not before.record_before(tmp_path, ["caddy"], write=True, state=tmp_path)
+    assert before.record_before(tmp_path, ["no-such-tool"], write=True, state=tmp_path)
     assert (tmp_path / "before.json").read_bytes() == first
-    assert before.asked(tmp_path) == {"caddy", "no-such-tool"}
-    seen = before.read(tmp_path)
+    assert before.requested(tmp_path) == {"caddy", "no-such-tool"}
+    seen = before.read_record(tmp_path)
     assert seen is not None
     assert seen.known
     assert "dpkg" in seen.packages
@@ -26,7 +26,7 @@ def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
 
 
 def test_a_preview_writes_nothing(tmp_path: Path) -> None:
-    assert before.remember(tmp_path, ["caddy"], write=False, state=tmp_path / "state")
+    assert before.record_before(tmp_path, ["caddy"], write=False, state=tmp_path / "state")
     assert not (tmp_path / "state").exists()
 
 
@@ -34,22 +34,22 @@ def test_packages_are_those_from_before_the_first_command(tmp_path: Path) -> Non
     earlier = tmp_path / before.EARLIER
     earlier.parent.mkdir()
     earlier.write_text("bash\ndpkg\n")
-    assert before.look(tmp_path).packages == {"bash", "dpkg"}
+    assert before.read_machine(tmp_path).packages == {"bash", "dpkg"}
 
 
 def test_a_house_of_an_older_hearth_knows_nothing_of_before(tmp_path: Path) -> None:
     (tmp_path / "converged").mkdir()
-    before.remember(tmp_path, [], write=True, state=tmp_path)
-    seen = before.read(tmp_path)
+    before.record_before(tmp_path, [], write=True, state=tmp_path)
+    seen = before.read_record(tmp_path)
     assert seen is not None
     assert not seen.known
 
 
 def test_a_kill_in_between_is_made_good(tmp_path: Path) -> None:
-    before.remember(tmp_path, ["age"], write=True, state=tmp_path)
+    before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
     (tmp_path / "before.json").unlink()
-    assert before.remember(tmp_path, ["age"], write=True, state=tmp_path)
-    assert json.loads((tmp_path / "asked.json").read_text()) == ["age"]
+    assert before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
+    assert json.loads((tmp_path / "requested.json").read_text()) == ["age"]
 
 
 def test_what_people_installed_between_two_houses_is_theirs(
@@ -57,9 +57,9 @@ def test_what_people_installed_between_two_houses_is_theirs(
 ) -> None:
     monkeypatch.setattr(before, "installed", lambda: ["dpkg"])
     wanted = ["caddy", "curl"]
-    before.remember(tmp_path, wanted, ["git"], write=True, state=tmp_path)
+    before.record_before(tmp_path, wanted, ["git"], write=True, state=tmp_path)
     # The house went, its data stayed; somebody wants these two for themselves.
     before.forget_gone(tmp_path)
     monkeypatch.setattr(before, "installed", lambda: ["curl", "dpkg", "git"])
-    assert before.remember(tmp_path, wanted, ["python3-venv"], write=True, state=tmp_path)
-    assert before.asked(tmp_path) == {"caddy", "python3-venv"}
+    assert before.record_before(tmp_path, wanted, ["python3-venv"], write=True, state=tmp_path)
+    assert before.requested(tmp_path) == {"caddy", "python3-venv"}

@@ -105,23 +105,23 @@ def test_images_go_that_nobody_wants_or_uses_and_that_are_ours(engine: Engine) -
 
 
 def test_all_of_it_spares_data_and_strangers(engine: Engine) -> None:
-    for trace in incus.all_of_it(client(engine), data=False):
+    for trace in incus.everything(client(engine), data=False):
         trace.remove()
     assert sorted(engine.made) == ["theirs"]
     assert sorted(engine.pictures) == ["debian/13"]
-    assert incus.kept(client(engine)) == ["chat-data"]
+    assert incus.volumes(client(engine)) == ["chat-data"]
     assert engine.pool_there
-    said = incus.strangers(client(engine))
+    said = incus.foreign(client(engine))
     assert said == ["instance theirs", "image debian/13", "network br0"]
 
 
 def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
-    traces = incus.all_of_it(client(engine), data=True)
+    traces = incus.everything(client(engine), data=True)
     assert traces[-1].what == f"storage pool {POOL}"
     for trace in traces:
         trace.remove()
     assert not engine.pool_there
-    assert incus.all_of_it(client(engine), data=True) == []
+    assert incus.everything(client(engine), data=True) == []
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["a socket left", "no socket"])
@@ -135,18 +135,18 @@ def test_incus_that_does_not_answer_is_none(
     monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
     if left:
         (tmp_path / "unix.socket").touch()
-    assert incus.reach() is None
+    assert incus.connect() is None
 
 
 DATA, THEIRS = "storage-pools/hearth/custom/default_chat", "storage-pools/default"
-START = "`systemctl start incus`, then say this again"
+START = "`systemctl start incus`, then run this again"
 
 
 @pytest.mark.parametrize(
     ("lies", "data", "goes", "said"),
     [
         (None, False, False, None),
-        (DATA, False, True, f"default_chat: {START}, or say --data, which takes it for ever$"),
+        (DATA, False, True, f"default_chat: {START}, or add --data to delete it for ever$"),
         (DATA, True, True, None),
         # Its package stays, and the data would stay in it where nobody looks.
         (DATA, False, False, f"default_chat: {START}$"),
@@ -167,7 +167,7 @@ def test_incus_that_does_not_answer_loses_nothing(
     if lies:
         (tmp_path / lies).mkdir(parents=True)
     if said is None:
-        incus.spare_silent(data, goes)
+        incus.check_stopped(data, goes)
         return
     with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds {said}"):
-        incus.spare_silent(data, goes)
+        incus.check_stopped(data, goes)

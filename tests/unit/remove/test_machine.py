@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hearth.paths import FIREWALL_UNIT
-from hearth.remove import RemoveError, kernel, machine
+from hearth.remove import RemoveError, machine
 from hearth.remove.before import Before
 
 HOSTS = "127.0.0.1 localhost\n# BEGIN Hearth\n10.0.0.1 chat.lan\n# END Hearth\n10.0.0.2 nas\n"
@@ -103,25 +103,24 @@ def test_folders_and_links_go_whole_and_what_is_not_there_is_not_named(tmp_path:
 def test_a_setting_stays_that_somebody_elses_network_lives_on(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (machine, kernel):
-        monkeypatch.setattr(module, "kernel_value", lambda name: "1")
+    monkeypatch.setattr(machine, "kernel_value", lambda name: "1")
     forward, mark = "net.ipv4.ip_forward", "net.ipv4.conf.all.src_valid_mark"
     values = {forward: "0", mark: "0", "fs.inotify.max_user_instances": "1"}
     seen = Before(True, frozenset(), frozenset(), frozenset(), values, {}, frozenset())
     both = [f"kernel setting {name}, which was 0" for name in (forward, mark)]
     assert [trace.what for trace in machine.settings(seen, root)] == both
-    assert kernel.in_use(seen, root) == {}
+    assert machine.settings_in_use(seen, root) == {}
     devices = root / "sys/class/net"
     for name, text in (("docker0", "DEVTYPE=bridge\n"), ("eth0", "IFINDEX=2\n")):
         (devices / name).mkdir(parents=True)
         (devices / name / "uevent").write_text(text)
-    assert kernel.in_use(seen, root) == {forward: "the bridge docker0 may need it"}
+    assert machine.settings_in_use(seen, root) == {forward: "the bridge docker0 may need it"}
     assert [trace.what for trace in machine.settings(seen, root)] == both[1:]
     # It was there, and lived without.
     was = replace(seen, paths=frozenset({"/sys/class/net/docker0"}))
-    assert kernel.in_use(was, root) == {}
+    assert machine.settings_in_use(was, root) == {}
     (devices / "docker0/uevent").write_text("DEVTYPE=wireguard\n")
-    assert {*kernel.in_use(seen, root)} == {forward, mark}
+    assert {*machine.settings_in_use(seen, root)} == {forward, mark}
     assert machine.settings(seen, root) == []
 
 
@@ -149,7 +148,7 @@ def test_nothing_is_deleted_through_a_mount(root: Path, monkeypatch: pytest.Monk
     disk.mkdir(parents=True)
     (disk / "theirs").touch()
     mounted(root, monkeypatch, disk, busy=True)
-    with pytest.raises(RemoveError, match=r"a disk cannot be unmounted: .*, then say this again$"):
+    with pytest.raises(RemoveError, match=r"a disk cannot be unmounted: .*, then run this again$"):
         machine.drop_path(root / "folder")
     assert (disk / "theirs").exists()
     assert mounted(root, monkeypatch, disk, busy=False) == []

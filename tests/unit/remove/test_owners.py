@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hearth.remove import Trace
-from hearth.remove.owners import unwanted, want
+from hearth.remove.service import unwanted, want
 
 
 @pytest.fixture

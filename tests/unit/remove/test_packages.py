@@ -71,24 +71,24 @@ ASKED = {"caddy", "incus-base", "uidmap", "curl"}
 
 @pytest.mark.usefixtures("apt")
 def test_what_came_goes_with_what_it_brought(tmp_path: Path) -> None:
-    found = packages.chosen(before("curl"), ASKED, (), tmp_path)
+    found = packages.choose_packages(before("curl"), ASKED, (), tmp_path)
     assert found.goes == ("caddy", "incus-base", "libnss3", "lxcfs", "uidmap")
     assert found.stays == {}
 
 
 @pytest.mark.usefixtures("apt")
 def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
-    found = packages.chosen(before("curl"), ASKED, {"incus-base"}, tmp_path)
+    found = packages.choose_packages(before("curl"), ASKED, {"incus-base"}, tmp_path)
     assert found.goes == ("caddy", "libnss3")
     assert found.stays == {
-        "incus-base": "the data that stay need it",
+        "incus-base": "the remaining data need it",
         "uidmap": "incus-base needs it",
     }
 
 
 def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: Path) -> None:
     apt.here.add("their-tool")
-    found = packages.chosen(before("curl"), ASKED, (), tmp_path)
+    found = packages.choose_packages(before("curl"), ASKED, (), tmp_path)
     assert found.stays == {"uidmap": "their-tool needs it"}
     assert "uidmap" not in found.goes
     assert "their-tool" not in found.goes
@@ -97,7 +97,7 @@ def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: P
 @pytest.mark.usefixtures("apt")
 @pytest.mark.parametrize("record", [None, before(known=False)])
 def test_without_a_record_nothing_goes_on_a_guess(record: Before | None, tmp_path: Path) -> None:
-    found = packages.chosen(record, ASKED, (), tmp_path)
+    found = packages.choose_packages(record, ASKED, (), tmp_path)
     assert found.goes == ()
     assert set(found.stays) == ASKED
 
@@ -113,30 +113,34 @@ def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
 def test_what_a_killed_purge_left_behind_goes_with_the_next(apt: Apt, tmp_path: Path) -> None:
     # Cut in the middle: nobody could tell any more why the library had come.
     cut(apt, ["caddy", "libnss3"], "libnss3", tmp_path)
-    found = packages.chosen(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
+    found = packages.choose_packages(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
     assert found.goes == ("libnss3",)
 
 
 def test_what_somebody_needs_since_a_killed_purge_stays(apt: Apt, tmp_path: Path) -> None:
     cut(apt, ["caddy", "libnss3", "lxcfs"], "libnss3", tmp_path)
     apt.here |= {"late-tool"}
-    found = packages.chosen(before("curl", "incus-base", "uidmap"), ASKED, {"incus-base"}, tmp_path)
+    found = packages.choose_packages(
+        before("curl", "incus-base", "uidmap"), ASKED, {"incus-base"}, tmp_path
+    )
     assert found.goes == ()
     apt.here -= {"incus-base"}
-    found = packages.chosen(before("curl", "uidmap"), ASKED, (), tmp_path)
+    found = packages.choose_packages(before("curl", "uidmap"), ASKED, (), tmp_path)
     assert found.goes == ("lxcfs",)
 
 
 def test_a_purge_that_ended_is_forgotten(apt: Apt, tmp_path: Path) -> None:
-    (tmp_path / record._ASKED).write_text(json.dumps(sorted(ASKED)))
-    first = packages.chosen(before("curl"), record.asked(tmp_path), {"incus-base"}, tmp_path)
+    (tmp_path / record.REQUESTED).write_text(json.dumps(sorted(ASKED)))
+    first = packages.choose_packages(
+        before("curl"), record.requested(tmp_path), {"incus-base"}, tmp_path
+    )
     packages.purge(first.goes, tmp_path)
     assert not {"caddy", "libnss3"} & apt.here
     # Of their own: a tool that needs one of them again, and a Caddy.
     apt.here |= {"late-tool", "libnss3", "caddy"}
-    second = packages.chosen(before("curl"), record.asked(tmp_path), (), tmp_path)
+    second = packages.choose_packages(before("curl"), record.requested(tmp_path), (), tmp_path)
     assert second.goes == ("incus-base", "lxcfs", "uidmap")
-    assert packages.doomed(tmp_path) == []
+    assert packages.unfinished(tmp_path) == []
 
 
 def cut(apt: Apt, names: list[str], at: str, state: Path) -> None:
@@ -149,5 +153,5 @@ def cut(apt: Apt, names: list[str], at: str, state: Path) -> None:
 
 def test_apts_refusal_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "_APT_S", 5)
-    with pytest.raises(RemoveError, match="that is how it failed: mend it"):
+    with pytest.raises(RemoveError, match="that is how it failed: fix this"):
         packages._run(["/bin/sh", "-c", "echo that is how it failed >&2; exit 1"])

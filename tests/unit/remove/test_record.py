@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hearth.remove import RemoveError
-from hearth.remove.record import FILE, note_absent
+from hearth.remove.service import FILE, note_absent
 from hearth.yaml_edit import with_value
 from tests.role_data import ROOT
 

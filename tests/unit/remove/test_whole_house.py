@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hearth.project import Project
-from hearth.remove import RemoveError, before, everything, incus, machine, packages
+from hearth.remove import RemoveError, before, incus, machine, packages, whole_house
 from hearth.remove.before import Before
 from tests.unit.remove.test_incus import Engine
 
@@ -26,11 +26,11 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     engine.pictures.pop("debian/13")
     nobody = SimpleNamespace(json=lambda: {"metadata": []})
     engine.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: nobody))
-    monkeypatch.setattr(incus, "reach", lambda: engine)
+    monkeypatch.setattr(incus, "connect", lambda: engine)
     was = Before(True, frozenset({"curl"}), frozenset(), frozenset(), {}, {}, frozenset())
     monkeypatch.setattr(before, "STATE", tmp_path / "state")
-    monkeypatch.setattr(before, "read", lambda: was)
-    monkeypatch.setattr(before, "asked", lambda: frozenset(WORLD))
+    monkeypatch.setattr(before, "read_record", lambda: was)
+    monkeypatch.setattr(before, "requested", lambda: frozenset(WORLD))
     for module in (before, packages):
         monkeypatch.setattr(module, "installed", lambda: [*WORLD])
     monkeypatch.setattr(packages, "_run", apt)
@@ -46,7 +46,7 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
 
 
 def test_data_stay_with_what_keeps_and_opens_them(project: Project) -> None:
-    found = everything.plan(project, data=False)
+    found = whole_house.plan_removal(project, data=False)
     goes = [trace.what for trace in found.goes]
     assert "instance chat" in goes
     assert "packages: caddy" in goes
@@ -54,13 +54,13 @@ def test_data_stay_with_what_keeps_and_opens_them(project: Project) -> None:
     assert [what for what in goes if any(word in what for word in kept)] == []
     assert f"folder {before.STATE}" not in goes
     assert "data  volume chat-data in Incus' pool" in found.stays
-    assert "package incus-base: the data that stay need it" in found.stays
+    assert "package incus-base: the remaining data need it" in found.stays
     secrets = f"{project.vault.path} and {project.vault.password_file}"
     assert f"the secrets and the authority: {secrets}" in found.stays
 
 
 def test_they_go_when_that_is_said_and_the_record_of_before_goes_last(project: Project) -> None:
-    found = everything.plan(project, data=True)
+    found = whole_house.plan_removal(project, data=True)
     goes = [trace.what for trace in found.goes]
     order = (
         *("instance chat", "volume chat-data with its data", "storage pool hearth"),
@@ -73,10 +73,10 @@ def test_they_go_when_that_is_said_and_the_record_of_before_goes_last(project: P
 def test_data_in_an_incus_that_stays_and_does_not_answer_are_not_forgotten(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(incus, "reach", lambda: None)
+    monkeypatch.setattr(incus, "connect", lambda: None)
     monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "incus/unix.socket"))
     (tmp_path / "incus/storage-pools/hearth/custom/default_chat").mkdir(parents=True)
     # Incus was there before Hearth, so it does not go.
-    monkeypatch.setattr(before, "asked", lambda: frozenset({"caddy"}))
+    monkeypatch.setattr(before, "requested", lambda: frozenset({"caddy"}))
     with pytest.raises(RemoveError, match="it holds default_chat: `systemctl start incus`"):
-        everything.plan(project, data=True)
+        whole_house.plan_removal(project, data=True)

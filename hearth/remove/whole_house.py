@@ -1,4 +1,4 @@
-"""The whole house, in the order in which it can go, and what stays of it on purpose."""
+"""Remove the whole house: what goes, in a safe order, and what stays on purpose."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,10 +10,9 @@ from hearth.machine.environment import MASK
 from hearth.project import Project
 from hearth.remove import Trace, before, incus, machine, packages
 from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE, Before
-from hearth.remove.kernel import in_use
 
 ENGINE = "incus-base"
-# Who makes users and folders that purging it leaves behind.
+# Users and folders that stay behind when these packages are purged.
 _LEFT = {
     "caddy": (("caddy",), ("/var/lib/caddy",)),
     "dnsmasq-base": (("dnsmasq",), ("/etc/dnsmasq.d",)),
@@ -23,55 +22,55 @@ _LEFT = {
     ),
     "lxcfs": ((), ("/var/lib/lxcfs",)),
 }
-# Made by tools of Hearth's while they worked; removed only where they were not there before.
+# Created by tools that Hearth runs; removed only if they were not there before.
 _TOOLS = (ANSIBLE, "/root/.step", "/root/.cache/incus", "/root/.cache/uv")
 _COMMAND = Path("/usr/local/bin/hearth")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What goes, in order, and what stays, each with its reason."""
+    """Everything that goes, in order, and everything that stays, each with its reason."""
 
     goes: list[Trace] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
 
 
-def plan(project: Project, data: bool) -> Plan:
-    """Look at the machine and say what would go; nothing is touched."""
-    seen = before.read()
-    client = incus.reach()
-    volumes = [] if data or client is None else incus.kept(client)
-    others = incus.strangers(client) if client else []
+def plan_removal(project: Project, data: bool) -> Plan:
+    """Return what would go; nothing is changed."""
+    seen = before.read_record()
+    client = incus.connect()
+    volumes = [] if data or client is None else incus.volumes(client)
+    others = incus.foreign(client) if client else []
     goes = machine.units()
-    goes += incus.all_of_it(client, data) if client else []
+    goes += incus.everything(client, data) if client else []
     goes += machine.firewall() + machine.settings(seen)
-    left = packages.chosen(seen, before.asked(), {ENGINE} if volumes or others else ())
+    left = packages.choose_packages(seen, before.requested(), {ENGINE} if volumes or others else ())
     if client is None:
-        incus.spare_silent(data, ENGINE in left.goes)
+        incus.check_stopped(data, ENGINE in left.goes)
     if ENGINE in left.goes:
         goes += machine.engine()
-    # Of a purge that was killed at its very end the list is left.
-    if left.goes or packages.doomed():
-        said = f"packages: {' '.join(left.goes) or 'the list of what went'}"
-        goes.append(Trace(said, partial(packages.purge, left.goes)))
+    # A purge that was killed at its very end leaves its list.
+    if left.goes or packages.unfinished():
+        text = f"packages: {' '.join(left.goes) or 'the list of a finished purge'}"
+        goes.append(Trace(text, partial(packages.purge, left.goes)))
     goes += _leftovers(left.goes, seen)
     goes += machine.users()
     goes += machine.folders(_files(project, seen, data))
     stays = [f"data  volume {name} in Incus' pool" for name in volumes]
-    stays += [f"Incus: somebody else's {name}" for name in others]
+    stays += [f"Incus: {name}, which Hearth did not make" for name in others]
     stays += [f"package {name}: {why}" for name, why in left.stays.items()]
-    kernel = in_use(seen)
+    kernel = machine.settings_in_use(seen)
     stays += [f"kernel setting {name}: {why}" for name, why in kernel.items()]
     goes += _record(keep=bool(volumes or others or left.stays or kernel))
     if goes:
-        goes.append(Trace("what systemd remembers of it", machine.reload_units))
+        goes.append(Trace("the state of units in systemd", machine.reload_units))
     return Plan(goes, stays + _on_purpose(project, data))
 
 
 def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
-    """List what packages leave behind that was not there before they came.
+    """List what packages leave behind that was not there before they were installed.
 
-    Also of those that are gone already: a removal may have been killed right behind them.
+    Also of packages that are gone already: a removal may have been killed right after them.
     """
     if seen is None or not seen.known:
         return
@@ -88,7 +87,7 @@ def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
                 yield Trace(f"ranges of users in {name}", partial(_put_back, Path(name), text))
 
 
-# Folders in which Hearth may be the only one.
+# Folders that go if they hold only Hearth's files.
 _EMPTY = (
     *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d"),
     *("/root/.config/hearth", "/root/.cache"),
@@ -96,14 +95,16 @@ _EMPTY = (
 
 
 def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
-    """List what is Hearth's from top to bottom; its records go last, by another way."""
+    """List Hearth's own folders and files, except its records, which go last."""
     was = seen.paths if seen else frozenset()
     state = before.STATE
-    records = {state / name for name in ("before.json", "asked.json", before.DOOMED, "converged")}
+    records = {
+        state / name for name in ("before.json", before.REQUESTED, before.UNFINISHED, "converged")
+    }
     found = [Path("/etc/hearth"), Path("/var/cache/hearth")]
     found += [project.root / name for name in (EARLIER, NO_ANSIBLE, BROUGHT)]
     found += [path for path in state.glob("*") if path not in records]
-    # A mask that people made themselves is theirs.
+    # A mask that a person made stays.
     found += [Path(name) for name in (f"/{MASK}",) if name not in was]
     if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
         found.append(_COMMAND)
@@ -118,14 +119,14 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
 
 
 def _is_ours(folder: Path, going: list[Path]) -> bool:
-    """Whether nothing but what goes lies in a folder."""
+    """Return whether a folder holds only files that go."""
     return folder.is_dir() and all(
         path in going or path.name.startswith(("hearth", "60-hearth")) for path in folder.glob("*")
     )
 
 
 def _record(keep: bool) -> list[Trace]:
-    """List the records: what was here before stays for as long as not all is gone."""
+    """List the records; those of the earlier machine stay until everything is gone."""
     state = before.STATE
     converged = machine.folders([state / "converged"])
     return converged if keep else converged + machine.folders([state, runs.LOCK])
