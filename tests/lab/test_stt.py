@@ -1,6 +1,6 @@
 """Listening in the house: what it was given, who reaches its satellites' port, rest, and death.
 
-What it hears is proved by the deploy (hearth/smoke/test_listening.py).
+What it hears is proved by the deploy (hearth/smoke/test_stt.py).
 """
 
 from __future__ import annotations

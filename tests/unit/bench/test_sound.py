@@ -99,5 +99,5 @@ def test_the_rate_counts() -> None:
 
 def test_the_smoke_tests_need_no_decoder_for_it() -> None:
     barred = "import sys; sys.modules.update(numpy=None, av=None, matplotlib=None); "
-    code = barred + "import hearth.smoke.test_speech"
+    code = barred + "import hearth.smoke.test_tts"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=ROOT)

@@ -16,7 +16,7 @@ import pytest
 
 from hearth.clients import ClientError
 from hearth.clients.tts import TtsClient
-from hearth.smoke import test_speech as smoke
+from hearth.smoke import test_tts as smoke
 from hearth.smoke.plugin import Notes
 
 FIRST_S, REST_S = 0.02, 0.4
@@ -144,12 +144,12 @@ def test_a_server_that_buffers_fails() -> None:
 
 def test_a_server_that_buffers_lets_one_of_two_wait_for_all() -> None:
     with running(Scripted()) as (service, line):
-        smoke.test_two_at_once_both_begin_before_either_ends(service, line, Notes())
+        smoke.test_two_requests_at_once_both_start_before_either_ends(service, line, Notes())
     with (
         running(Scripted(buffers=True)) as (service, line),
         pytest.raises(AssertionError, match="when the other had ended"),
     ):
-        smoke.test_two_at_once_both_begin_before_either_ends(service, line, Notes())
+        smoke.test_two_requests_at_once_both_start_before_either_ends(service, line, Notes())
 
 
 def test_lengths_that_differ_are_seen() -> None:
@@ -157,7 +157,7 @@ def test_lengths_that_differ_are_seen() -> None:
         smoke.test_streamed_and_whole_speech_are_equally_long(line)
     with (
         running(Scripted(joined=PIECES - 1)) as (_, line),
-        pytest.raises(AssertionError, match=r"streamed 1\.00 s of sound, joined 0\.80 s"),
+        pytest.raises(AssertionError, match=r"streamed 1\.00 s of sound, whole 0\.80 s"),
     ):
         smoke.test_streamed_and_whole_speech_are_equally_long(line)
 
@@ -168,7 +168,7 @@ def test_work_that_goes_on_for_nobody_is_seen(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(smoke, "FREE_S", 0.5)
     with (
         running(Scripted(streamed=ENDLESS, keeps_working=True)) as (service, line),
-        pytest.raises(AssertionError, match="still works for 1 after"),
+        pytest.raises(AssertionError, match=r"still works on 1 requests 0\.5 s after"),
     ):
         smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
 

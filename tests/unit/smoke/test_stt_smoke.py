@@ -23,9 +23,11 @@ from hearth.clients.edge import Edge
 from hearth.clients.recordings import BYTES, RATE, Utterance
 from hearth.clients.stt import Transcript, transcribe
 from hearth.clients.websocket import WebSocket, opened
-from hearth.smoke import test_listening as smoke
+from hearth.smoke import test_stt as smoke
 from hearth.smoke.plugin import Notes
 
+NO_SOUND = "test_a_file_without_sound_is_rejected_as_openai_does"
+LEAVES = "test_a_client_that_leaves_frees_its_work"
 TEXT = "Put the kettle on."
 LOUD = b"\x00\x40\x00\xc0" * (RATE // 2)  # 1 s
 LOUDER_THAN = 1000
@@ -253,17 +255,17 @@ ALIAS = SimpleNamespace(name="transcribe", members=("tiny",))
 
 def test_a_good_server_passes(passes: Passes) -> None:
     good = Scripted()
-    notes = passes("test_a_spoken_file_becomes_text", good)
+    notes = passes("test_a_file_of_speech_becomes_text", good)
     assert (notes.figures[0].median, notes.remarks) == (0, [])
-    assert passes("test_a_talker_is_heard_while_speaking", good).figures[0].unit == "ms"
-    passes("test_silence_is_no_text", good)
-    passes("test_what_is_no_sound_is_refused_in_openais_shape", good)
-    passes("test_who_leaves_frees_the_work", good)
-    passes("test_the_gateway_has_speech_written_down", good, transcriber=ALIAS, gateway="llm.lan")
+    assert passes("test_a_live_stream_becomes_text", good).figures[0].unit == "ms"
+    passes("test_silence_yields_no_text", good)
+    passes(NO_SOUND, good)
+    passes(LEAVES, good)
+    passes("test_the_gateway_transcribes_speech", good, transcriber=ALIAS, gateway="llm.lan")
 
 
 def test_a_house_that_is_used_meanwhile_passes(passes: Passes) -> None:
-    passes("test_who_leaves_frees_the_work", Scripted(active=1, live=2))
+    passes(LEAVES, Scripted(active=1, live=2))
 
 
 def test_a_fast_machine_is_not_remarked_upon(
@@ -272,7 +274,7 @@ def test_a_fast_machine_is_not_remarked_upon(
     # Long enough that also a busy machine is fast.
     said = Utterance("x", 30, TEXT, LOUD * 10)
     monkeypatch.setattr(smoke, "utterances", lambda _: (said,))
-    notes = passes("test_it_keeps_up_with_speech_and_answers_meanwhile", Scripted(), house=HOUSE)
+    notes = passes("test_it_keeps_up_with_speech_and_stays_healthy", Scripted(), house=HOUSE)
     assert [figure.name for figure in notes.figures] == [
         "real-time factor of scripted",
         "health of scripted while it listens",
@@ -282,7 +284,7 @@ def test_a_fast_machine_is_not_remarked_upon(
 
 def test_a_slow_machine_is_told_which_model_to_take(passes: Passes) -> None:
     slow = Scripted(rtf=0.6)
-    notes = passes("test_it_keeps_up_with_speech_and_answers_meanwhile", slow, house=HOUSE)
+    notes = passes("test_it_keeps_up_with_speech_and_stays_healthy", slow, house=HOUSE)
     (remark,) = notes.remarks
     assert remark.startswith("scripted: small takes ")
     # Which of them depends on how busy this machine is.
@@ -290,7 +292,7 @@ def test_a_slow_machine_is_told_which_model_to_take(passes: Passes) -> None:
 
 
 def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
-    notes = passes("test_a_spoken_file_becomes_text", Scripted(text="xyzzy plugh"))
+    notes = passes("test_a_file_of_speech_becomes_text", Scripted(text="xyzzy plugh"))
     assert notes.figures[0].median == 100
     assert "hardly a word" in notes.remarks[0]
 
@@ -298,17 +300,29 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
 @pytest.mark.parametrize(
     ("name", "flaw", "said"),
     [
-        ("test_a_spoken_file_becomes_text", {"text": " "}, "the text is empty"),
-        ("test_a_spoken_file_becomes_text", {"backwards": True}, "not in order"),
-        ("test_a_talker_is_heard_while_speaking", {"text": ""}, "all finals are empty"),
-        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "late"}, "0.1 to 99 s of"),
-        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "twice"}, "2 finals"),
-        ("test_a_talker_is_heard_while_speaking", {"live_flaw": "endless"}, "does not end once"),
-        ("test_silence_is_no_text", {"of_silence": "Thank you."}, "it wrote 10 characters"),
-        ("test_what_is_no_sound_is_refused_in_openais_shape", {"takes_pictures": True}, "HTTP 200"),
-        ("test_who_leaves_frees_the_work", {"keeps_working": True}, "1 are served 2 s after"),
-        ("test_the_gateway_has_speech_written_down", {"answered_by": "gpt"}, "gpt"),
-        ("test_the_gateway_has_speech_written_down", {"text": ""}, "the text is empty"),
+        ("test_a_file_of_speech_becomes_text", {"text": " "}, "the text is empty"),
+        ("test_a_file_of_speech_becomes_text", {"backwards": True}, "not in order"),
+        ("test_a_live_stream_becomes_text", {"text": ""}, "all finals are empty"),
+        ("test_a_live_stream_becomes_text", {"live_flaw": "late"}, "0.1 to 99 s of"),
+        ("test_a_live_stream_becomes_text", {"live_flaw": "twice"}, "2 finals"),
+        ("test_a_live_stream_becomes_text", {"live_flaw": "endless"}, "does not end once"),
+        (
+            "test_silence_yields_no_text",
+            {"of_silence": "Thank you."},
+            "silence became 10 characters",
+        ),
+        (
+            "test_a_file_without_sound_is_rejected_as_openai_does",
+            {"takes_pictures": True},
+            "HTTP 200",
+        ),
+        (
+            LEAVES,
+            {"keeps_working": True},
+            "it works on 1 requests 2 s after",
+        ),
+        ("test_the_gateway_transcribes_speech", {"answered_by": "gpt"}, "gpt"),
+        ("test_the_gateway_transcribes_speech", {"text": ""}, "the text is empty"),
     ],
 )
 def test_each_flaw_is_seen(passes: Passes, name: str, flaw: dict[str, Any], said: str) -> None:

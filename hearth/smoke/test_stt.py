@@ -1,0 +1,223 @@
+"""Speech becomes text: from files, streams and satellites, through the gateway; silence does not.
+
+Made-up weights return words at random. What must hold for any model fails the house, and how many
+words were right is a figure.
+"""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth.catalogue.house import Alias, House, Service
+from hearth.clients import ClientError, health
+from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.recordings import BYTES, RATE, utterances, wav
+from hearth.clients.stt import background_noise, open_stream, transcribe
+from hearth.clients.tts import timed_json
+from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate
+from hearth.smoke.criteria import advice_on_speed, stream_violations
+from hearth.smoke.hosts import connections
+from hearth.smoke.plugin import Notes, NotMeasured
+from hearth.smoke.satellite import DESCRIBE, converse, speech
+
+pytestmark = pytest.mark.home
+
+PATH = "/v1/audio/transcriptions"
+WITHIN_S = 120.0
+ASK_S = 5.0
+FREE_S = 10.0
+UNPRIVILEGED = 65534
+# A picture's first bytes, in a file that is named like a sound.
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)
+QUIET_S = 4
+LEAD_S = 0.5
+
+
+@pytest.fixture
+def port(listener: Service) -> int:
+    """The port for satellites; as shipped, no address may use it."""
+    if not listener.publish_tcp:
+        raise NotMeasured(f"{listener.name} has no port for satellites")
+    return next(iter(listener.publish_tcp))
+
+
+def form(name: str, sound: bytes, **fields: str) -> tuple[bytes, dict[str, str]]:
+    """Return a multipart form with a file, and the headers that describe it."""
+    # httpx only encodes the form; nothing is sent.
+    request = httpx.Request("POST", "http://form/", data=fields, files={"file": (name, sound)})
+    return request.read(), {"Content-Type": request.headers["content-type"]}
+
+
+def upload(edge: Edge, fqdn: str, key: str | None, sound: bytes, **fields: str) -> Answer:
+    """Send a file for transcription."""
+    body, headers = form("speech.wav", sound, **({"model": "whisper-1"} | fields))
+    return edge.request(fqdn, PATH, key=key, send=body, headers=headers, within_s=WITHIN_S)
+
+
+def status_of(service: Service) -> dict[str, Any]:
+    return dict(timed_json(service.url, "/status", ASK_S)[0])
+
+
+def test_a_file_of_speech_becomes_text(
+    listener: Service, edge: Edge, key: str, notes: Notes
+) -> None:
+    texts: list[tuple[str, str]] = []
+    for spoken in utterances(10):
+        sound = wav(spoken.pcm)
+        answer = upload(edge, listener.publish[0].fqdn, key, sound, response_format="verbose_json")
+        assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
+        result = answer.json()
+        assert result["text"].strip(), "the text is empty"
+        assert result["duration"] == pytest.approx(spoken.seconds, abs=0.1)
+        times = [time for part in result["segments"] for time in (part["start"], part["end"])]
+        assert times == sorted(times), f"the segments are not in order: {times}"
+        assert 0 <= times[0] <= times[-1] <= result["duration"] + 0.01
+        texts.append((spoken.text, result["text"]))
+    rate = error_rate(texts)
+    assert rate is not None
+    notes.figure(f"word error rate of {listener.name}", "%", [100 * rate])
+    if rate > NOT_UNDERSTOOD:
+        notes.remark(
+            f"{listener.name} understood hardly a word of clear speech: its weights are made up, "
+            "or its model is not for English"
+        )
+
+
+def test_it_keeps_up_with_speech_and_stays_healthy(
+    listener: Service, edge: Edge, key: str, house: House, notes: Notes
+) -> None:
+    (spoken,) = utterances(30)
+    fqdn, sound = listener.publish[0].fqdn, wav(spoken.pcm)
+    # The first request may have to load the model, which belongs to no figure.
+    upload(edge, fqdn, key, wav(utterances(1)[0].pcm))
+    rtf, waits = [], []
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as pool:
+            start = time.perf_counter()
+            uploading = pool.submit(upload, edge, fqdn, key, sound)
+            while not uploading.done():
+                result = health.check(listener)
+                assert result.healthy, result.reason
+                waits.append(1000 * result.seconds)
+                time.sleep(0.05)
+            assert uploading.result().status == 200, uploading.result().text[:200]
+            rtf.append((time.perf_counter() - start) / spoken.seconds)
+    model = str(status_of(listener)["model"])
+    about = f"{model}: seconds of work per second of speech"
+    notes.figure(f"real-time factor of {listener.name}", "", rtf, about)
+    notes.figure(f"health of {listener.name} while it listens", "ms", waits)
+    known = [m.name for m in house.models.values() if m.service == listener.name]
+    if advice := advice_on_speed(min(rtf), model, known):
+        notes.remark(f"{listener.name}: {advice}")
+
+
+def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, notes: Notes) -> None:
+    waits: list[float] = []
+    for spoken in utterances(3):
+        with open_stream(edge, listener.publish[0].fqdn, key, ASK_S) as socket:
+            result = transcribe(socket, background_noise(LEAD_S) + spoken.pcm, WITHIN_S)
+        found = stream_violations(result.payloads, result.audio_s)
+        assert not found, "; ".join(found)
+        finals = result.of("final")
+        assert finals, "there is no final text"
+        assert any(str(event.payload["text"]).strip() for event in finals), "all finals are empty"
+        waits.append(1000 * (finals[-1].at_s - result.started - LEAD_S - spoken.seconds))
+    about = "half a second of it is the wait for more; 3 s of speech"
+    notes.figure(f"end of speech to text of {listener.name}", "ms", waits, about)
+
+
+def test_silence_yields_no_text(listener: Service, edge: Edge, key: str) -> None:
+    fqdn = listener.publish[0].fqdn
+    for quiet in (bytes(QUIET_S * RATE * BYTES), background_noise(QUIET_S)):
+        text = upload(edge, fqdn, key, wav(quiet)).json()["text"]
+        assert text == "", f"silence became {len(text)} characters"
+        with open_stream(edge, fqdn, key, ASK_S) as socket:
+            result = transcribe(socket, quiet, WITHIN_S, after_s=0, real_time=False)
+        assert [event.kind for event in result.events] == ["ready", "done"]
+
+
+def test_a_file_without_sound_is_rejected_as_openai_does(
+    listener: Service, edge: Edge, key: str
+) -> None:
+    for content in (PICTURE, b""):
+        answer = upload(edge, listener.publish[0].fqdn, key, content)
+        assert answer.status == 400, f"HTTP {answer.status}: {answer.text[:200]}"
+        assert answer.json()["error"]["message"]
+
+
+def test_transcription_without_a_key_is_rejected(listener: Service, edge: Edge) -> None:
+    fqdn = listener.publish[0].fqdn
+    for wrong in (None, "sk-wrong"):
+        answer = upload(edge, fqdn, wrong, wav(b""))
+        assert answer.status == 401, f"HTTP {answer.status}"
+        with pytest.raises(ClientError, match="HTTP 401"), open_stream(edge, fqdn, wrong, ASK_S):
+            pass
+
+
+def test_a_client_that_leaves_frees_its_work(
+    listener: Service, edge: Edge, key: str, notes: Notes
+) -> None:
+    fqdn, sound = listener.publish[0].fqdn, wav(utterances(30)[0].pcm * 8)
+    body, headers = form("long.wav", sound, model="whisper-1", stream="true")
+    # The house may have other clients meanwhile.
+    files, live = load_of(listener)
+    with edge.stream(fqdn, PATH, WITHIN_S, key, body, headers) as (answer, chunks):
+        assert answer.status_code == 200, b"".join(chunks)[:200]
+        assert next(sse(chunks), None), "it ended before its first words"
+        busy, _ = load_of(listener)
+    left = time.perf_counter()
+    assert busy > files, "the file was transcribed already"
+    with open_stream(edge, fqdn, key, ASK_S) as socket:
+        socket.recv(timeout=ASK_S)
+        assert load_of(listener)[1] > live, "the stream is not counted"
+    deadline = time.monotonic() + FREE_S
+    while (now := sum(load_of(listener))) > files + live:
+        late = f"it works on {now} requests {FREE_S:g} s after the client left, not {files + live}"
+        assert time.monotonic() < deadline, late
+        time.sleep(0.05)
+    notes.figure(f"work of {listener.name} freed", "ms", [1000 * (time.perf_counter() - left)])
+
+
+def load_of(service: Service) -> tuple[int, int]:
+    """Return how many files are transcribed or queued, and how many streams are open."""
+    status = status_of(service)
+    return status["files"]["active"] + status["files"]["waiting"], status["live"]
+
+
+def test_a_satellite_gets_a_description_of_the_model(listener: Service, port: int) -> None:
+    # From the machine itself, whose root may connect to every instance.
+    (info,) = converse(listener.address or "", port, [DESCRIBE], "info", WITHIN_S)
+    (program,) = info.events[-1].data["asr"]
+    (model,) = program["models"]
+    assert model["name"] == status_of(listener)["model"]
+    assert model["installed"]
+    assert "en" in model["languages"]
+
+
+def test_a_satellite_gets_the_text_of_speech(listener: Service, port: int, notes: Notes) -> None:
+    # A satellite continues to send until it notices the end of speech.
+    sound = background_noise(LEAD_S) + utterances(3)[0].pcm + background_noise(0.7)
+    requests = [speech(sound), speech(background_noise(QUIET_S))]
+    spoken, quiet = converse(listener.address or "", port, requests, "transcript-stop", WITHIN_S)
+    about = "3 s of speech, sent at once"
+    notes.figure(f"text of {listener.name} for a satellite", "ms", [1000 * spoken.seconds], about)
+    assert [event.type for event in spoken.events][-2:] == ["transcript", "transcript-stop"]
+    assert spoken.events[-2].data["text"].strip(), "the text is empty"
+    assert quiet.events[-2].data["text"] == ""
+
+
+def test_only_root_on_the_machine_reaches_the_satellites_port(listener: Service, port: int) -> None:
+    (tried,) = connections(None, [(listener.address or "", port)], user=UNPRIVILEGED)
+    assert tried.outcome == "rejected", str(tried)
+
+
+def test_the_gateway_transcribes_speech(
+    transcriber: Alias, gateway: str, edge: Edge, key: str
+) -> None:
+    answer = upload(edge, gateway, key, wav(utterances(3)[0].pcm), model=transcriber.name)
+    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
+    assert answer.json()["text"].strip(), "the text is empty"
+    assert answer.headers.get("x-hearth-model") in transcriber.members
