@@ -1,8 +1,7 @@
 """Lets an upstream Kokoro-FastAPI stream: a patch that shows itself first and can be taken back."""
 
-from hearth_kokoro_patch.errors import PatchError
 from hearth_kokoro_patch.planning import Change, Plan, State, plan, state, take_back
-from hearth_kokoro_patch.steps import ALL, STEPS
+from hearth_kokoro_patch.source import ALL, STEPS, PatchError
 
 __all__ = [
     "ALL",

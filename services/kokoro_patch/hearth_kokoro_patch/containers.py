@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from hearth_kokoro_patch.edits import FILES
-from hearth_kokoro_patch.errors import PatchError
-from hearth_kokoro_patch.planning import Plan
+from hearth_kokoro_patch.planning import FILES, Plan
 from hearth_kokoro_patch.record import FOLDER
+from hearth_kokoro_patch.source import PatchError
 
 Engine = Literal["podman", "docker", "incus"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.source import PatchError
 
 
 def whole_path(folder: Path, name: str) -> Path:

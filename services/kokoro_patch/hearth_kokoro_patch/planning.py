@@ -4,19 +4,39 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from hearth_kokoro_patch import files, record
-from hearth_kokoro_patch.edits import FILES, edited, unchecked
-from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.pieces import split_by_sentence, yield_between_pieces
+from hearth_kokoro_patch.player import fall_back, node_reads
 from hearth_kokoro_patch.record import Entry, Record, digest
-from hearth_kokoro_patch.source import marked
+from hearth_kokoro_patch.source import (
+    ALL,
+    PatchError,
+    Source,
+    known,
+    mark,
+    marked,
+    must_compile,
+    ordered,
+)
 from hearth_kokoro_patch.source import read as read_source
-from hearth_kokoro_patch.steps import ALL, known, ordered
+from hearth_kokoro_patch.threads import compute_elsewhere, compute_in_thread
+from hearth_kokoro_patch.tree import parse
 
 State = Literal["applied", "partly", "none"]
+
+ENGINE = "api/src/inference/kokoro_v1.py"
+SERVICE = "api/src/services/tts_service.py"
+PLAYER = "web/src/services/AudioService.js"
+FILES = {
+    ENGINE: frozenset({"sentences", "yielding", "threads"}),
+    SERVICE: frozenset({"yielding", "threads"}),
+    PLAYER: frozenset({"player"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,4 +235,45 @@ def _diff(change: Change) -> str:
     lines = difflib.unified_diff(before, after, f"a/{change.name}", f"b/{change.name}")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+def edited(name: str, original: bytes, steps: frozenset[str]) -> bytes:
+    """Return a file with these steps; the same bytes where it has them already.
+
+    Raises:
+        PatchError: its form is not known.
+    """
+    if not steps or marked(original):
+        return original
+    source = read_source(name, original)
+    text = fall_back(source) if name == PLAYER else _edit_python(source, steps)
+    if text == source.text:
+        return original
+    content = source.encode(mark(source, text, steps))
+    if name != PLAYER:
+        must_compile(name, content)
+    return content
+
+
+def _edit_python(source: Source, steps: frozenset[str]) -> str:
+    module = parse(source)
+    if "sentences" in steps:
+        module = split_by_sentence(source, module)
+    if "yielding" in steps:
+        module = yield_between_pieces(source, module)
+    if "threads" in steps:
+        move = compute_in_thread if source.path == ENGINE else compute_elsewhere
+        module = move(source, module)
+    return module.code
+
+
+def unchecked(contents: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
+    """Let node read every JavaScript file, and return those that nobody could read here.
+
+    Raises:
+        PatchError: node refuses one.
+    """
+    return tuple(
+        name for name, content in contents if name.endswith(".js") and not node_reads(name, content)
     )

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from hearth_kokoro_patch import files
-from hearth_kokoro_patch.errors import PatchError
+from hearth_kokoro_patch.source import PatchError
 
 FOLDER = ".hearth-patch"
 VERSION = 1

@@ -1,19 +1,49 @@
-"""One text file, read so that it can be written back to the last byte."""
+"""Source files, read so that every byte can be written back, and the steps in their marks."""
 
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import re
 import tokenize
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hearth_kokoro_patch.errors import PatchError
-from hearth_kokoro_patch.steps import ordered
-
+STEPS = {
+    "sentences": "make sound sentence by sentence, not all at once",
+    "yielding": "hand each piece to the listener before the next is made",
+    "threads": "compute beside the event loop, so that /health answers meanwhile",
+    "player": "let the web player speak in browsers whose MediaSource takes no mp3 (Firefox)",
+}
+ALL = frozenset(STEPS)
 _BOM = b"\xef\xbb\xbf"
 _MARK = re.compile(r"^(?:#|//) Patched by hearth kokoro-patch \(([a-z, ]+)\)", re.MULTILINE)
+
+
+class PatchError(Exception):
+    """One line for a person: the file, what was expected in it, and what to do."""
+
+
+def known(steps: Iterable[str]) -> frozenset[str]:
+    """Return the steps as a set.
+
+    Raises:
+        PatchError: one of them does not exist; the line says which there are.
+    """
+    chosen = frozenset(steps)
+    for name in sorted(chosen - ALL):
+        near = difflib.get_close_matches(name, STEPS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(STEPS)}"
+        raise PatchError(f"no step {name!r}: {hint}")
+    return chosen
+
+
+def ordered(steps: Iterable[str]) -> tuple[str, ...]:
+    """Return the steps in the order in which people read about them."""
+    chosen = frozenset(steps)
+    return tuple(name for name in STEPS if name in chosen)
 
 
 @dataclass(frozen=True, slots=True)

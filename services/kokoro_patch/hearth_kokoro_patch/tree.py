@@ -5,8 +5,7 @@ from __future__ import annotations
 import libcst as cst
 import libcst.matchers as m
 
-from hearth_kokoro_patch.errors import PatchError
-from hearth_kokoro_patch.source import Source
+from hearth_kokoro_patch.source import PatchError, Source
 
 IN_WORKER = "_hearth_in_worker"
 CALL_WORKER = "_hearth_call_worker"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan, planning, state, take_back
-from hearth_kokoro_patch.edits import edited
+from hearth_kokoro_patch.planning import edited
 from hearth_kokoro_patch.record import FOLDER, digest
 
 from .conftest import NAMES, Release, contents

@@ -38,7 +38,7 @@ def _processor(root: Path) -> str:
 
 
 def _physical(root: Path, allowed: list[int]) -> int:
-    """Read the affinity, the control group's quota and the topology; tests give a `root`."""
+    """Count the cores of these processors; threads of one core share its arithmetic units."""
     folder = root / "sys/devices/system/cpu"
     siblings = {
         _read(folder / f"cpu{number}/topology/thread_siblings_list") or str(number)

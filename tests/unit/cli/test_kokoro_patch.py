@@ -14,7 +14,7 @@ from hearth.cli import kokoro_patch
 from hearth.cli.app import app
 from hearth_kokoro_patch import STEPS, PatchError, Plan, state
 from hearth_kokoro_patch.containers import Container
-from hearth_kokoro_patch.edits import FILES
+from hearth_kokoro_patch.planning import FILES
 
 SHAPE = Path(__file__).parents[3] / "services/kokoro_patch/tests/shapes/v0.2.1"
 
