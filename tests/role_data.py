@@ -15,7 +15,7 @@ from ansible.template import Templar, trust_as_template
 
 import hearth.project
 from hearth.catalogue import derive, load
-from hearth.render.units import systemd_unit
+from hearth.render.programs import read_program, with_sidecar
 
 ROOT = Path(__file__).parent.parent
 ROLES = ROOT / "roles"
@@ -87,7 +87,7 @@ def run_units(
         for owner in owners or [None]:
             variables = _variables(role, house, owner, accelerator)
             for asked in _converged(role):
-                units |= _units_of({**variables, **(given or {}), **asked})
+                units |= _units_of(asked, {**variables, **(given or {})})
     return units
 
 
@@ -121,33 +121,24 @@ def _variables(
 
 
 def _converged(role: str) -> list[dict[str, Any]]:
-    """The variables of each task of a role that hands a program over."""
+    """The programs of each task of a role that hands some over."""
     found = []
     for path in sorted((ROLES / role / "tasks").glob("*.yml")):
         for task in read(path):
-            asked = task.get("vars", {})
-            if "service_converge_run" in asked:
-                found.append(asked)
+            if path.stem == "run" and "service_converge" in task:
+                programs = task["service_converge"]["programs"]
+                found += [program for program in programs if "run" in program]
     return found
 
 
-def _units_of(variables: dict[str, Any]) -> dict[str, str]:
+def _units_of(asked: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
     own = SimpleNamespace(vault=AnySecrets())
     before, hearth.project.current = hearth.project.current, lambda: own  # type: ignore[assignment]
     try:
-        name, run, paths = (
-            Templar(loader=_plugins(), variables=variables).template(variables.get(key, ""))
-            for key in ("service_converge_name", "service_converge_run", "service_converge_paths")
-        )
-        # What no unit shows cannot be broken unseen, either; files need their role's templates.
-        for key in ("watch", "folders", "health", "user"):
-            value = variables.get(f"service_converge_{key}", "")
-            Templar(loader=_plugins(), variables=variables).template(value)
-        units = {name: systemd_unit(name, run)}
-        if paths:
-            gate = read(ROLES / "service_converge/vars/main.yml")["__service_converge_gate_run"]
-            data = Templar(loader=_plugins(), variables=variables).template(gate)
-            units[f"{name}-gate"] = systemd_unit(f"{name}-gate", data)
+        # Files need their role's templates; the rendered folders show them.
+        given = {key: value for key, value in asked.items() if key not in ("files", "observe")}
+        program = read_program(Templar(loader=_plugins(), variables=variables).template(given))
     finally:
         hearth.project.current = before
-    return units
+    programs = with_sidecar(program, variables.get("service", {}))
+    return {item.name: item.unit for item in programs}

@@ -11,8 +11,8 @@ from hearth.catalogue.naming import MODEL_NAME, PERCENT, SNAKE, hyphens, link, s
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
 
-# Linux allows 31 characters for a user, and that of a sidecar proxy is `INSTANCE-gate`.
-INSTANCE_LENGTH = 26
+# Linux allows 31 characters for a user, and that of a sidecar proxy is `INSTANCE-proxy`.
+INSTANCE_LENGTH = 25
 # Names with a meaning in Ansible.
 _RESERVED = ("all", "ungrouped", "localhost")
 # Secrets of the house's own certificate authority.
@@ -30,7 +30,9 @@ def names(catalogue: Catalogue) -> Iterator[Finding]:
                 better = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "name"
                 yield key, f"{name} is not a snake_case name; write {better}"
             if section == "services" and len(name) > INSTANCE_LENGTH:
-                text = f"{name} has {len(name)} characters and its user {hyphens(name)}-gate would "
+                text = (
+                    f"{name} has {len(name)} characters and its user {hyphens(name)}-proxy would "
+                )
                 yield key, f"{text}be too long for Linux; use at most {INSTANCE_LENGTH}"
             if name in _RESERVED:
                 yield key, f"{name} is reserved by Ansible; choose another name"

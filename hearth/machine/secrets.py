@@ -5,6 +5,7 @@ as a vars file and `ansible-vault view` shows it. The password file lies outside
 this protects the repository and its backups, not a stolen disk.
 """
 
+import functools
 import os
 import re
 import secrets
@@ -50,6 +51,15 @@ def _missing(
     wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
     _refuse([*wrong, *secret_rules.missing(values, needed)])
     return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
+
+
+# A fifth of a second each: Ansible's process forks for each task, and its tasks share this.
+@functools.lru_cache(maxsize=2)
+def _opened(encrypted: bytes, password: bytes) -> bytes:
+    from ansible.parsing.vault import VaultLib, VaultSecret
+
+    plain: bytes = VaultLib([("default", VaultSecret(password))]).decrypt(encrypted)
+    return plain
 
 
 class Vault:
@@ -154,16 +164,15 @@ class Vault:
 
     def _decrypt(self, encrypted: bytes) -> str:
         from ansible.errors import AnsibleError
-        from ansible.parsing.vault import VaultLib, VaultSecret, is_encrypted
+        from ansible.parsing.vault import is_encrypted
 
         if not is_encrypted(encrypted):
             raise SecretsError(
                 f"{self.path}: this is not an ansible-vault file: put it back from a backup, "
                 "or move it away and every secret is made anew"
             )
-        secret = VaultSecret(self._password())
         try:
-            plain: bytes = VaultLib([("default", secret)]).decrypt(encrypted)
+            plain = _opened(encrypted, self._password())
         # A cut file fails in the decoder before Ansible looks at it.
         except (AnsibleError, ValueError, IndexError):
             raise SecretsError(

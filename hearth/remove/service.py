@@ -89,6 +89,11 @@ def want(program: str, service: str, wanted: Path = WANTED) -> None:
     (folder / service).touch()
 
 
+def is_wanted(program: str, service: str, wanted: Path = WANTED) -> bool:
+    """Return whether it is recorded that the service uses the program."""
+    return (wanted / program / service).exists()
+
+
 def unwanted(gone: Iterable[str], programs: Path = PROGRAMS, wanted: Path = WANTED) -> list[Trace]:
     """List the programs that only removed services have used."""
     left = set(gone)

@@ -167,7 +167,7 @@ class House:
         script = (
             "for u in dnsmasq login caddy; do printf '%s ' $u; "
             "systemctl show -p MainPID --value hearth-$u.service; done; "
-            "for u in ollama ollama-gate ollama-models litellm kokoro whisper pipelines "
+            "for u in ollama ollama-proxy ollama-models litellm kokoro whisper pipelines "
             "open-webui; do printf '%s ' $u; i=$u; case $u in ollama-*) i=ollama;; esac; "
             "incus exec $i -- systemctl show -p MainPID --value $u.service </dev/null; done"
         )

@@ -21,7 +21,7 @@ from tests.lab.watching import watching
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 UNITS = (
-    *("dnsmasq", "login", "caddy", "litellm", "ollama", "ollama-gate", "ollama-models"),
+    *("dnsmasq", "login", "caddy", "litellm", "ollama", "ollama-proxy", "ollama-models"),
     *("kokoro", "whisper", "pipelines", "open-webui"),
 )
 INSTANCES = ("ollama", "litellm", "kokoro", "whisper", "pipelines", "open-webui")

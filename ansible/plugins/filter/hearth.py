@@ -1,4 +1,4 @@
-"""Structured data of the house as filters: units, and every program's configuration."""
+"""Structured data of the house as filters, such as the gateway's configuration."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from hearth.machine.images import recipe_of
 from hearth.machine.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten_secrets
 from hearth.render import chat_ui, files, gateway
-from hearth.render.units import UnitError
-from hearth.render.units import systemd_unit as write_unit
 
 
 def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,16 +25,6 @@ def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
         return project(House.from_vars(house), *arguments)
 
     return call
-
-
-def systemd_unit(data: Mapping[str, Any], name: str) -> str:
-    """Write a unit from start data; an empty text without it, where Debian has the unit."""
-    if not data:
-        return ""
-    try:
-        return write_unit(name, data)
-    except UnitError as error:
-        raise AnsibleFilterError(str(error)) from error
 
 
 def chat_settings(
@@ -82,9 +70,12 @@ def incus_instances(
     }
 
 
-def backup_units(record: Mapping[str, Any], root: str) -> dict[str, str]:
-    """Return the units of the nightly backup: file names and texts."""
-    return units(root, record["to"], record["at"])
+def backup_files(record: Mapping[str, Any], root: str) -> list[dict[str, str]]:
+    """Return the units of the nightly backup, as files to write."""
+    written = units(root, record["to"], record["at"])
+    return [
+        {"path": f"/etc/systemd/system/{name}", "content": text} for name, text in written.items()
+    ]
 
 
 class FilterModule:
@@ -106,9 +97,8 @@ class FilterModule:
             gateway.litellm_config,
         )
         return {
-            "backup_units": backup_units,
+            "backup_files": backup_files,
             "health_at": health_at,
             "style_hash": files.style_hash,
-            "systemd_unit": systemd_unit,
             **{project.__name__: _of_house(project) for project in of_house},
         }

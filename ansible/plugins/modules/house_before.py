@@ -14,11 +14,17 @@ options:
 """
 
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.project import current
-from hearth.remove.before import BROUGHT, record_before
+from hearth.remove.before import BROUGHT, STATE, UNFINISHED, record_before
+
+SPEC: dict[str, Any] = {
+    "argument_spec": {"packages": {"type": "list", "elements": "str", "required": True}}
+}
+TROUBLES: tuple[type[Exception], ...] = ()
 
 
 def brought(project: Path) -> list[str]:
@@ -29,17 +35,25 @@ def brought(project: Path) -> list[str]:
     return sorted({*names} - {"python3"})
 
 
-def main() -> None:
-    """Write the record; return whether anything changed."""
-    module = AnsibleModule(
-        argument_spec={"packages": {"type": "list", "elements": "str", "required": True}},
-        supports_check_mode=True,
-    )
+def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """Remember it, unless that was done before."""
     project = current().root
-    # Ansible's apt module installs its own library where it is missing.
-    packages = [*module.params["packages"], "python3-apt", "python3-venv"]
-    changed = record_before(project, packages, brought(project), write=not module.check_mode)
-    module.exit_json(changed=changed, did=["record the machine before Hearth"] if changed else [])
+    # apt's module brings its own library where it is missing.
+    packages = [*params["packages"], "python3-apt", "python3-venv"]
+    # A purge that was not finished has left its list, which a run discards.
+    unfinished = (STATE / UNFINISHED).exists()
+    changed = record_before(project, packages, brought(project), write=write) or unfinished
+    return {"changed": changed, "did": ["record the machine before Hearth"] if changed else []}
+
+
+def main() -> None:
+    """Do it, and answer with what was done."""
+    module = AnsibleModule(**SPEC, supports_check_mode=True)
+    try:
+        result = work(module.params, write=not module.check_mode)
+    except TROUBLES as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ options:
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
@@ -34,9 +35,19 @@ FOLDER = Path("/var/lib/hearth/images")
 BUILDS_AT_ONCE = 2
 
 
-def converge(module: AnsibleModule) -> dict[str, object]:
-    """Converge everything; return the steps that were (or would be) taken."""
-    params, write = module.params, not module.check_mode
+SPEC: dict[str, Any] = {
+    "argument_spec": {
+        "services": {"type": "dict", "required": True},
+        "machine": {"type": "dict", "required": True},
+        "accelerators": {"type": "dict", "required": True},
+        "resolver": {"type": "str", "required": True},
+    }
+}
+TROUBLES = (images.ImageError, instances.InstanceError, LXDAPIException, ClientConnectionFailed)
+
+
+def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """Converge them, and return what was (or would be) done."""
     facts = Facts.from_vars(params["machine"])
     services = {
         name: from_vars(Service, service)
@@ -52,7 +63,7 @@ def converge(module: AnsibleModule) -> dict[str, object]:
     ]
     if not write and not Path(SOCKET).exists():
         done = [f"create {item.name} from {item.image}" for item in wanted]
-        return {"done": done, "planned": [item.name for item in wanted]}
+        return {"changed": True, "did": done, "planned": [item.name for item in wanted]}
     client = Client(endpoint=SOCKET)
     if write:
         instances.settle(client)
@@ -67,7 +78,7 @@ def converge(module: AnsibleModule) -> dict[str, object]:
             trace.remove()
     # In check mode these instances do not exist yet.
     planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
-    return {"done": done, "planned": planned}
+    return {"changed": bool(done), "did": done, "planned": planned}
 
 
 def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> list[str]:
@@ -84,23 +95,13 @@ def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> li
 
 
 def main() -> None:
-    """Read the arguments, converge, and return the result."""
-    module = AnsibleModule(
-        argument_spec={
-            "services": {"type": "dict", "required": True},
-            "machine": {"type": "dict", "required": True},
-            "accelerators": {"type": "dict", "required": True},
-            "resolver": {"type": "str", "required": True},
-        },
-        supports_check_mode=True,
-    )
+    """Do it, and answer with what was done."""
+    module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
-        result = converge(module)
-    except (images.ImageError, instances.InstanceError) as error:
+        result = work(module.params, write=not module.check_mode)
+    except TROUBLES as error:
         module.fail_json(msg=str(error))
-    except (ClientConnectionFailed, LXDAPIException) as error:
-        module.fail_json(msg=f"Incus: {error}")
-    module.exit_json(changed=bool(result["done"]), **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -16,44 +16,49 @@ options:
   owner: {description: The service that it is for; it goes with the last one., type: str}
 """
 
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.catalogue.pipelines import files
 from hearth.paths import PROGRAMS
 from hearth.project import current
-from hearth.remove.service import want
+from hearth.remove.service import is_wanted, want
 from hearth.sources import SourceError
 from hearth.sources.installers import install_pipelines
 
+SPEC: dict[str, Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True},
+        "valves": {"type": "dict", "default": {}},
+        "without": {"type": "list", "elements": "str", "default": []},
+        "owner": {"type": "str", "required": True},
+    }
+}
+TROUBLES = (SourceError,)
+
+
+def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """Install them, and return what was (or would be) done and the names of the pipelines."""
+    name, without = params["name"], params["without"]
+    noted = is_wanted(name, params["owner"])
+    if write and not noted:
+        want(name, params["owner"])
+    found = files(current().inventory)
+    installed = install_pipelines(found, params["valves"], without, PROGRAMS, name, write=write)
+    changed = installed.changed or not noted
+    names = sorted(found.keys() - set(without))
+    return {"changed": changed, "did": installed.did, "pipelines": names}
+
 
 def main() -> None:
-    """Answer with what was done and the names of the pipelines."""
-    module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "valves": {"type": "dict", "default": {}},
-            "without": {"type": "list", "elements": "str", "default": []},
-            "owner": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
-    if module.params["owner"] and not module.check_mode:
-        want(module.params["name"], module.params["owner"])
-    found, without = files(current().inventory), module.params["without"]
+    """Do it, and answer with what was done."""
+    module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
-        installed = install_pipelines(
-            found,
-            module.params["valves"],
-            without,
-            PROGRAMS,
-            module.params["name"],
-            write=not module.check_mode,
-        )
-    except SourceError as error:
+        result = work(module.params, write=not module.check_mode)
+    except TROUBLES as error:
         module.fail_json(msg=str(error))
-    names = sorted(found.keys() - set(without))
-    module.exit_json(changed=installed.changed, did=installed.did, pipelines=names)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

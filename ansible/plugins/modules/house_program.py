@@ -31,14 +31,14 @@ options:
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.machine.images import PYTHONS
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.project import current
-from hearth.remove.service import want
+from hearth.remove.service import is_wanted, want
 from hearth.sources.programs import Installed
 from hearth.sources.python import install_python
 from hearth.sources.source import Source, SourceError, secret_parts
@@ -47,52 +47,52 @@ if TYPE_CHECKING:
     from hearth.sources.installers import Change
 
 
-def from_archive(module: AnsibleModule) -> Installed:
+def from_archive(params: dict[str, Any], write: bool) -> Installed:
     """Install a release; a digest that nobody knew is recorded for ever after."""
-    if module.params["patch"] is not None:
-        return from_upstream(module)
+    if params["patch"] is not None:
+        return from_upstream(params, write)
     # Fetching needs httpx, which only whoever fetches has to load.
     from hearth.sources.installers import install_release
 
     return install_release(
         current().inventory,
-        Source(**module.params["source"]),
-        module.params["name"],
+        Source(**params["source"]),
+        params["name"],
         DOWNLOADS,
         PROGRAMS,
-        module.params["mirrors"] or {},
-        write=not module.check_mode,
+        params["mirrors"] or {},
+        write=write,
     )
 
 
-def from_upstream(module: AnsibleModule) -> Installed:
+def from_upstream(params: dict[str, Any], write: bool) -> Installed:
     """Install somebody else's program, out of an archive or a folder, with our patch."""
     from hearth.sources.installers import install_folder, install_release
 
-    change, write = the_change(module), not module.check_mode
-    if module.params["folder"]:
-        folder = Path(module.params["folder"])
-        return install_folder(folder, PROGRAMS, module.params["name"], change, write=write)
+    change = the_change(params)
+    if params["folder"]:
+        folder = Path(params["folder"])
+        return install_folder(folder, PROGRAMS, params["name"], change, write=write)
     return install_release(
         current().inventory,
-        Source(**module.params["source"]),
-        module.params["name"],
+        Source(**params["source"]),
+        params["name"],
         DOWNLOADS,
         PROGRAMS,
-        module.params["mirrors"] or {},
+        params["mirrors"] or {},
         change,
         write=write,
     )
 
 
-def the_change(module: AnsibleModule) -> Change:
+def the_change(params: dict[str, Any]) -> Change:
     """Say what is done to it: the patch's steps, and its own code, decide together."""
     from hearth.sources.installers import Change, folder_digest
 
-    links = module.params["links"] or {}
-    steps = frozenset(module.params["patch"] or ())
+    links = params["links"] or {}
+    steps = frozenset(params["patch"] or ())
     # A folder that somebody patched is taken back where no step is wanted.
-    folder = module.params["folder"]
+    folder = params["folder"]
     if not steps and not (folder and Path(folder, ".hearth-patch").exists()):
         return Change(links=links)
     # It reads Python by a library that nobody else here loads.
@@ -107,7 +107,7 @@ def the_change(module: AnsibleModule) -> Change:
         except patch.PatchError as error:
             # The folder is gone when somebody reads this.
             words = str(error).replace(f"{folder}/", "").replace(str(folder), "what came")
-            raise SourceError(f"{module.params['name']}: {words}") from None
+            raise SourceError(f"{params['name']}: {words}") from None
 
     # Its own files decide with which result, so that a change of the patch is a fresh folder.
     code = folder_digest(Path(patch.__file__).parent)
@@ -115,24 +115,23 @@ def the_change(module: AnsibleModule) -> Change:
     return Change(apply, digest, links)
 
 
-def from_files(module: AnsibleModule) -> Installed:
+def from_files(params: dict[str, Any], write: bool) -> Installed:
     """Install files as they are, each under its name, in one folder."""
     from hearth.sources.installers import install_plain
 
     return install_plain(
         current().inventory,
-        {name: Source(**source) for name, source in module.params["files"].items()},
-        module.params["name"],
+        {name: Source(**source) for name, source in params["files"].items()},
+        params["name"],
         DOWNLOADS,
         PROGRAMS,
-        module.params["mirrors"] or {},
-        write=not module.check_mode,
+        params["mirrors"] or {},
+        write=write,
     )
 
 
-def from_requirements(module: AnsibleModule) -> Installed:
+def from_requirements(params: dict[str, Any], write: bool) -> Installed:
     """Install a Python environment for the Python of an image."""
-    params = module.params
     return install_python(
         Path(params["requirements"]),
         [Path(package) for package in params["packages"] or ()],
@@ -140,51 +139,64 @@ def from_requirements(module: AnsibleModule) -> Installed:
         params["name"],
         PYTHONS[params["image"]],
         uv=current().uv,
-        write=not module.check_mode,
+        write=write,
     )
 
 
-WAYS = {
+METHODS = {
     "source": from_archive,
     "folder": from_upstream,
     "files": from_files,
     "requirements": from_requirements,
 }
+SPEC: dict[str, Any] = {
+    "argument_spec": {
+        "name": {"type": "str", "required": True},
+        "source": {"type": "dict"},
+        "files": {"type": "dict"},
+        "mirrors": {"type": "dict"},
+        "folder": {"type": "path"},
+        "patch": {"type": "list", "elements": "str"},
+        "links": {"type": "dict"},
+        "requirements": {"type": "path"},
+        "packages": {"type": "list", "elements": "path"},
+        "image": {"type": "str", "choices": list(PYTHONS)},
+        "owner": {"type": "str"},
+    },
+    "required_one_of": [tuple(METHODS)],
+    "mutually_exclusive": [tuple(METHODS)],
+    "required_by": {"requirements": "image"},
+}
+TROUBLES = (SourceError,)
+
+
+def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """Install it, and return what was (or would be) done and the digest that is current."""
+    name, owner = params["name"], params["owner"]
+    noted = not owner or is_wanted(name, owner)
+    if not noted and write:
+        want(name, owner)
+    install = next(method for option, method in METHODS.items() if params[option])
+    installed = install(params, write)
+    changed = installed.changed or not noted
+    return {"changed": changed, "did": installed.did, "digest": installed.digest}
 
 
 def main() -> None:
-    """Answer with what was done and the digest that is current."""
+    """Do it, and answer with what was done."""
     module = AnsibleModule(
-        argument_spec={
-            "name": {"type": "str", "required": True},
-            "source": {"type": "dict"},
-            "files": {"type": "dict"},
-            "mirrors": {"type": "dict"},
-            "folder": {"type": "path"},
-            "patch": {"type": "list", "elements": "str"},
-            "links": {"type": "dict"},
-            "requirements": {"type": "path"},
-            "packages": {"type": "list", "elements": "path"},
-            "image": {"type": "str", "choices": list(PYTHONS)},
-            "owner": {"type": "str"},
-        },
-        required_one_of=[tuple(WAYS)],
-        mutually_exclusive=[tuple(WAYS)],
-        required_by={"requirements": "image"},
+        **SPEC,
         supports_check_mode=True,
         # Nor shall the journal hold the arguments.
         no_log=True,
     )
-    # Ansible shows a module's arguments to whoever says -vvv; a mirror's may bear a password.
+    # Ansible shows a module's arguments with -vvv; a mirror's address may hold a password.
     module.no_log_values.update(secret_parts(module.params["mirrors"] or {}))
-    if module.params["owner"] and not module.check_mode:
-        want(module.params["name"], module.params["owner"])
     try:
-        install = next(way for option, way in WAYS.items() if module.params[option])
-        installed = install(module)
-    except SourceError as error:
+        result = work(module.params, write=not module.check_mode)
+    except TROUBLES as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=installed.changed, did=installed.did, digest=installed.digest)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ options:
 """
 
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
@@ -25,28 +26,34 @@ from hearth.machine.engine import SOCKET
 from hearth.machine.instances import InstanceError
 from hearth.remove.service import traces
 
+SPEC: dict[str, Any] = {
+    "argument_spec": {
+        "house": {"type": "dict", "required": True},
+        "data": {"type": "list", "elements": "str", "default": []},
+    }
+}
+TROUBLES = (InstanceError, OSError, LXDAPIException, ClientConnectionFailed)
+
+
+def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+    """Look, remove, and name what was (or would be) removed."""
+    client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
+    did = []
+    for trace in traces(client, House.from_vars(params["house"]), params["data"]):
+        did.append(f"remove {trace.what}")
+        if write:
+            trace.remove()
+    return {"changed": bool(did), "did": did}
+
 
 def main() -> None:
-    """Remove the leftovers; return what was (or would be) removed."""
-    module = AnsibleModule(
-        argument_spec={
-            "house": {"type": "dict", "required": True},
-            "data": {"type": "list", "elements": "str", "default": []},
-        },
-        supports_check_mode=True,
-    )
-    did = []
+    """Do it, and answer with what was done."""
+    module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
-        client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
-        for trace in traces(client, House.from_vars(module.params["house"]), module.params["data"]):
-            did.append(f"remove {trace.what}")
-            if not module.check_mode:
-                trace.remove()
-    except (InstanceError, OSError) as error:
+        result = work(module.params, write=not module.check_mode)
+    except TROUBLES as error:
         module.fail_json(msg=str(error))
-    except (ClientConnectionFailed, LXDAPIException) as error:
-        module.fail_json(msg=f"Incus: {error}")
-    module.exit_json(changed=bool(did), did=did)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

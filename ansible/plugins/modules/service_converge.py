@@ -1,39 +1,32 @@
 #!/usr/bin/python
-"""Bring one program to the described state, decided from what is there and not from this run."""
+"""Bring programs to the described state, decided from what is there and not from this run."""
 
 from __future__ import annotations
 
 DOCUMENTATION = """
 module: service_converge
-short_description: Converge the files and the running unit of one program in one step
+short_description: Converge the files, credentials and running units of programs in one step
 description:
   - Writes what differs, restarts (or reloads) when the digest of all that the process depends on is
     not the one recorded when it was last healthy, waits until it is healthy, and records last.
     A killed run therefore leaves nothing undone that the next one does not see.
+  - Roles call the action of the same name, which makes these arguments from the fields of
+    hearth/render/programs.py. Without `secrets` the module only compares credentials with salted
+    digests; where one differs it changes nothing and returns `needs_secrets`.
 author: Hearth
 options:
-  name: {description: Name of the unit without `.service`., type: str, required: true}
-  unit: {description: Text of the unit file; empty for a unit that Debian brings., type: str}
-  user: {description: System user to make., type: str}
-  uid: {description: Number of that user; -1 for any., type: int}
-  folders:
-    description: "Folders: path, owner, group, mode; whole, to take all that lies in it over."
+  programs:
+    description: "Programs in their order: fields of `Program` as its `arguments` returns them."
     type: list
     elements: dict
-  files: {description: "Files: path, content, owner, group, mode, check.", type: list}
-  credentials: {description: "Names of secrets that service_credentials wrote before.", type: list}
-  credentials_change: {description: Whether it would write other ones (check mode)., type: bool}
-  watch: {description: "Paths whose content or link target the process depends on.", type: list}
-  observe: {description: "Commands whose output belongs to the state, e.g. a ruleset.", type: list}
-  reloads: {description: Reload instead of restart when only files changed., type: bool}
-  health:
-    description: url, contains, within_s; or dns_name, dns_server; or command; and ready_s.
-    type: dict
+    required: true
+  secrets: {description: "Program to its credentials: name to value.", type: dict}
 """
 
 import contextlib
 import grp
 import hashlib
+import hmac
 import http.client
 import json
 import os
@@ -85,18 +78,20 @@ class Desired:
     """Every file that the program needs, its unit and its user included; secrets lie elsewhere."""
 
     def __init__(self, params: dict[str, Any]) -> None:
-        """Take the module's arguments."""
         self.name = params["name"]
-        self.files = [dict(file) for file in params["files"] or []]
-        self.folders = list(params["folders"] or [])
+        self.files = [dict(file) for file in params["files"]]
+        self.folders = list(params["folders"])
         if params["user"]:
             uid = params["uid"] if params["uid"] >= 0 else "-"
             line = f'u {params["user"]} {uid} "Hearth" -\n'
             self.files.insert(0, {"path": str(USERS / f"hearth-{self.name}.conf"), "content": line})
         if params["unit"]:
-            self.files.append(
-                {"path": str(UNITS / f"{self.name}.service"), "content": params["unit"]}
-            )
+            self.files.append({"path": str(UNITS / unit_of(self.name)), "content": params["unit"]})
+
+
+def unit_of(name: str) -> str:
+    """The unit's whole name; a name with a suffix of its own, as `.timer`, is kept."""
+    return name if name.endswith(".timer") else f"{name}.service"
 
 
 def differs(file: dict[str, Any]) -> bool:
@@ -127,7 +122,7 @@ def owner_of(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def make_folder(item: dict[str, Any], write: bool) -> bool:
-    """Make the folder or mend its mode and owner; say whether that was needed."""
+    """Make the folder or repair its mode and owner; return whether that was needed."""
     path, mode = Path(item["path"]), mode_of(item, "0755")
     if path.is_symlink():
         # Its owner may be the program itself, and root would give it whatever the link points to.
@@ -199,10 +194,10 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
     for file in sorted(desired.files, key=lambda item: item["path"]):
         if file["path"] not in skip:
             whole.update(f"{file['path']}\0{file['content']}\0".encode())
-    secrets = [f"{CREDENTIALS}/{desired.name}/{key}" for key in params["credentials"] or []]
-    for name in sorted([*(params["watch"] or []), *secrets]):
+    secrets = [f"{CREDENTIALS}/{desired.name}/{key}" for key in params["credentials"]]
+    for name in sorted([*params["watch"], *secrets]):
         whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
-    for command in params["observe"] or []:
+    for command in params["observe"]:
         # Before the first run the program that shows it may still be missing (check mode).
         if shutil.which(str(command[0])) is None:
             continue
@@ -241,12 +236,12 @@ def record(name: str, digest: str, files: list[dict[str, Any]]) -> None:
 
 
 def unit_state(name: str) -> dict[str, str]:
-    """What systemd says of the unit: whether it runs, starts at boot, and is as on disk."""
+    """The unit's properties: whether it runs, starts at boot, and is as on disk."""
     shown = run(
         [
             "systemctl",
             "show",
-            f"{name}.service",
+            unit_of(name),
             "-p",
             "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,NRestarts",
         ],
@@ -275,7 +270,7 @@ def healthy(health: dict[str, Any]) -> str:
 
 
 def read_within(answer: Any, within_s: float) -> bytes:
-    """Read the begin of an answer; a timeout bounds each read alone, and a drip would never end."""
+    """Read the start of a response; a timeout bounds each read alone, and a drip never ends."""
     end, text = time.monotonic() + within_s, b""
     while (piece := answer.read1(8192)) and len(text) < ANSWER_BYTES:
         text += piece
@@ -288,11 +283,11 @@ def answered(name: str, server: str) -> str:
     """Ask a resolver for one IPv4 address; the empty text when it knew one."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     question = b"HE\x01\0\0\1\0\0\0\0\0\0" + labels + b"\0\0\1\0\1"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
-        wire.settimeout(2)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.settimeout(2)
         try:
-            wire.sendto(question, (server, 53))
-            reply = wire.recv(512)
+            link.sendto(question, (server, 53))
+            reply = link.recv(512)
         except OSError as error:
             return str(error)
     # Bytes 6 and 7 of a DNS message count the answers (RFC 1035, 4.1.1).
@@ -316,22 +311,22 @@ def wait_healthy(name: str, health: dict[str, Any]) -> None:
 
 def restarts(state: dict[str, str]) -> int:
     """How often systemd has started the program again since somebody asked for it."""
-    said = state.get("NRestarts", "")
-    return int(said) if said.isdigit() else 0
+    count = state.get("NRestarts", "")
+    return int(count) if count.isdigit() else 0
 
 
 def unhealthy(name: str, what: str) -> Trouble:
     """The trouble, with the program's last words."""
     # The journal says why; a person should not have to know where to look for it.
     lines = run(
-        ["journalctl", "-u", f"{name}.service", "-n", "15", "-o", "cat", "--no-pager"],
+        ["journalctl", "-u", unit_of(name), "-n", "15", "-o", "cat", "--no-pager"],
         check=False,
     ).stdout
     return Trouble(f"{name} {what}; its last words:\n{lines}")
 
 
 def make_user(desired: Desired, user: str) -> list[str]:
-    """Make the program's user where it lacks; give the path of its record if that was written."""
+    """Make the program's user where it is missing; return the path of its record if written."""
     if not user:
         return []
     file = desired.files[0]
@@ -345,9 +340,42 @@ def make_user(desired: Desired, user: str) -> list[str]:
 
 
 def stale_credentials(name: str, params: dict[str, Any]) -> list[Path]:
-    """Secret files of earlier runs that nobody asks for any more."""
-    wanted = params["credentials"] or []
+    """Secret files of earlier runs that no unit loads any more."""
+    wanted = params["credentials"]
     return sorted(path for path in (CREDENTIALS / name).glob("*") if path.name not in wanted)
+
+
+def differing_credentials(params: dict[str, Any]) -> list[Path]:
+    """Credentials that hold another value, or that others than root can read."""
+    folder = CREDENTIALS / params["name"]
+    return [
+        folder / key
+        for key, digest in params["credentials"].items()
+        if not holds(folder / key, digest)
+    ]
+
+
+def holds(path: Path, digest: str) -> bool:
+    """Whether the file holds the value of a salted digest and only root can read it."""
+    salt, _, wanted = digest.partition(":")
+    try:
+        stat = path.lstat()
+        found = hmac.new(salt.encode(), path.read_bytes(), "sha256").hexdigest()
+    except OSError:
+        return False
+    closed = (stat.st_mode & 0o7777, stat.st_uid) == (0o400, 0)
+    return found == wanted and closed and not path.is_symlink()
+
+
+def write_credentials(paths: list[Path], name: str, values: dict[str, str]) -> None:
+    """Write secrets where systemd alone takes them from."""
+    folder = CREDENTIALS / name
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    # What has no record is restarted: also when this run is killed right here.
+    (RECORDS / f"{name}.json").unlink(missing_ok=True)
+    for path in paths:
+        write_file({"path": str(path), "content": values[path.name], "mode": "0400"})
 
 
 def still_true(files: list[dict[str, Any]], params: dict[str, Any]) -> str:
@@ -358,55 +386,83 @@ def still_true(files: list[dict[str, Any]], params: dict[str, Any]) -> str:
     before = recorded(params["name"])
     if not files:
         return before
-    own = {file["path"] for file in params["files"] or []}
+    own = {file["path"] for file in params["files"]}
     return "/" + before.partition("/")[2] if all(file["path"] in own for file in files) else ""
 
 
-def converge(module: AnsibleModule) -> dict[str, Any]:
-    """Do it all; give `changed`, the action taken and the files written."""
-    params, write = module.params, not module.check_mode
+def converge(
+    params: dict[str, Any], *, write: bool, diff: bool, secrets: dict[str, str]
+) -> dict[str, Any]:
+    """Converge one program; return `changed`, the action taken and the files written."""
     desired = Desired(params)
     name = desired.name
+    differing = differing_credentials(params)
+    if write and differing:
+        write_credentials(differing, name, secrets)
     user = make_user(desired, params["user"]) if write else []
     folders = [item["path"] for item in desired.folders if make_folder(item, write)]
     files = [file for file in desired.files if differs(file)]
-    diffs = [diff_of(file) for file in files] if module._diff else []
+    diffs = [diff_of(file) for file in files] if diff else []
     before, stale = still_true(files, params), stale_credentials(name, params)
     if write:
-        if files:
-            # First of all: were this run killed, the next one would find the files right.
-            record(name, before, desired.files)
-        for file in files:
-            write_file(file)
+        write_files(desired, files, before)
         for path in stale:
             path.unlink()
-        # Its file may be right again by now, and nobody would write it.
-        for file in desired.files:
-            fresh_name(Path(file["path"])).unlink(missing_ok=True)
     wrote = user + [file["path"] for file in files]
-    gone = [str(path) for path in stale]
-    action = next_action(desired, params, before)
-    if params["credentials_change"]:
-        action = "restart"
+    action = "restart" if differing else next_action(desired, params, before)
     if write and action:
         act(name, action, params)
         record(name, wanted_record(desired, params), desired.files)
-    did = [f"make {path}" for path in folders] + [f"write {path}" for path in wrote]
-    did += [f"remove {path}" for path in gone] + ([f"{action} {name}"] if action else [])
-    touched = folders + wrote + gone
+    did = [f"make {path}" for path in folders] + [f"write {path}" for path in [*differing, *wrote]]
+    did += [f"remove {path}" for path in stale] + ([f"{action} {name}"] if action else [])
+    touched = folders + wrote + [str(path) for path in stale]
     return {"changed": bool(did), "action": action, "files": touched, "did": did, "diff": diffs}
+
+
+def write_files(desired: Desired, files: list[dict[str, Any]], before: str) -> None:
+    """Write the files that differ, and remove what a killed run left beside any."""
+    if files:
+        # First of all: were this run killed, the next one would find the files right.
+        record(desired.name, before, desired.files)
+    for file in files:
+        write_file(file)
+    # Its file may be right again by now, and no run would write it.
+    for file in desired.files:
+        fresh_name(Path(file["path"])).unlink(missing_ok=True)
+
+
+def converge_all(
+    programs: list[dict[str, Any]], *, write: bool, diff: bool, secrets: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """Converge the programs in their order; the first one that fails ends it."""
+    if shutil.which("systemctl") is None:
+        raise Trouble("there is no systemd here; this part of a house needs it")
+    if write and not secrets and any(differing_credentials(params) for params in programs):
+        return {"changed": False, "needs_secrets": True}
+    done: dict[str, Any] = {"changed": False, "did": [], "diff": []}
+    for params in programs:
+        result = converge(params, write=write, diff=diff, secrets=secrets.get(params["name"], {}))
+        done["changed"] |= result["changed"]
+        done["did"] += result["did"]
+        done["diff"] += result["diff"]
+    return done
 
 
 def wanted_record(desired: Desired, params: dict[str, Any]) -> str:
     """`WHOLE/PROCESS`: everything, and everything that needs a restart and not only a reload."""
-    own = {file["path"] for file in params["files"] or []} if params["reloads"] else set()
+    own = {file["path"] for file in params["files"]} if params["reloads"] else set()
     return f"{digest_of(desired, params, set())}/{digest_of(desired, params, own)}"
 
 
 def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
-    """What the running state lacks: restart, reload, start, enable, or nothing."""
+    """What the running state needs: restart, reload, start, stop, enable, or nothing."""
+    if params["files_only"]:
+        return ""
     now = wanted_record(desired, params)
     state = unit_state(desired.name)
+    if params["stopped"]:
+        off = state.get("ActiveState") != "active" and state.get("UnitFileState") != "enabled"
+        return "" if off and before == now else "stop"
     if before != now:
         alive = state.get("ActiveState") == "active"
         only_files = params["reloads"] and before.partition("/")[2] == now.partition("/")[2]
@@ -414,21 +470,26 @@ def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
     # systemd itself leaves some units out where they cannot work (sysctl in a container).
     if state.get("ActiveState") != "active" and state.get("ConditionResult") != "no":
         return "start"
-    if params["unit"] and state.get("UnitFileState") != "enabled":
+    # One that starts by its socket, as Debian's Incus, is called indirect.
+    if params["enabled"] and state.get("UnitFileState") not in ("enabled", "indirect"):
         return "enable"
     return "daemon-reload" if state.get("NeedDaemonReload") == "yes" else ""
 
 
 def act(name: str, action: str, params: dict[str, Any]) -> None:
     """Carry the action out and wait until the program is healthy."""
+    unit = unit_of(name)
     run(["systemctl", "daemon-reload"])
-    if params["unit"]:
-        run(["systemctl", "enable", "--quiet", f"{name}.service"])
+    if action == "stop":
+        run(["systemctl", "disable", "--now", "--quiet", unit])
+        return
+    if params["enabled"]:
+        run(["systemctl", "enable", "--quiet", unit])
     if action in ("restart", "start"):
         # A unit that reached its start limit would refuse even a good configuration.
-        run(["systemctl", "reset-failed", f"{name}.service"], check=False)
+        run(["systemctl", "reset-failed", unit], check=False)
     if action in ("restart", "reload", "start"):
-        run(["systemctl", action, f"{name}.service"])
+        run(["systemctl", action, unit])
     if params["health"]:
         wait_healthy(name, params["health"])
 
@@ -437,27 +498,22 @@ def main() -> None:
     """Read the arguments, converge, and answer."""
     module = AnsibleModule(
         argument_spec={
-            "name": {"type": "str", "required": True},
-            "unit": {"type": "str", "default": ""},
-            "user": {"type": "str", "default": ""},
-            "uid": {"type": "int", "default": -1},
-            "folders": {"type": "list", "elements": "dict"},
-            "files": {"type": "list", "elements": "dict"},
-            "credentials": {"type": "list", "elements": "str", "no_log": False},
-            "credentials_change": {"type": "bool", "default": False, "no_log": False},
-            "watch": {"type": "list", "elements": "str"},
-            "observe": {"type": "list", "elements": "list"},
-            "reloads": {"type": "bool", "default": False},
-            "health": {"type": "dict"},
+            "programs": {"type": "list", "elements": "dict", "required": True},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
         },
         supports_check_mode=True,
     )
+    params = module.params
     try:
-        if shutil.which("systemctl") is None:
-            raise Trouble("there is no systemd here; this part of a house needs it")
-        module.exit_json(**converge(module))
+        result = converge_all(
+            params["programs"],
+            write=not module.check_mode,
+            diff=module._diff,
+            secrets=params["secrets"],
+        )
     except Trouble as error:
         module.fail_json(msg=str(error))
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

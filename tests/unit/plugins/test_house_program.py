@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ SPLIT = "split_pattern="
 
 def asked(patch: list[str] | None, **more: Any) -> Any:
     params = {"name": "it", "patch": patch, "links": None, "folder": None, "source": None}
-    return SimpleNamespace(params=params | more, check_mode=False)
+    return params | more
 
 
 def digest(patch: list[str]) -> str:
@@ -46,7 +45,7 @@ def test_a_folder_is_installed_patched_and_stays_as_it_is(
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     mine = tmp_path / "mine"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
-    done = program.from_upstream(asked(["sentences"], folder=str(mine)))
+    done = program.from_upstream(asked(["sentences"], folder=str(mine)), write=True)
     loop = "api/src/inference/kokoro_v1.py"
     assert SPLIT in (done.path / loop).read_text()
     assert SPLIT not in (mine / loop).read_text()
@@ -59,7 +58,7 @@ def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted
     mine, loop = tmp_path / "mine", "api/src/inference/kokoro_v1.py"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
     hearth_kokoro_patch.plan(mine).apply()
-    done = program.from_upstream(asked([], folder=str(mine)))
+    done = program.from_upstream(asked([], folder=str(mine)), write=True)
     assert (done.path / loop).read_bytes() == (kokoro_fastapi.UPSTREAM / loop).read_bytes()
     assert SPLIT in (mine / loop).read_text()
 
@@ -73,12 +72,13 @@ def test_what_is_no_step_or_no_upstream_is_one_line(
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("x")
     with pytest.raises(SourceError, match=r"^it: what came: holds no Kokoro-FastAPI"):
-        program.from_upstream(asked(["sentences"], folder=str(tmp_path / "other")))
+        program.from_upstream(asked(["sentences"], folder=str(tmp_path / "other")), write=True)
     assert not (tmp_path / "programs/it/current").exists()
 
 
 def test_a_mirrors_password_is_not_shown_by_ansible(tmp_path: Path) -> None:
     """The module runs as Ansible runs it: what it answers is what -vvv shows."""
+    (tmp_path / "inventory").mkdir()
     asked = {
         "name": "it",
         "source": {"name": "it", "version": "1", "url": "https://example.org/a/it.tar"},

@@ -7,7 +7,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleError, AnsibleFilterError
+from ansible.errors import AnsibleError
 
 from hearth.catalogue import derive, load
 from hearth.machine.secrets import SecretsError
@@ -72,18 +72,8 @@ def filters() -> ModuleType:
 
 def test_every_filter_can_be_called(filters: ModuleType) -> None:
     offered = filters.FilterModule().filters()
-    assert {"systemd_unit", "health_at", "litellm_config", "consumer_secrets"} <= set(offered)
+    assert {"health_at", "litellm_config", "consumer_secrets"} <= set(offered)
     assert all(callable(function) for function in offered.values())
-
-
-def test_wrong_start_data_are_ansibles_error(filters: ModuleType) -> None:
-    with pytest.raises(AnsibleFilterError) as caught:
-        filters.systemd_unit({"command": [], "user": "x", "summary": "x"}, "kokoro")
-    assert "kokoro: command must begin with the full path of a program" in str(caught.value)
-
-
-def test_without_start_data_there_is_no_unit(filters: ModuleType) -> None:
-    assert filters.systemd_unit({}, "systemd-sysctl") == ""
 
 
 def test_health_is_asked_at_the_services_address_or_at_another(filters: ModuleType) -> None:

@@ -7,11 +7,13 @@ asked; everything else is the module itself on a folder.
 from __future__ import annotations
 
 import errno
+import hmac
 import json
 import os
 import stat
+from functools import partial
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,6 +29,8 @@ case "$1" in
     [ ! -e {home}/restarts ] || echo "NRestarts=$(cat {home}/restarts)"
     echo x >> {home}/looks
     [ ! -e {home}/loops ] || wc -l < {home}/looks > {home}/restarts ;;
+  disable)
+    printf 'ActiveState=inactive\\nUnitFileState=disabled\\n' > {home}/state ;;
   start|restart|reload)
     if [ -e {home}/broken ]; then echo "Job for $2 failed." >&2; exit 1; fi
     printf 'ActiveState=active\\nUnitFileState=enabled\\nNeedDaemonReload=no\\n' > {home}/state ;;
@@ -46,6 +50,7 @@ class Machine:
 
     def __init__(self, home: Path, module: ModuleType) -> None:
         self.home, self.module = home, module
+        self.secrets: dict[str, str] = {}
         self.config = home / "etc/app.conf"
         self.params: dict[str, Any] = {
             "name": "app",
@@ -54,11 +59,13 @@ class Machine:
             "uid": -1,
             "folders": [],
             "files": [{"path": str(self.config), "content": "port = 1\n"}],
-            "credentials": [],
-            "credentials_change": False,
+            "credentials": {},
             "watch": [],
             "observe": [],
+            "files_only": False,
             "reloads": False,
+            "enabled": True,
+            "stopped": False,
             "health": dict(HEALTHY),
         }
 
@@ -66,7 +73,7 @@ class Machine:
         """Run the module; what it answers."""
         params = {**self.params, **more}
         result: dict[str, Any] = self.module.converge(
-            SimpleNamespace(params=params, check_mode=check_mode, _diff=diff)
+            params, write=not check_mode, diff=diff, secrets=self.secrets
         )
         return result
 
@@ -425,32 +432,143 @@ def test_the_diff_shows_a_file_before_and_after(machine: Machine) -> None:
     ]
 
 
+SECRETS = {"key": "hunter2", "password": "swordfish"}
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="credentials belong to root")
+
+
+def salted(secrets: dict[str, str]) -> dict[str, str]:
+    """Return what the action sends instead of values."""
+    return {
+        name: f"salt:{hmac.new(b'salt', value.encode(), 'sha256').hexdigest()}"
+        for name, value in secrets.items()
+    }
+
+
+def secret_run(machine: Machine, secrets: dict[str, str], **more: Any) -> dict[str, Any]:
+    """Converge with credentials; no value may be in the result or the record."""
+    machine.secrets = secrets
+    result = machine.converge(credentials=salted(secrets), **more)
+    record = machine.home / "records/app.json"
+    shown = json.dumps(result) + (record.read_text() if record.exists() else "")
+    assert not any(value in shown for value in [*SECRETS.values(), "hunter3"])
+    return result
+
+
+@as_root
+def test_secrets_are_written_for_root_alone_and_once(machine: Machine) -> None:
+    folder = machine.home / "credentials/app"
+    did = secret_run(machine, SECRETS)["did"]
+    assert [f"write {folder / name}" for name in SECRETS] == did[:2]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for name, value in SECRETS.items():
+        assert (folder / name).read_text() == value
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o400
+    assert not secret_run(machine, SECRETS)["changed"]
+
+
+@as_root
 def test_another_secret_restarts_and_shows_in_neither_answer_nor_record(machine: Machine) -> None:
-    secret = machine.home / "credentials/app/key"
-    secret.parent.mkdir(parents=True)
-    secret.write_text("hunter2")
-    machine.converge(credentials=["key"])
+    secret_run(machine, SECRETS)
     machine.asked()
-    assert not machine.converge(credentials=["key"])["changed"]
-    secret.write_text("hunter3")
-    result = machine.converge(credentials=["key"], diff=True)
+    result = secret_run(machine, {**SECRETS, "key": "hunter3"}, diff=True)
     assert result["action"] == "restart"
-    assert "hunter" not in json.dumps(result)
-    assert "hunter" not in (machine.home / "records/app.json").read_text()
+    assert machine.asked() == ["restart app.service"]
+    assert not secret_run(machine, {**SECRETS, "key": "hunter3"})["changed"]
 
 
-def test_a_credential_that_nobody_wants_any_more_is_removed(machine: Machine) -> None:
-    secret = machine.home / "credentials/app/key"
-    secret.parent.mkdir(parents=True)
-    secret.write_text("hunter2")
-    machine.converge(credentials=["key"])
-    assert str(secret) in machine.converge(credentials=[], check_mode=True)["files"]
+@as_root
+def test_a_run_killed_after_a_secret_was_written_restarts_later(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret_run(machine, SECRETS)
+    with monkeypatch.context() as context:
+        context.setattr(machine.module, "make_user", _killed)
+        with pytest.raises(Killed):
+            secret_run(machine, {**SECRETS, "key": "hunter3"})
+    machine.asked()
+    assert secret_run(machine, {**SECRETS, "key": "hunter3"})["action"] == "restart"
+    assert machine.asked() == ["restart app.service"]
+
+
+def _killed(*_: object) -> None:
+    raise Killed
+
+
+@as_root
+@pytest.mark.parametrize("mode", [0o440, 0o644])
+def test_a_secret_that_others_could_read_is_repaired(machine: Machine, mode: int) -> None:
+    secret_run(machine, SECRETS)
+    path = machine.home / "credentials/app/key"
+    path.chmod(mode)
+    assert f"write {path}" in secret_run(machine, SECRETS)["did"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
+
+
+@as_root
+def test_a_link_in_the_place_of_a_secret_is_replaced_and_its_target_left_alone(
+    machine: Machine,
+) -> None:
+    target = machine.home / "elsewhere"
+    target.write_text("hunter2")
+    target.chmod(0o400)
+    folder = machine.home / "credentials/app"
+    folder.mkdir(parents=True)
+    (folder / "key").symlink_to(target)
+    secret_run(machine, {"key": "hunter2"})
+    assert not (folder / "key").is_symlink()
+    assert target.read_text() == "hunter2"
+
+
+@as_root
+def test_a_preview_of_another_secret_writes_nothing(machine: Machine) -> None:
+    secret_run(machine, SECRETS)
+    before = machine.tree()
+    result = secret_run(machine, {**SECRETS, "key": "hunter3"}, check_mode=True)
+    assert result["action"] == "restart"
+    assert machine.tree() == before
+
+
+@as_root
+def test_secrets_travel_only_when_one_differs(machine: Machine) -> None:
+    programs = [{**machine.params, "credentials": salted(SECRETS)}]
+    converge = partial(machine.module.converge_all, programs, write=True, diff=False)
+    before = machine.tree()
+    assert converge(secrets={}) == {"changed": False, "needs_secrets": True}
+    assert machine.tree() == before
+    assert converge(secrets={"app": SECRETS})["changed"]
+    assert not converge(secrets={})["changed"]
+
+
+@as_root
+def test_a_credential_that_is_no_longer_loaded_is_removed(machine: Machine) -> None:
+    secret_run(machine, SECRETS)
+    secret = machine.home / "credentials/app/password"
+    kept = {"key": SECRETS["key"]}
+    assert str(secret) in secret_run(machine, kept, check_mode=True)["files"]
     assert secret.exists()
-    result = machine.converge(credentials=[])
+    result = secret_run(machine, kept)
     assert result["files"] == [str(secret)]
     assert result["action"] == "restart"
-    assert not secret.exists()
-    assert not machine.converge(credentials=[])["changed"]
+    assert [path.name for path in secret.parent.iterdir()] == ["key"]
+    assert not secret_run(machine, kept)["changed"]
+
+
+def test_a_unit_that_must_not_run_is_stopped_once(machine: Machine) -> None:
+    machine.converge()
+    machine.asked()
+    off: dict[str, Any] = {"enabled": False, "stopped": True}
+    assert machine.converge(**off)["action"] == "stop"
+    assert not machine.converge(**off)["changed"]
+    assert machine.converge()["action"] == "start"
+
+
+def test_files_without_a_unit_are_written_and_nothing_is_started(machine: Machine) -> None:
+    more: dict[str, Any] = {"files_only": True, "unit": "", "health": {}}
+    assert machine.converge(**more)["did"] == [f"write {machine.config}"]
+    assert machine.asked() == []
+    assert not machine.converge(**more)["changed"]
+    machine.config.write_text("by hand\n")
+    assert machine.converge(**more)["did"] == [f"write {machine.config}"]
 
 
 def test_a_user_is_made_even_after_a_run_that_was_killed_before_it(

@@ -1,4 +1,4 @@
-"""Debian's Caddy as a program's gate: answers come whole, and the program is told who left."""
+"""Debian's Caddy as a sidecar proxy: whole responses, and a program that sees who left."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from tests.ports import kept_port
 from tests.unit.roles.caddies import caddy
 
-FILE = (Path(__file__).parents[3] / "incus" / "ollama-gate.Caddyfile").read_text()
+FILE = (Path(__file__).parents[3] / "incus" / "ollama-proxy.Caddyfile").read_text()
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 BODY = b"x" * 200
-# What a gate that passes on as it reads needs to have asked the program; it loses some races.
+# A proxy that passes on as it reads has asked the program by then; it loses some races.
 SOON_S, RACES = 0.02, 100
 PATIENCE_S = 20
 
@@ -55,7 +55,7 @@ class Program(socketserver.StreamRequestHandler):
 
 @pytest.fixture
 def program() -> Iterator[Server]:
-    """A program that runs behind the gate."""
+    """A program that runs behind the proxy."""
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
@@ -65,8 +65,8 @@ def program() -> Iterator[Server]:
 
 
 @pytest.fixture
-def gate(program: Server, tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
-    """A connection to the gate, as the reference house has it in front of Ollama."""
+def proxy(program: Server, tmp_path: Path) -> Iterator[http.client.HTTPConnection]:
+    """A connection to the proxy, as the reference house has it in front of Ollama."""
     behind = program.server_address[1]
     file = tmp_path / "Caddyfile"
     with kept_port() as port:
@@ -79,30 +79,30 @@ def gate(program: Server, tmp_path: Path) -> Iterator[http.client.HTTPConnection
             connection.close()
 
 
-def begin(gate: http.client.HTTPConnection, path: str) -> None:
-    gate.putrequest("POST", path)
-    gate.putheader("Content-Length", str(len(BODY)))
-    gate.endheaders()
+def start(proxy: http.client.HTTPConnection, path: str) -> None:
+    proxy.putrequest("POST", path)
+    proxy.putheader("Content-Length", str(len(BODY)))
+    proxy.endheaders()
 
 
 def test_an_answer_that_begins_before_the_request_has_ended_is_whole(
-    gate: http.client.HTTPConnection, program: Server
+    proxy: http.client.HTTPConnection, program: Server
 ) -> None:
     for _ in range(RACES):
         program.asked.clear()
-        begin(gate, "/api/chat")
-        gate.send(BODY[:100])
-        # A gate that holds nothing back has the answer's begin here, and may lose its end.
+        start(proxy, "/api/chat")
+        proxy.send(BODY[:100])
+        # A proxy that holds nothing back has the start of the response here, and may lose its end.
         program.asked.wait(SOON_S)
-        gate.send(BODY[100:])
-        assert gate.getresponse().read() == b"firstlast"
+        proxy.send(BODY[100:])
+        assert proxy.getresponse().read() == b"firstlast"
 
 
 def test_a_caller_who_leaves_is_not_worked_for(
-    gate: http.client.HTTPConnection, program: Server
+    proxy: http.client.HTTPConnection, program: Server
 ) -> None:
-    begin(gate, "/api/generate")
-    gate.send(BODY)
+    start(proxy, "/api/generate")
+    proxy.send(BODY)
     assert program.asked.wait(PATIENCE_S)
-    gate.close()
+    proxy.close()
     assert program.left.wait(PATIENCE_S)

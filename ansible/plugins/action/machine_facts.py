@@ -1,0 +1,116 @@
+"""Read the machine and refuse one that cannot become this house.
+
+Arguments: `services` (of this machine, as derived from the catalogue), `record` (the machine's;
+what is `auto` there is read), `packages` (that the machine needs) and `masked` (units that must not
+start). Returns `machine` (facts), `accelerators` (service to accelerator) and `packages` (what is
+not as it should be), and fails with one line for each violation before anything is touched.
+
+An action and not a module: it only reads, and Ansible's own process has imported all that it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from hearth.catalogue import House, derive, memory_shortage
+from hearth.catalogue.house import Service, from_vars
+from hearth.machine.environment import DnsQueries, read_environment
+from hearth.machine.facts import Facts, FactsError, listeners, read_facts
+from hearth.machine.preflight import (
+    choose_accelerator,
+    house_violations,
+    house_warnings,
+    machine_violations,
+    machine_warnings,
+    own_folders,
+)
+from hearth.project import current
+
+UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
+
+
+def queries(house: House, facts: Facts) -> DnsQueries:
+    """Return the queries for other resolvers; none once the house is built."""
+    return DnsQueries(
+        names=tuple(site.fqdn for site in house.sites),
+        domain=house.machine.domain,
+        own=facts.lan_address,
+        servers=() if facts.built else facts.upstream_dns,
+    )
+
+
+class ActionModule(ActionBase):
+    """Return the facts, or every violation at once."""
+
+    _supports_check_mode = True
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+        """Read the machine on which Ansible itself runs."""
+        result = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(
+            {
+                "services": {"type": "dict", "required": True},
+                "record": {"type": "dict", "required": True},
+                "packages": {"type": "list", "elements": "str", "required": True},
+                "masked": {"type": "list", "elements": "str", "required": True},
+            }
+        )
+        states = {
+            **package_states(arguments["packages"]),
+            "unmasked": [unit for unit in arguments["masked"] if not is_masked(unit)],
+        }
+        return result | read(arguments["services"], arguments["record"]) | {"packages": states}
+
+
+def package_states(wanted: list[str]) -> dict[str, list[str]]:
+    """Return the packages that are missing, and those that a killed installation left half done."""
+    listed = subprocess.run(
+        ["/usr/bin/dpkg-query", "--show", "--showformat", "${db:Status-Status} ${Package}\n"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    known = [line.split(maxsplit=1) for line in listed.splitlines()]
+    here = {name for status, name in known if status == "installed"}
+    return {
+        "missing": [name for name in wanted if name not in here],
+        "unfinished": [name for status, name in known if status in UNFINISHED],
+        "halves": [name for status, name in known if status == "half-installed"],
+    }
+
+
+def is_masked(unit: str) -> bool:
+    """Whether systemd will not start the unit by itself."""
+    try:
+        return os.readlink(f"/etc/systemd/system/{unit}") == os.devnull
+    except OSError:
+        return False
+
+
+def read(given: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    """Return the task's result."""
+    services = {name: from_vars(Service, service) for name, service in given.items()}
+    try:
+        facts = read_facts(record)
+    except FactsError as error:
+        return {"failed": True, "msg": str(error)}
+    house = derive(current().catalogue())
+    environment = read_environment(queries(house, facts), own_folders(house))
+    locked_out = environment.nvidia_on_bus and environment.secure_boot
+    open_ports = listeners()
+    found = machine_violations(services, facts, open_ports, locked_out)
+    found += house_violations(house, facts, environment, open_ports)
+    shortage = memory_shortage(services.values(), facts.memory_bytes)
+    found += [shortage] if shortage else []
+    warnings = machine_warnings(services, facts, locked_out)
+    warnings = [*warnings, *house_warnings(house, facts, environment)]
+    if found:
+        return {"failed": True, "msg": "\n".join(found), "warnings": warnings}
+    chosen = {name: choose_accelerator(item.gpu, facts) for name, item in services.items()}
+    return {"machine": facts.as_vars(), "accelerators": chosen, "warnings": warnings}

@@ -1,0 +1,139 @@
+"""What a role hands to `service_converge`: one program, and the sidecar proxy in front of it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from typing import Any
+
+from hearth.render.units import UnitError, systemd_unit
+
+# Debian 12 and 13 bring an older Caddy, whose name for the setting is another one.
+_NEW_CADDY_IMAGES = ("debian/forky",)
+_PROXY_FILE = "/etc/hearth/proxy.Caddyfile"
+_PROXY = """\
+# Written by Hearth from `paths` of {service} in inventory/services.yml.
+{{
+	admin off
+	auto_https off
+}}
+
+http://{address}:{port} {{
+	bind {address}
+	@allowed path {paths}
+	handle @allowed {{
+		reverse_proxy 127.0.0.1:{port} {{
+			# A response that starts before the whole request was passed on is now and then cut
+			# (golang/go#40747): one in a hundred where both processors are busy.
+			{buffer}
+			# A program on the loopback refuses a Host that it does not know.
+			header_up Host 127.0.0.1:{port}
+		}}
+	}}
+	handle {{
+		respond "{{\\"error\\":\\"this path is not open to other services\\"}}" 403
+	}}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One program: its unit, files, folders and credentials, and when it is healthy."""
+
+    name: str  # of the unit: without `.service`, or with another suffix, as `.timer`
+    run: Mapping[str, Any] = field(default_factory=dict)  # fields of `Run`; none: Debian's unit
+    user: str | None = None  # system user to make; None: named like the program; "": none
+    uid: int = 900  # fixed, so that its data outlive the instance; -1: any, on the machine
+    folders: Sequence[Mapping[str, Any]] = ()  # path, owner, group, mode; whole: take over content
+    files: Sequence[Mapping[str, Any]] = ()  # path, content, owner, group, mode, check (a command)
+    # Name to the secret's name in the vault, or to a mapping of such names, written as JSON.
+    credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    watch: Sequence[str] = ()  # further paths that it depends on, e.g. the link to its code
+    observe: Sequence[Sequence[Any]] = ()  # commands whose output belongs to the state
+    files_only: bool = False  # there is no unit of this name
+    reloads: bool = False  # reload instead of restart when only `files` changed
+    enabled: bool | None = None  # start at boot; None: a unit of ours does; False: stopped as well
+    health: Mapping[str, Any] = field(default_factory=dict)  # url, dns_name or command; ready_s
+    paths: Sequence[str] = ()  # others may call these only: a sidecar proxy answers the port
+
+    @property
+    def unit(self) -> str:
+        """The text of its unit; empty where Debian brings the unit."""
+        if not self.run:
+            return ""
+        return systemd_unit(self.name, {**self.run, "credentials": sorted(self.credentials)})
+
+    def arguments(self) -> dict[str, Any]:
+        """Return it as the module takes it, credentials left out."""
+        given = asdict(self)
+        for name in ("run", "paths", "credentials"):
+            del given[name]
+        started = bool(self.run) if self.enabled is None else self.enabled
+        stopped = self.enabled is False
+        return given | {
+            "unit": self.unit,
+            "user": self.name if self.user is None else self.user,
+            "enabled": started,
+            "stopped": stopped,
+        }
+
+
+def read_program(data: Mapping[str, Any]) -> Program:
+    """Read what a role wrote; `UnitError` names an unknown or a missing field."""
+    known = [item.name for item in fields(Program)]
+    if unknown := sorted(data.keys() - set(known)):
+        raise UnitError(f"{unknown[0]} is not a field of a program; known are {', '.join(known)}")
+    needed = (item for item in fields(Program) if item.default is item.default_factory is MISSING)
+    if missing := [item.name for item in needed if item.name not in data]:
+        raise UnitError(f"{', '.join(missing)} is missing in a program")
+    return Program(**data)
+
+
+def with_sidecar(program: Program, service: Mapping[str, Any]) -> list[Program]:
+    """Return the program, and the proxy that answers its port where its record names `paths`."""
+    if not program.paths:
+        return [program]
+    name = f"{program.name}-proxy"
+    run = {
+        "summary": f"Sidecar proxy of {program.name}: the catalogue's paths and nothing else",
+        "user": name,
+        "command": ["/usr/bin/caddy", "run", "--adapter", "caddyfile", "--config", _PROXY_FILE],
+        "after": [f"{program.name}.service"],
+        "environment": {"HOME": "/nonexistent"},
+    }
+    new = service["image"] in _NEW_CADDY_IMAGES
+    text = _PROXY.format(
+        service=service["name"],
+        address=service["address"],
+        port=service["port"],
+        paths=" ".join(program.paths),
+        buffer="request_buffers unlimited" if new else "buffer_requests",
+    )
+    check = ["/usr/bin/caddy", "validate", "--adapter", "caddyfile", "--config", "%s"]
+    file = {"path": _PROXY_FILE, "content": text, "check": check}
+    proxy = Program(name, run, name, program.uid + 1, files=[file], health=program.health)
+    return [replace(program, paths=()), proxy]
+
+
+def credential_values(program: Program, vault: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of each credential; KeyError names a secret that the vault does not have."""
+    return {
+        name: vault[secret]
+        if isinstance(secret, str)
+        else json.dumps({key: vault[value] for key, value in secret.items()})
+        for name, secret in program.credentials.items()
+    }
+
+
+def rendered_files(programs: Iterable[Program]) -> dict[str, str]:
+    """Return what the reference inventory shows of them: file name to content."""
+    found: dict[str, str] = {}
+    for program in programs:
+        if program.run:
+            found[f"{program.name}.service"] = program.unit
+        for file in program.files:
+            name = str(file["path"]).rpartition("/")[2]
+            found[f"{program.name}.Caddyfile" if file["path"] == _PROXY_FILE else name] = str(
+                file["content"]
+            )
+    return found

@@ -1,0 +1,81 @@
+"""Roles hand programs over as data: what becomes of it, and what is rejected."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hearth.render.programs import (
+    Program,
+    credential_values,
+    read_program,
+    rendered_files,
+    with_sidecar,
+)
+from hearth.render.units import UnitError
+
+RUN = {"summary": "A program", "user": "app", "command": ["/usr/bin/app"]}
+SERVICE = {"name": "app", "address": "10.0.0.2", "port": 80, "image": "debian/13"}
+
+
+def program(**more: Any) -> Program:
+    return read_program({"name": "app", "run": RUN} | more)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"name": "app", "fils": []}, "fils is not a field of a program; known are name, run,"),
+        ({"run": RUN}, "name is missing in a program"),
+    ],
+)
+def test_a_wrong_field_is_one_line(data: dict[str, Any], words: str) -> None:
+    with pytest.raises(UnitError, match=words):
+        read_program(data)
+
+
+def test_wrong_start_data_name_the_program() -> None:
+    with pytest.raises(UnitError, match="app: command must begin with the full path of a program"):
+        _ = program(run={**RUN, "command": []}).unit
+
+
+def test_a_unit_loads_the_credentials_and_no_value_is_an_argument() -> None:
+    arguments = program(credentials={"key": "app_key"})
+    assert "LoadCredential=key:/etc/hearth/credentials/app/key" in arguments.unit
+    assert "credentials" not in arguments.arguments()
+
+
+def test_a_unit_of_ours_starts_at_boot_and_debians_stays_as_it_is() -> None:
+    assert program().arguments()["enabled"]
+    debians = read_program({"name": "systemd-sysctl", "user": ""}).arguments()
+    assert (debians["unit"], debians["enabled"], debians["stopped"]) == ("", False, False)
+    assert program(enabled=False).arguments()["stopped"]
+
+
+def test_a_credential_may_be_a_mapping_of_secrets() -> None:
+    given = program(credentials={"one": "a", "keys": {"household": "b"}})
+    values = credential_values(given, {"a": "1", "b": "2"})
+    assert values == {"one": "1", "keys": json.dumps({"household": "2"})}
+    with pytest.raises(KeyError, match="b"):
+        credential_values(given, {"a": "1"})
+
+
+def test_paths_make_a_sidecar_proxy_of_the_next_user() -> None:
+    [app, proxy] = with_sidecar(program(paths=["/api/chat"], health={"url": "http://x"}), SERVICE)
+    assert (app.name, app.uid, app.paths) == ("app", 900, ())
+    assert (proxy.name, proxy.uid, proxy.user) == ("app-proxy", 901, "app-proxy")
+    assert proxy.health == app.health
+    text = rendered_files([proxy])["app-proxy.Caddyfile"]
+    assert "@allowed path /api/chat\n" in text
+    assert "reverse_proxy 127.0.0.1:80 {" in text
+    assert "buffer_requests" in text
+
+
+def test_a_newer_caddy_has_another_name_for_its_buffer() -> None:
+    service = SERVICE | {"image": "debian/forky"}
+    [_, proxy] = with_sidecar(program(paths=["/"]), service)
+    assert "request_buffers unlimited" in rendered_files([proxy])["app-proxy.Caddyfile"]
+
+
+def test_without_paths_a_program_is_alone() -> None:
+    assert with_sidecar(program(), SERVICE) == [program()]
