@@ -1,7 +1,6 @@
-"""Check the files of inventory/pipelines/ without running them: what upstream's server would need.
+"""Check the files of inventory/pipelines/ without running them: can upstream's server use them?
 
-`inventory/local/pipelines/` lies over it as other local files do: a file of the same name is taken
-instead.
+A file in `inventory/local/pipelines/` replaces one of the same name.
 """
 
 from __future__ import annotations
@@ -11,9 +10,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
 
 from hearth.catalogue.naming import SNAKE, Problem, suggest
 from hearth.catalogue.records import Catalogue
@@ -26,7 +22,7 @@ _TYPES = ("filter", "manifold")
 
 
 def files(inventory: Path) -> dict[str, Path]:
-    """Return each pipeline's name and file, sorted by name; local ones go first."""
+    """Return each pipeline's name and file, sorted by name; local files win."""
     found: dict[str, Path] = {}
     for folder in (inventory / FOLDER, inventory / "local" / FOLDER):
         found |= {path.stem: path for path in folder.glob("*.py")}
@@ -34,8 +30,8 @@ def files(inventory: Path) -> dict[str, Path]:
 
 
 def check(catalogue: Catalogue, inventory: Path) -> list[Problem]:
-    """Find all that is wrong with pipelines, and the public key wherever it was written."""
-    problems = [*_strangers(inventory), *_public_key(inventory)]
+    """Find all problems of pipelines, and the public default key in any file."""
+    problems = [*_unknown_files(inventory), *_public_key(inventory)]
     lock = _locked(inventory.parent / LOCK)
     owners: dict[str, str] = {}
     for path in files(inventory).values():
@@ -54,14 +50,14 @@ def _shown(inventory: Path, path: Path) -> str:
     return str(path.relative_to(inventory.parent))
 
 
-def _strangers(inventory: Path) -> Iterator[Problem]:
-    """Nothing lies there that would silently not be read."""
+def _unknown_files(inventory: Path) -> Iterator[Problem]:
+    """Every file in the folder is read."""
     for folder in (inventory / FOLDER, inventory / "local" / FOLDER):
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
             if path.name.startswith(".") or path.name == "__pycache__":
                 continue
             if path.suffix != ".py" or not path.is_file():
-                text = f"{path.name} is no pipeline; only files NAME.py belong here, and valves "
+                text = f"{path.name} is not a pipeline; only files NAME.py belong here, and valves "
                 text += "into pipelines_valves of inventory/host_vars/pipelines.yml"
                 yield Problem(_shown(inventory, path), 1, text)
             elif not SNAKE.fullmatch(path.stem):
@@ -71,15 +67,17 @@ def _strangers(inventory: Path) -> Iterator[Problem]:
 
 
 def _public_key(inventory: Path) -> Iterator[Problem]:
-    """A key that everybody knows is no key, whoever it is given to."""
+    """No file contains the public default key."""
     kept = [*inventory.rglob("*.yml"), *files(inventory).values()]
     for path in sorted(kept):
         if not path.is_file() or path.name == "secrets.yml":
             continue
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if any(key.encode() in line for key in PUBLIC):
-                text = "this is upstream's public default key, which everybody knows; leave it out "
-                text += "and let pipelines_key be made at random"
+                text = (
+                    "this is upstream's public default key; leave it out, and pipelines_key will "
+                )
+                text += "be generated"
                 yield Problem(_shown(inventory, path), number, text)
 
 
@@ -89,33 +87,33 @@ def _parsed(path: Path, shown: str) -> ast.Module | Problem:
             warnings.simplefilter("ignore")
             return ast.parse(path.read_bytes())
     except SyntaxError as error:
-        text = f"this is not Python: {error.msg}; mend the line, or take the file away"
+        text = f"this is not Python: {error.msg}; fix the line, or remove the file"
         return Problem(shown, error.lineno or 1, text)
     except (ValueError, RecursionError, MemoryError, OSError) as error:
-        text = f"this is not Python: {str(error) or 'it nests too deeply'}; take the file away"
+        text = f"this is not Python: {str(error) or 'it nests too deeply'}; remove the file"
         return Problem(shown, 1, text)
 
 
 def _shape(tree: ast.Module, shown: str) -> Iterator[Problem]:
-    """Upstream's server takes a class of one name, and of that a few methods."""
+    """Upstream's server requires a class Pipeline with a few methods."""
     found = _class(tree)
     if found is None:
-        text = "it has no class Pipeline; write class Pipeline: with def pipe(self, user_message, "
+        text = "class Pipeline is missing; write class Pipeline: with def pipe(self, user_message, "
         yield Problem(shown, 1, text + "model_id, messages, body)")
         return
     methods = {one.name: one for one in found.body if isinstance(one, _FUNCTIONS)}
     kind = next((value for name, value, _ in _set(found) if name == "type"), None)
     for name, value, line in _set(found):
         if name == "type" and value not in _TYPES:
-            text = f"Pipeline.type {value} is shown nowhere; write filter or manifold, or leave it "
-            yield Problem(shown, line, text + "out")
+            text = f"Pipeline.type {value} is not valid; write filter or manifold, or leave it out"
+            yield Problem(shown, line, text)
     if kind == "filter" or found.bases:
         return
     if "pipe" not in methods:
-        text = "class Pipeline has no pipe; write def pipe(self, user_message, model_id, messages, "
-        yield Problem(shown, found.lineno, text + "body)")
+        text = "class Pipeline has no method pipe; write def pipe(self, user_message, model_id, "
+        yield Problem(shown, found.lineno, text + "messages, body)")
     elif isinstance(methods["pipe"], ast.AsyncFunctionDef):
-        text = "Pipeline.pipe is async, which upstream's server does not call; write def pipe"
+        text = "Pipeline.pipe is async, and upstream's server calls plain methods; write def pipe"
         yield Problem(shown, methods["pipe"].lineno, text)
 
 
@@ -128,7 +126,7 @@ def _class(tree: ast.Module) -> ast.ClassDef | None:
 
 
 def _set(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
-    """Give each plain value that the class, or its `__init__`, sets: name, value, line."""
+    """Yield each constant that the class or its `__init__` sets: name, value, line."""
     for node in ast.walk(found):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
@@ -143,7 +141,7 @@ def _set(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
 def _name(
     catalogue: Catalogue, tree: ast.Module, path: Path, shown: str, owners: dict[str, str]
 ) -> Iterator[Problem]:
-    """A pipeline is called as nothing else is that can be chosen in a chat."""
+    """A pipeline's name is unique among everything that a chat offers."""
     name, line = path.stem, 1
     found = _class(tree)
     for key, value, place in _set(found) if found else ():
@@ -161,12 +159,15 @@ def _name(
 
 
 def _locked(lock: Path) -> dict[str, str]:
+    # Imported late: it takes longer than reading a whole inventory.
+    from packaging.utils import canonicalize_name
+
     text = lock.read_text(encoding="utf-8") if lock.is_file() else ""
     return {canonicalize_name(name): version for name, version in _PINNED.findall(text)}
 
 
 def _requirements(tree: ast.Module, shown: str, lock: dict[str, str]) -> Iterator[Problem]:
-    """What the first lines ask for is in the lock: nothing is installed when it starts."""
+    """Required packages are in the lock, because nothing is installed at the start."""
     first = tree.body[0] if tree.body else None
     text = ast.get_docstring(tree, clean=False)
     if text is None or first is None:
@@ -176,16 +177,19 @@ def _requirements(tree: ast.Module, shown: str, lock: dict[str, str]) -> Iterato
         if not colon or key.strip().lower() != "requirements":
             continue
         for item in filter(None, (one.strip() for one in value.split(","))):
-            if reason := _lacks(item, lock):
+            if reason := _refused(item, lock):
                 yield Problem(shown, number, f"requirements {item} {reason}")
 
 
-def _lacks(item: str, lock: dict[str, str]) -> str:
-    add = f"add it to {LOCK.with_suffix('.in')} and lock it anew"
+def _refused(item: str, lock: dict[str, str]) -> str:
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    add = f"add it to {LOCK.with_suffix('.in')} and lock again"
     try:
         wanted = Requirement(item)
     except InvalidRequirement:
-        return "is no requirement; write a name and a version, e.g. requests>=2"
+        return "is not a valid requirement; write a name and a version, e.g. requests>=2"
     version = lock.get(canonicalize_name(wanted.name))
     if version is None or wanted.url:
         return f"is not in {LOCK}; {suggest(wanted.name, lock) if lock else add}, or {add}"

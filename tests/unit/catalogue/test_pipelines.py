@@ -18,26 +18,26 @@ LOCK = "requests==2.34.2 \\\n    --hash=sha256:0\npython-multipart==0.0.33\n"
 PIPE = "    def pipe(self, **asked):\n        return 'an answer'\n"
 GOOD = f"class Pipeline:\n{PIPE}"
 SAY = "write def pipe(self, user_message, model_id, messages, body)"
-ADD = "add it to requirements/pipelines.in and lock it anew"
+ADD = "add it to requirements/pipelines.in and lock again"
 
 REFUSED = {
     "syntax": (
         f"{GOOD}x = (\n",
-        "4: this is not Python: '(' was never closed; mend the line, or take the file away",
+        "4: this is not Python: '(' was never closed; fix the line, or remove the file",
     ),
     "no_class": (
         "def pipe(): ...\n",
-        "1: it has no class Pipeline; write class Pipeline: with def pipe(self, user_message, "
+        "1: class Pipeline is missing; write class Pipeline: with def pipe(self, user_message, "
         "model_id, messages, body)",
     ),
-    "no_pipe": ("\nclass Pipeline:\n    x = 1\n", f"2: class Pipeline has no pipe; {SAY}"),
+    "no_pipe": ("\nclass Pipeline:\n    x = 1\n", f"2: class Pipeline has no method pipe; {SAY}"),
     "late": (
         "class Pipeline:\n    async def pipe(self): ...\n",
-        "2: Pipeline.pipe is async, which upstream's server does not call; write def pipe",
+        "2: Pipeline.pipe is async, and upstream's server calls plain methods; write def pipe",
     ),
     "hidden": (
         f"class Pipeline:\n    def __init__(self):\n        self.type = 'pipe'\n{PIPE}",
-        "3: Pipeline.type pipe is shown nowhere; write filter or manifold, or leave it out",
+        "3: Pipeline.type pipe is not valid; write filter or manifold, or leave it out",
     ),
     "unlocked": (
         f'"""\ntitle: T\nrequirements: requests, request>=2\n"""\n{GOOD}',
@@ -51,8 +51,8 @@ REFUSED = {
     ),
     "address": (
         f'"""\nRequirements: git+https://example.org/x\n"""\n{GOOD}',
-        "2: requirements git+https://example.org/x is no requirement; write a name and a version, "
-        "e.g. requests>=2",
+        "2: requirements git+https://example.org/x is not a valid requirement; write a name "
+        "and a version, e.g. requests>=2",
     ),
     "an_alias": (
         f"class Pipeline:\n    id = 'fast'\n{PIPE}",
@@ -61,8 +61,8 @@ REFUSED = {
     ),
     "public": (
         f"KEY = {PUBLIC_KEY!r}\n{GOOD}",
-        "1: this is upstream's public default key, which everybody knows; leave it out and let "
-        "pipelines_key be made at random",
+        "1: this is upstream's public default key; leave it out, and pipelines_key will be "
+        "generated",
     ),
 }
 
@@ -145,8 +145,8 @@ def test_nothing_lies_there_unread(inventory: Path) -> None:
     where += "inventory/host_vars/pipelines.yml"
     assert refused(inventory) == [
         "inventory/pipelines/My-Own.py:1: My-Own.py is not a snake_case name; write my_own.py",
-        f"inventory/pipelines/good:1: good is no pipeline; {where}",
-        f"inventory/pipelines/notes.txt:1: notes.txt is no pipeline; {where}",
+        f"inventory/pipelines/good:1: good is not a pipeline; {where}",
+        f"inventory/pipelines/notes.txt:1: notes.txt is not a pipeline; {where}",
     ]
 
 
