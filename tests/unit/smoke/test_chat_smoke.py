@@ -28,7 +28,8 @@ HOUSE: Any = SimpleNamespace(
     aliases={a.name: a for a in (alias("fast"), alias("embed", "embed"), alias("gone"))}
 )
 HOUSE.aliases["gone"].offered = False
-VAULT: Any = SimpleNamespace(get=lambda name: f"value of {name}")
+PASSWORD = "the vault's"
+SERVICE: Any = SimpleNamespace(name="open_webui", port=8080)
 
 
 def entry(name: str, **meta: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ class Chat:
     cookie: str = COOKIE
     wrong_password: int = 400
     switched_on: tuple[str, ...] = ()
-    told: tuple[str, ...] = tuple(smoke.OFF)
+    told: tuple[str, ...] = tuple(smoke.RISKY)
     models: list[dict[str, Any]] = field(default_factory=lambda: [entry("fast"), entry("embed")])
     fqdn: str = "chat.lan"
     role: str = "admin"
@@ -58,7 +59,7 @@ class Chat:
         if path == "/api/v1/auths/signup":
             return httpx.Response(self.sign_up)
         if path == SIGN_IN:
-            right = more["json"]["password"] == "value of open_webui_admin_password"
+            right = more["json"]["password"] == PASSWORD
             status = 200 if right else self.wrong_password
             return httpx.Response(status, headers={"set-cookie": self.cookie})
         if path == "/api/config":
@@ -72,27 +73,27 @@ class Chat:
 
 
 def page(chat: Any) -> None:
-    smoke.test_the_page_loads_nothing_foreign(chat)
+    smoke.test_the_chat_page_loads_nothing_foreign(chat)
 
 
 def sign_up(chat: Any) -> None:
-    smoke.test_nobody_makes_an_account_alone(chat, SETTINGS)
+    smoke.test_strangers_cannot_create_accounts(chat, SETTINGS)
 
 
 def stranger(chat: Any) -> None:
-    smoke.test_a_stranger_learns_nothing(chat, "/api/models")
+    smoke.test_strangers_get_no_data_from_the_chat(chat, "/api/models")
 
 
 def password(chat: Any) -> None:
-    smoke.test_the_password_opens_it_and_stays_with_the_browser(chat, SETTINGS, VAULT, chat)
+    smoke.test_the_password_signs_in_with_a_secure_cookie(chat, SETTINGS, PASSWORD, chat)
 
 
 def switches(chat: Any) -> None:
-    smoke.test_what_a_house_needs_not_is_off(chat, SETTINGS, Notes())
+    smoke.test_risky_features_are_off(SERVICE, chat, SETTINGS, Notes())
 
 
 def models(chat: Any) -> None:
-    smoke.test_it_offers_the_houses_models_in_words_for_people(chat, HOUSE)
+    smoke.test_the_chat_offers_the_houses_aliases_with_descriptions(chat, HOUSE)
 
 
 ALL = (page, sign_up, stranger, password, switches, models)
@@ -110,12 +111,12 @@ def test_a_chat_as_it_should_be_passes(test: Callable[[Any], None]) -> None:
         (page, {"policy": f"{POLICY}; img-src https:"}, "img-src allows https:"),
         (sign_up, {"sign_up": 400}, "HTTP 400"),
         (stranger, {"stranger": 200}, "HTTP 200"),
-        (password, {"cookie": COOKIE.replace("Secure; ", "")}, "the cookie lacks secure"),
-        (password, {"cookie": COOKIE.replace("HttpOnly; ", "")}, "the cookie lacks httponly"),
+        (password, {"cookie": COOKIE.replace("Secure; ", "")}, "the cookie has no secure"),
+        (password, {"cookie": COOKIE.replace("HttpOnly; ", "")}, "the cookie has no httponly"),
         (password, {"wrong_password": 200}, "HTTP 200 for a wrong password"),
         (password, {"role": "user"}, "user"),
         (switches, {"switched_on": ("enable_code_execution",)}, "on: enable_code_execution"),
-        (switches, {"told": tuple(smoke.OFF)[1:]}, "enable_direct_connections"),
+        (switches, {"told": tuple(smoke.RISKY)[1:]}, "enable_direct_connections"),
         (models, {"models": [entry("embed")]}, "missing: {'fast'}"),
         (models, {"models": [entry("fast", description="fast"), entry("embed")]}, "fast: fast"),
         (models, {"models": [entry("fast"), entry("embed", hidden=False)]}, "embed is not hidden"),
@@ -131,20 +132,19 @@ def test_what_the_inventory_switches_on_is_meant_and_said() -> None:
     notes = Notes()
     settings = SETTINGS | {"ENABLE_CODE_EXECUTION": "True", "ENABLE_SIGNUP": "true"}
     chat: Any = Chat(switched_on=("enable_code_execution",), sign_up=400)
-    smoke.test_what_a_house_needs_not_is_off(chat, settings, notes)
-    assert notes.remarks == ["the chat has ENABLE_CODE_EXECUTION switched on"]
+    smoke.test_risky_features_are_off(SERVICE, chat, settings, notes)
+    assert notes.remarks == ["the chat has ENABLE_CODE_EXECUTION on"]
     with pytest.raises(NotMeasured):
-        smoke.test_nobody_makes_an_account_alone(chat, settings)
+        smoke.test_strangers_cannot_create_accounts(chat, settings)
 
 
 @pytest.mark.parametrize("sources", [[], ["pipelines"]])
-def test_who_comes_past_the_front_door_is_named(sources: list[str]) -> None:
+def test_a_service_that_bypasses_the_reverse_proxy_is_named(sources: list[str]) -> None:
     flows = [SimpleNamespace(source=source, target="open_webui", port=8080) for source in sources]
     flows.append(SimpleNamespace(source="scraper", target="open_webui", port=9000))
     house: Any = SimpleNamespace(flows=flows)
-    chat: Any = SimpleNamespace(name="open_webui", port=8080)
     if not sources:
-        smoke.test_nobody_comes_past_the_front_door(chat, house)
+        smoke.test_only_the_reverse_proxy_reaches_the_chat(SERVICE, house)
         return
-    with pytest.raises(AssertionError, match="past the front door: pipelines"):
-        smoke.test_nobody_comes_past_the_front_door(chat, house)
+    with pytest.raises(AssertionError, match="pipelines needs open_webui"):
+        smoke.test_only_the_reverse_proxy_reaches_the_chat(SERVICE, house)
