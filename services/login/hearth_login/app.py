@@ -1,4 +1,4 @@
-"""The login's web application."""
+"""The login's web application, with errors in OpenAI's format, which every client can read."""
 
 import logging
 
@@ -7,17 +7,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from .answers import respond
-from .check import decide
-from .edge import asked
-from .house import House
-from .pages import sign_in, sign_in_page, sign_out
-from .paths import PREFIX
+from .check import LoginState, Verdict, decide
+from .edge import read_request
+from .pages import PREFIX, sign_in, sign_in_page, sign_out
 
 log = logging.getLogger("hearth_login")
 
+_KINDS = {
+    401: ("authentication_error", "invalid_api_key"),
+    403: ("permission_error", "permission_denied"),
+    421: ("invalid_request_error", "unknown_site"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+}
 
-def make_app(house: House) -> Starlette:
+
+def make_app(state: LoginState) -> Starlette:
     """Return the application: /check and /health for Caddy, the rest for people."""
     app = Starlette(
         routes=[
@@ -28,18 +32,17 @@ def make_app(house: House) -> Starlette:
             Route(PREFIX + "logout", sign_out, methods=["POST"]),
         ]
     )
-    # Its redirect would name the host that the client made up.
+    # Its redirect would contain the host that the client sent.
     app.router.redirect_slashes = False
-    app.state.house = house
+    app.state.login = state
     return app
 
 
 async def check(request: Request) -> Response:
     """Answer Caddy's forward_auth."""
-    house: House = request.app.state.house
-    who = asked(request)
-    verdict = decide(house, who)
-    # Neither the path nor any header is in the log: either may hold somebody's secret.
+    who = read_request(request)
+    verdict = decide(request.app.state.login, who)
+    # Neither the path nor a header is logged: either may contain a secret.
     log.info(
         "check site=%s consumer=%s client=%s status=%d",
         who.host if verdict.status != 421 else "-",
@@ -51,5 +54,25 @@ async def check(request: Request) -> Response:
 
 
 async def health(_: Request) -> Response:
-    """Say that the login answers."""
+    """Report that the login runs."""
     return JSONResponse({"status": "ok"})
+
+
+def respond(verdict: Verdict, host: str) -> Response:
+    """Return the HTTP response for a verdict, which no cache may store."""
+    headers = {"Cache-Control": "no-store"}
+    if verdict.status == 204:
+        # Also without a consumer: for a missing header, Caddy 2.6's copy_headers passes on the name
+        # of its own placeholder.
+        headers["X-Hearth-Consumer"] = verdict.consumer or ""
+        return Response(status_code=204, headers=headers)
+    if verdict.location:
+        headers["Location"] = verdict.location
+        return Response(status_code=verdict.status, headers=headers)
+    if verdict.status == 401:
+        headers["WWW-Authenticate"] = f'Bearer realm="{host}"'
+    if verdict.retry_s:
+        headers["Retry-After"] = str(verdict.retry_s)
+    kind, code = _KINDS[verdict.status]
+    error = {"message": verdict.reason, "type": kind, "param": None, "code": code}
+    return JSONResponse({"error": error}, status_code=verdict.status, headers=headers)

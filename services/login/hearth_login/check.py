@@ -1,15 +1,55 @@
-"""Caddy's question: may this request go on to its service, and whose is it?"""
+"""Decide for Caddy whether a request may pass to its service, and as which consumer."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from .edge import Asked
-from .house import House
+from .config import Config
+from .credentials import Credentials, Keyring, digest
+from .edge import EdgeRequest
+from .ledger import Ledger
+from .sessions import Sessions
+from .throttle import Allowance, Throttle
+
+
+@dataclass(frozen=True, slots=True)
+class LoginState:
+    """The configuration, the sessions and the counters of a running login."""
+
+    config: Config
+    keyring: Keyring
+    password: bytes
+    sessions: Sessions
+    wrong_keys: Throttle
+    wrong_passwords: Throttle
+
+    def guards(self, host: str, *auths: str) -> bool:
+        """Return whether this is the name of a site with one of these kinds of `auth`."""
+        site = self.config.sites.get(host)
+        return site is not None and site.auth in auths
+
+
+def make_state(
+    config: Config,
+    credentials: Credentials,
+    ledger: Ledger,
+    now: Callable[[], float] = time.monotonic,
+) -> LoginState:
+    """Assemble the login; it keeps the cookie secret, and only digests of the other secrets."""
+    return LoginState(
+        config=config,
+        keyring=Keyring(credentials.consumer_keys),
+        password=digest(credentials.house_password),
+        sessions=Sessions(credentials, ledger),
+        wrong_keys=Throttle(Allowance(20, 3), Allowance(200, 0.1), now),
+        wrong_passwords=Throttle(Allowance(5, 30), Allowance(30, 5), now),
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The answer to one question: a status, and what belongs to it."""
+    """The decision about one request: a status, and its details."""
 
     status: int
     consumer: str | None = None
@@ -18,43 +58,43 @@ class Verdict:
     retry_s: int = 0
 
 
-def decide(house: House, asked: Asked) -> Verdict:
-    """Judge one request by its site's `auth`; a name that we do not guard gets 421."""
-    if house.guards(asked.host, "key"):
-        return _by_key(house, asked)
-    if house.guards(asked.host, "house"):
-        return _by_cookie(house, asked)
-    return Verdict(421, reason="no site of this name asks for the login")
+def decide(state: LoginState, request: EdgeRequest) -> Verdict:
+    """Decide about one request by its site's `auth`; 421 for a name without the login."""
+    if state.guards(request.host, "key"):
+        return _by_key(state, request)
+    if state.guards(request.host, "house"):
+        return _by_cookie(state, request)
+    return Verdict(421, reason="no site of this name uses the login")
 
 
-def _by_cookie(house: House, asked: Asked) -> Verdict:
-    # The cookie first: pages of a signed-in browser use the Authorization header for themselves.
-    if house.sessions.holder(asked.host, asked.cookie) is not None:
-        if asked.from_elsewhere:
+def _by_cookie(state: LoginState, request: EdgeRequest) -> Verdict:
+    # The cookie first: a page may use the Authorization header for its own purposes.
+    if state.sessions.holder(request.host, request.cookie) is not None:
+        if request.cross_site:
             return Verdict(403, reason="another site's page sent this")
         return Verdict(204)
-    if asked.key is None and asked.navigates:
-        return Verdict(302, location="/hearth-login/?next=" + quote(asked.uri or "/", safe=""))
-    return _by_key(house, asked)
+    if request.key is None and request.navigates:
+        return Verdict(302, location="/hearth-login/?next=" + quote(request.uri or "/", safe=""))
+    return _by_key(state, request)
 
 
-def _by_key(house: House, asked: Asked) -> Verdict:
-    if asked.key is None:
+def _by_key(state: LoginState, request: EdgeRequest) -> Verdict:
+    if request.key is None:
         return Verdict(401, reason="a key is missing; send it as 'Authorization: Bearer KEY'")
-    consumer = house.keyring.owner(asked.key)
-    # The right key passes however many wrong ones came from its address: keys are too long to be
-    # found by trying, and one program's old key must not lock out its neighbour's good one.
+    consumer = state.keyring.owner(request.key)
+    # A correct key passes despite many wrong ones from its address: keys are too long to guess,
+    # and one program's old key must not lock out another program on the same address.
     if consumer is None:
-        return _wrong_key(house, asked)
-    service = house.config.sites[asked.host].service
-    if service not in house.config.consumers[consumer]:
+        return _wrong_key(state, request)
+    service = state.config.sites[request.host].service
+    if service not in state.config.consumers[consumer]:
         return Verdict(403, consumer, reason=f"{consumer} may not use {service}")
     return Verdict(204, consumer)
 
 
-def _wrong_key(house: House, asked: Asked) -> Verdict:
-    retry_s = house.wrong_keys.wait_s(asked.client)
+def _wrong_key(state: LoginState, request: EdgeRequest) -> Verdict:
+    retry_s = state.wrong_keys.wait_s(request.client)
     if retry_s:
         return Verdict(429, reason="too many wrong keys", retry_s=retry_s)
-    house.wrong_keys.failed(asked.client)
+    state.wrong_keys.failed(request.client)
     return Verdict(401, reason="this key is wrong")

@@ -1,4 +1,4 @@
-"""What the login guards and for whom: read once at the start, never written."""
+"""The login's configuration: its sites and consumers, read once at the start."""
 
 import json
 from collections.abc import Mapping
@@ -7,15 +7,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from .errors import LoginError
-
 AUTHS = ("key", "house", "own", "lan")
 TOP = ("domain", "consumers", "sites")
 
 
+class LoginError(Exception):
+    """One line: what is wrong, where, and what to do; it never contains a secret."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One published name: which service stands behind it and how its callers prove themselves."""
+    """One published name: its service, and how its clients authenticate."""
 
     service: str
     auth: str
@@ -37,7 +39,7 @@ def load_config(path: Path) -> Config:
     except OSError as error:
         raise LoginError(f"{path}: cannot be read ({error.strerror}); is --config right?") from None
     except ValueError as error:
-        raise LoginError(f"{path}: is not JSON ({error}); write it anew") from None
+        raise LoginError(f"{path}: is not JSON ({error}); write it again") from None
     top = _mapping(raw, f"{path}: the whole file")
     _only(top, TOP, f"{path}: the whole file")
     return Config(
@@ -70,7 +72,7 @@ def _sites(raw: object, where: str) -> Mapping[str, Site]:
             raise LoginError(f"{where}.{fqdn}.auth: {auth!r} is unknown; write {_either(AUTHS)}")
         site = Site(_text(record.get("service"), f"{where}.{fqdn}.service"), auth)
         if found.setdefault(fqdn.lower(), site) is not site:
-            raise LoginError(f"{where}.{fqdn}: stands there twice; remove one")
+            raise LoginError(f"{where}.{fqdn}: is a duplicate; remove one")
     return MappingProxyType(found)
 
 
@@ -82,12 +84,12 @@ def _mapping(raw: object, where: str) -> Mapping[str, Any]:
 
 def _text(raw: object, where: str) -> str:
     if not isinstance(raw, str) or not raw.strip():
-        raise LoginError(f"{where}: must be a text that is not empty")
+        raise LoginError(f"{where}: must be a non-empty text")
     return raw
 
 
 def _name(name: str, where: str) -> None:
-    # It goes into a response header and into the log: nothing there may end a line.
+    # The name is written into a header and the log, so it must not contain a line end.
     if not (name.isascii() and name.replace("-", "_").isidentifier()):
         raise LoginError(f"{where}: a name has letters, digits, - and _ only")
 

@@ -1,15 +1,17 @@
-"""The login's three secrets, handed in by systemd as files."""
+"""The login's three secrets, which systemd provides as files, and the check of keys."""
 
+import hashlib
+import hmac
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from .errors import LoginError
+from .config import LoginError
 
-# A right key is let in however many wrong ones came from the same address (see keys.py), which is
-# safe only for keys that nobody can guess at line speed; the random ones have 32 bytes and more.
+# A correct key is accepted however many wrong ones came from its address (see check.py), which is
+# safe only for keys that are too long to guess; the random ones have 32 bytes and more.
 KEY_LENGTH = 24
 PASSWORD_LENGTH = 12
 COOKIE_SECRET_LENGTH = 32
@@ -17,7 +19,7 @@ COOKIE_SECRET_LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What must never be shown: `repr` leaves every value out."""
+    """Secrets; `repr` omits every value."""
 
     consumer_keys: Mapping[str, str] = field(repr=False)
     house_password: str = field(repr=False)
@@ -27,7 +29,7 @@ class Credentials:
 def load_credentials(folder: Path, consumers: Iterable[str]) -> Credentials:
     """Read the secrets of `folder`; every consumer must have a key of its own.
 
-    Keys of names that are no consumer (any more) are left out: they open nothing.
+    Keys of names that are not (or no longer) consumers are dropped.
     """
     return Credentials(
         consumer_keys=_keys(folder / "consumer_keys", consumers),
@@ -51,7 +53,7 @@ def _keys(path: Path, consumers: Iterable[str]) -> Mapping[str, str]:
         if not isinstance(key, str) or len(key) < KEY_LENGTH:
             raise LoginError(f"{path}: {name} needs a key of {KEY_LENGTH} characters or more")
         if owners.setdefault(key, name) != name:
-            raise LoginError(f"{path}: {owners[key]} and {name} have the same key; make one anew")
+            raise LoginError(f"{path}: {owners[key]} and {name} have the same key; make a new one")
         keys[name] = key
     return MappingProxyType(keys)
 
@@ -68,7 +70,29 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise LoginError(
-            f"{path}: cannot be read ({error.strerror}); systemd's LoadCredential= puts it there"
+            f"{path}: cannot be read ({error.strerror}); systemd's LoadCredential= provides it"
         ) from None
     except UnicodeDecodeError:
-        raise LoginError(f"{path}: is not UTF-8 text; write it anew") from None
+        raise LoginError(f"{path}: is not UTF-8 text; write it again") from None
+
+
+class Keyring:
+    """Digests of the keys; the response time reveals nothing about any key."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._digests = tuple((name, digest(key)) for name, key in keys.items())
+
+    def owner(self, presented: str) -> str | None:
+        """Return the consumer whose key this is; every digest is compared, found or not."""
+        wanted = digest(presented)
+        found: str | None = None
+        for name, known in self._digests:
+            if hmac.compare_digest(wanted, known):
+                found = name
+        return found
+
+
+def digest(secret: str) -> bytes:
+    """Return the SHA-256 of a secret: its fixed length hides the secret's own in comparisons."""
+    # A header may contain any byte; "surrogatepass" keeps even invalid text comparable.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

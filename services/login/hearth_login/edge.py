@@ -1,7 +1,7 @@
-"""What Caddy says about a request, read so that no header can hurt.
+"""Read the headers in which Caddy describes a request; none of them can do harm.
 
-These headers are believed only because the login listens on loopback (`__main__` refuses another
-address) and Caddy, which has no trusted proxies before it, replaces what a client sent of them.
+They are trusted only because the login listens on loopback (`__main__` refuses another address)
+and because Caddy, which has no trusted proxies, replaces any that a client sent.
 """
 
 import ipaddress
@@ -17,8 +17,8 @@ _METHOD = re.compile(r"[A-Z]{1,20}")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request as Caddy describes it; a field that is missing or garbled is empty."""
+class EdgeRequest:
+    """One request as Caddy describes it; a missing or invalid field is empty."""
 
     host: str
     authority: str
@@ -34,15 +34,15 @@ class Asked:
 
     @property
     def navigates(self) -> bool:
-        """A browser wants a page, so it can be shown one; programs want a status."""
+        """Return whether a browser requests a page; programs need a status instead."""
         return self.method == "GET" and "text/html" in self.accept
 
     @property
-    def from_elsewhere(self) -> bool:
-        """Another site's page made the browser send this, and it is more than following a link.
+    def cross_site(self) -> bool:
+        """Return whether another site's page sent this, other than by a link.
 
-        SameSite=Lax does not see it where the house's names are one site to a browser, as they
-        are below a domain like `home.example.org`.
+        SameSite=Lax does not cover this where the house's names are one site to a browser, as
+        below a domain like `home.example.org`.
         """
         if self.fetch_site in ("same-origin", "none"):
             return False
@@ -52,16 +52,16 @@ class Asked:
 
     @property
     def same_origin(self) -> bool:
-        """The browser says that a page of this very host sent it."""
+        """Return whether a page of this very host sent it, according to the browser."""
         return self.origin.lower() == f"https://{self.authority}"
 
 
-def asked(request: Request) -> Asked:
+def read_request(request: Request) -> EdgeRequest:
     """Read one request; never raises."""
     authority = _one(request, "x-forwarded-host").strip().lower()
     matched = _AUTHORITY.fullmatch(authority)
     method = _one(request, "x-forwarded-method")
-    return Asked(
+    return EdgeRequest(
         host=matched["host"] if matched else "",
         authority=authority if matched else "",
         client=_client(request),
@@ -77,13 +77,13 @@ def asked(request: Request) -> Asked:
 
 
 def _one(request: Request, name: str) -> str:
-    # Of two different ones, the service behind may believe the other: then we believe neither.
+    # The service may read the other one of two headers, so neither is trusted.
     values = request.headers.getlist(name)
     return values[0] if len(values) == 1 else ""
 
 
 def _key(request: Request) -> str | None:
-    """Return the bearer key, "" when there is one that cannot be right, None when there is none."""
+    """Return the bearer key, "" for an invalid one, None without one."""
     values = request.headers.getlist("authorization")
     if not values:
         return None
@@ -94,7 +94,7 @@ def _key(request: Request) -> str | None:
 
 
 def _client(request: Request) -> str:
-    # Only the last hop is Caddy's own word; what stands before it is the client's.
+    # Only the last hop is from Caddy; the earlier ones are from the client.
     hops = ",".join(request.headers.getlist("x-forwarded-for"))
     try:
         return str(ipaddress.ip_address(hops.rpartition(",")[2].strip()))

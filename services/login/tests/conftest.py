@@ -14,9 +14,9 @@ from itsdangerous import TimestampSigner
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from hearth_login.app import make_app
+from hearth_login.check import make_state
 from hearth_login.config import Config, load_config
 from hearth_login.credentials import Credentials, load_credentials
-from hearth_login.house import make_house
 from hearth_login.ledger import Ledger
 
 KEYS = {name: f"{name}-key-{'0123456789' * 3}" for name in ("webui", "agents", "status")}
@@ -137,13 +137,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def opened(folder: Path, clock: Clock) -> Callable[[], httpx.AsyncClient]:
-    """Start the login anew, as often as called, from what lies in the folder now."""
+    """Start the login again with each call, from the folder's present contents."""
 
     def start() -> httpx.AsyncClient:
         config = load_config(folder / "login.json")
         credentials = load_credentials(folder, config.consumers)
-        house = make_house(config, credentials, Ledger(folder / "sessions.json", clock), clock)
-        transport = httpx.ASGITransport(app=_checked(make_app(house)))
+        state = make_state(config, credentials, Ledger(folder / "sessions.json", clock), clock)
+        transport = httpx.ASGITransport(app=_checked(make_app(state)))
         return httpx.AsyncClient(transport=transport, base_url="https://127.0.0.1:9180")
 
     return start

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth_login.config import Config, Site, load_config
+from hearth_login.config import Config, LoginError, Site, load_config
 from hearth_login.credentials import load_credentials
-from hearth_login.errors import LoginError
 
 
 def test_configuration_is_read(config: Config) -> None:
@@ -31,14 +30,17 @@ def put(*path: str, value: object) -> Callable[[dict[str, Any]], None]:
     ("change", "message"),
     [
         (put("sites", value=[]), "sites: must be a mapping {...}"),
-        (put("domain", value=""), "domain: must be a text that is not empty"),
+        (put("domain", value=""), "domain: must be a non-empty text"),
         (put("domains", value=1), "'domains' is unknown; write only domain, consumers or sites"),
         (
             put("sites", "llm.lan", "auth", value="open"),
             "sites.llm.lan.auth: 'open' is unknown; write key, house, own or lan",
         ),
-        (put("sites", "llm.lan", "service", value=3), "sites.llm.lan.service: must be a text"),
-        (put("sites", "LLM.lan", value={"service": "a", "auth": "key"}), "stands there twice"),
+        (
+            put("sites", "llm.lan", "service", value=3),
+            "sites.llm.lan.service: must be a non-empty text",
+        ),
+        (put("sites", "LLM.lan", value={"service": "a", "auth": "key"}), "is a duplicate"),
         (put("consumers", "webui", "services", value="all"), "must be a list of service names"),
         (put("consumers", "web\nui", value={"services": []}), "letters, digits, - and _ only"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from hearth_login.forms import read_form
+from hearth_login.pages import read_form
 
 KEY = "webui-key-" + "0123456789" * 3
 PASSWORD = "correct horse battery staple"

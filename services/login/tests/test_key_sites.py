@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hearth_login.keys import Keyring
+from hearth_login.credentials import Keyring
 
 KEY = "webui-key-" + "0123456789" * 3
 
@@ -102,7 +102,7 @@ def test_every_key_is_compared_by_digest_found_or_not(
         seen.append((left, right))
         return compare(left, right)
 
-    monkeypatch.setattr("hearth_login.keys.hmac.compare_digest", counted)
+    monkeypatch.setattr("hearth_login.credentials.hmac.compare_digest", counted)
     assert ring.owner(f"key of {owner}") == owner
     assert len(seen) == len(names)
     assert {len(digest) for pair in seen for digest in pair} == {32}
