@@ -1,7 +1,7 @@
-"""A house on another machine: which commands go there, and how each is run.
+"""Run a command of `hearth` on the remote machine that is the house.
 
 The house then looks after itself: its secrets, its logs and its receipt stay on its own machine,
-and a controller that is closed or lost takes nothing away.
+and losing the controller loses nothing.
 """
 
 import functools
@@ -11,11 +11,10 @@ import subprocess
 import sys
 
 from hearth.cli.console import step
-from hearth.cli.handover import CLONE, follow, prepared, send
-from hearth.cli.ssh import Target, target
 from hearth.project import Project, current
+from hearth.remote import CLONE, Target, follow, prepared, send, target
 
-# What needs the house itself; `check`, `lock` and `lab` work on the project and stay here.
+# What needs the house itself; `check`, `lock` and `lab` work on the project here.
 COMMANDS = frozenset(
     {
         *("up", "verify", "status", "logs", "shell", "models", "secret", "bench"),
@@ -41,7 +40,7 @@ def run_there(command: str, words: list[str]) -> int | None:
 def run(project: Project, reach: str, words: list[str]) -> int:
     """Run `hearth WORDS` on the remote machine, and return its exit code.
 
-    `up` brings the project there first.
+    `up` sends the project there first.
     """
     there = target(reach)
     if words[0] == "up":
@@ -52,17 +51,14 @@ def run(project: Project, reach: str, words: list[str]) -> int:
 
 
 def converge(project: Project, there: Target, command: str) -> int:
-    """Bring the project and its settings there, and follow a shell line that brings them to life.
-
-    Returns its exit code.
-    """
+    """Send the project and its settings there, run a shell line there, and return its exit code."""
     send(project.root, there, step)
     columns = shutil.get_terminal_size().columns
     return follow(there, command, functools.partial(print, flush=True), columns)
 
 
 def remove_there(project: Project, reach: str, service: str, data: bool) -> int:
-    """Have the house let a service go whose record here says so, and was asked about.
+    """Remove a service there that the record here marks as removed, after the person agreed.
 
     Returns the exit code of the command there.
     """

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from hearth.cli.handover import prepared
 from hearth.project import Project
+from hearth.remote import prepared
 from tests import lab_machine as lab
 from tests.kill import change, state
 from tests.kill.kills import Kill, Killed, count, run_killed, site

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from hearth.cli.handover import prepared, send
-from hearth.cli.ssh import target
+from hearth.remote import prepared, send, target
 from tests import lab_machine as lab
 from tests.lab.house import CLONE, NAME, ROOT, recap
 

@@ -34,7 +34,7 @@ from hearth.machine import runs
 
 # What changes the machine; all other playbooks write into the project at most.
 PLAYBOOK = "site.yml"
-ELSEWHERE = "afar"
+REMOTE = "remote"
 # Where callback/hearth_events.py of `hearth up` writes, too.
 EVENTS = "HEARTH_EVENTS_FD"
 
@@ -65,7 +65,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         """Before the first task take the lock and wait for what others left, or end here."""
         lock, changes, self._changes = self.get_option("lock"), self._changes, False
         # For a house elsewhere the run there takes the lock of its own machine.
-        if not changes or not lock or play.get_variable_manager()._inventory.get_hosts(ELSEWHERE):
+        if not changes or not lock or play.get_variable_manager()._inventory.get_hosts(REMOTE):
             return
         try:
             self._held.enter_context(runs.alone(self._say, Path(lock)))

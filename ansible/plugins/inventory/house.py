@@ -47,12 +47,12 @@ class InventoryModule(BaseInventoryPlugin):
         except (CatalogueError, SecretsError) as error:
             raise AnsibleParserError(str(error)) from error
         inventory.set_variable("all", "house", house)
-        for group in ("controllers", "machines", "instances", "afar"):
+        for group in ("controllers", "machines", "instances", "remote"):
             inventory.add_group(group)
         if house["machine"]["reach"] == "local":
             self._add(house)
         else:
-            self._add_afar(house)
+            self._add_remote(house)
 
     def _add(self, house: dict[str, Any]) -> None:
         inventory = self.inventory
@@ -73,13 +73,13 @@ class InventoryModule(BaseInventoryPlugin):
             inventory.set_variable(host, "service", service)
             inventory.set_variable(host, "service_machine", machine)
 
-    def _add_afar(self, house: dict[str, Any]) -> None:
+    def _add_remote(self, house: dict[str, Any]) -> None:
         """Add the hosts by name only: the house's own machine works on them, not this one."""
         instances = [
             s["instance"] for s in house["services"].values() if s["runtime"] != "external"
         ]
         # They are all there, so that --limit may name them.
         for name in (house["machine"]["name"], "localhost", *instances):
-            self.inventory.add_host(name, "afar")
+            self.inventory.add_host(name, "remote")
             self.inventory.set_variable(name, "ansible_connection", "local")
             self.inventory.set_variable(name, "ansible_python_interpreter", sys.executable)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 from hearth import project
 from hearth.cli import playbook, remote
 from hearth.cli.app import app
-from hearth.cli.ssh import Target
 from hearth.files import locked
 from hearth.machine import runs
 from hearth.project import Project
+from hearth.remote import Target
 from hearth.remove import RemoveError, Trace, whole_house
 from tests.role_data import ROOT
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hearth.cli import handover
 from hearth.files import locked
 from hearth.machine import images, runs
+from hearth.remote import program
 
 ROOT = Path(__file__).parents[3]
 PLAY = """
@@ -195,8 +195,10 @@ def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> Non
 def test_who_brings_settings_is_no_dead_run(folder: Path) -> None:
     lock = folder / "lock"
     lock.write_text(runs.this_run(["hearth", "up"]).dump())
-    line = handover._alone("sleep 600").replace(str(runs.LOCK), str(lock))
-    with subprocess.Popen(["bash", "-c", line], start_new_session=True) as bringer:
+    code = "import sys, time; from hearth.remote import program\n"
+    code += "with program._alone(sys.argv[1], 5): time.sleep(600)"
+    argv = [sys.executable, "-c", code, str(lock)]
+    with subprocess.Popen(argv, cwd=ROOT, start_new_session=True) as bringer:
         try:
             deadline = time.monotonic() + WITHIN_S
             while "settings" not in lock.read_text():
@@ -206,9 +208,7 @@ def test_who_brings_settings_is_no_dead_run(folder: Path) -> None:
                 pytest.fail("two at once")
         finally:
             os.killpg(bringer.pid, signal.SIGKILL)
-    assert str(seen.value) == (
-        "another run is at work on this machine: somebody brings settings from another machine"
-    )
+    assert str(seen.value) == (f"another run is at work on this machine: {program._HOLDER}")
 
 
 def test_a_command_of_several_lines_is_one_in_the_lock() -> None:

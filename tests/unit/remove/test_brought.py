@@ -1,20 +1,22 @@
 """What comes before the first run is noted as Hearth's, and what was there before it as not."""
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from hearth.cli import handover
+from hearth.remote import controller, program
 from hearth.remove import before
 from tests.role_data import ROOT
 from tests.unit.plugins.by_path import plugin
 
 INSTALL = """#!/bin/bash
 echo apt-get "$*" >>$0.asked
-case $* in *git) ln -s {git} $(dirname $0)/git;; esac
+case $* in *install*git*) ln -s {git} $(dirname $0)/git;; esac
 """
 TOOLS = ("bash", "cat", "date", "dirname", "ln", "mkdir", "mv", "rm", "sed")
 
@@ -36,6 +38,20 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def take_commit(bare: Path, noted: str) -> None:
+    """Take the commit in the bundle `b` as the program does."""
+    data, notes = (bare / "b").read_bytes(), controller._notes()["notes"]
+    notes["ansible"] = str(bare / ".ansible")
+    options = {"root": f"{bare}/hearth", "lock": f"{bare}/lock", "within_s": 5, "size": len(data)}
+    options |= {"noted": noted, "notes": notes}
+    subprocess.run(
+        [sys.executable, program.__file__, "take_commit", json.dumps(options)],
+        input=data,
+        check=True,
+        timeout=60,
+    )
+
+
 def test_git_that_came_with_the_project_goes_with_it(bare: Path) -> None:
     made = bare / "made"
     made.mkdir()
@@ -45,10 +61,11 @@ def test_git_that_came_with_the_project_goes_with_it(bare: Path) -> None:
         subprocess.run([*git, "-C", str(made), *words], check=True, timeout=60)
     words = ["bundle", "create", "-q", str(bare / "b"), "HEAD"]
     subprocess.run([*git, "-C", str(made), *words], check=True, timeout=60)
-    line = "set -e; " + handover._TAKE_COMMIT.replace("/root", str(bare))
-    data = (bare / "b").read_bytes()
+    noted = f"{bare}/hearth.packages-before"
     for _ in range(2):
-        subprocess.run(["bash", "-c", line], input=data, check=True, timeout=60)
+        line = controller._INSTALL.replace("NOTED", noted)
+        subprocess.run(["bash", "-c", line], check=True, timeout=60)
+        take_commit(bare, noted)
     project = bare / "hearth"
     assert (project / before.EARLIER).read_text().split() == ["dpkg"]
     assert (project / before.NO_ANSIBLE).exists()

@@ -13,13 +13,15 @@ from tests.role_data import ROOT
 from tests.unit.plugins.by_path import plugin
 
 FAKE = """#!/usr/bin/env python3
-import pathlib, sys
+import json, pathlib, re, sys
 here, line = pathlib.Path(__file__).parent, sys.argv[-1]
-if "--hearth--" in line:
-    print("--hearth--\\n" + (here / "commit").read_text())
-elif "systemd-run" in line:
+given = sys.stdin.buffer.read()
+if " state " in line:
+    state = {"commit": (here / "commit").read_text().strip(), "holder": "", "recorded": ""}
+    print("--hearth--\\n" + json.dumps(state))
+elif " follow " in line:
     (here / "asked").write_text(line)
-    (here / "values").write_bytes(sys.stdin.buffer.read())
+    (here / "values").write_bytes(given[int(re.search(r"read\\((\\d+)\\)", line)[1]) :])
     print((here / "said").read_text(), flush=True)
     sys.exit(int((here / "code").read_text()))
 """
@@ -81,7 +83,7 @@ def test_no_play_but_the_first_has_a_host_here(outside: Outside) -> None:
     for play in done.stdout.split("\n  play #")[1:]:
         name = play.partition("(")[2].partition(")")[0]
         hosts[name] = play.partition("hosts (")[2].partition("):")[0]
-    assert hosts.pop("afar") != "0"
+    assert hosts.pop("remote") != "0"
     assert len(hosts) >= 3
     assert set(hosts.values()) == {"0"}
 
@@ -122,7 +124,7 @@ def test_a_run_that_fails_there_fails_here(outside: Outside) -> None:
     ],
 )
 def test_the_options_of_a_run_hold_there(given: dict[str, object], words: str) -> None:
-    assert plugin("action", "house_handover").options(given) == words.split()
+    assert plugin("action", "house_remote").options(given) == words.split()
 
 
 def test_values_given_by_hand_hold_there_and_stand_on_no_command_line(outside: Outside) -> None:
@@ -136,6 +138,6 @@ def test_values_given_by_hand_hold_there_and_stand_on_no_command_line(outside: O
         **{"a": "b c", "key": "s3cret", "ports": [2], "day": "${HOME}"}
     }
     asked = (outside.folder / "asked").read_text()
-    assert 'site.yml -e "@$RUNTIME_DIRECTORY/values.json"' in asked
+    assert r"site.yml -e \"@$RUNTIME_DIRECTORY/values.json\"" in asked
     assert "s3cret" not in asked
     assert "HOME}" not in asked

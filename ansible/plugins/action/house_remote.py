@@ -1,8 +1,8 @@
-"""Have a house on another machine run a playbook itself, and show its lines as they come.
+"""Let a house on another machine run a playbook itself, and show its lines as they come.
 
-Arguments: `project` (the checkout that is brought there), `reach` (its record's `reach: ssh://…`)
-and `playbook`. Options of this run (--check, --diff, --tags, --limit, -e, -v) hold there, too. The
-task fails when the run there fails, and is `changed` when that one changed anything.
+Arguments: `project` (the checkout to send there), `reach` (the record's `reach: ssh://…`) and
+`playbook`. Options of this run (--check, --diff, --tags, --limit, -e, -v) hold there too. The task
+fails when the run there fails, and is `changed` when that run changed anything.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from hearth.cli.handover import follow, prepared, send
-from hearth.cli.ssh import AfarError, target
+from hearth.remote import RemoteError, follow, prepared, send, target
 
-# One row of what Ansible says last: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
+# One row of Ansible's recap: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
 _ROW = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$")
 
 
 class ActionModule(ActionBase):
-    """Bring the project there, run the playbook, and answer with its recap."""
+    """Send the project there, run the playbook, and return its recap."""
 
     _supports_check_mode = True
     _requires_connection = False
@@ -56,17 +55,20 @@ class ActionModule(ActionBase):
             send(Path(arguments["project"]), there, self._display.display)
             command = prepared(words, with_values=True)
             code = follow(there, command, show, values=values(self._loader))
-        except AfarError as error:
+        except RemoteError as error:
             raise AnsibleActionFail(str(error)) from error
         changed = sum(row.get("changed", 0) for row in recap.values())
         result |= {"changed": changed > 0, "recap": recap, "rc": code}
         if code:
-            result |= {"failed": True, "msg": f"the run on {there.host} failed: read its lines"}
+            result |= {
+                "failed": True,
+                "msg": f"the run on {there.host} failed: see its output above",
+            }
         return result
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
-    """Return the words that make a run there what this one was asked to be."""
+    """Return the options that make the run there the same as this one."""
     words = [f"--{name}" for name in ("check", "diff") if given.get(name)]
     if given.get("subset"):
         words += ["--limit", given["subset"]]

@@ -1,24 +1,22 @@
-"""The project goes to the house's own machine once, under its lock, and its run is followed."""
+"""The project goes to the remote machine once, under its lock, and its run is followed."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hearth.cli import handover
-from hearth.cli.handover import follow, send
-from hearth.cli.ssh import AfarError, Target
-from hearth.machine import runs
+from hearth.remote import RemoteError, Target, controller, follow, program, send
 
 THERE = Target("root", "house.example", 22)
-# Says what the machine would, and writes down each line that it is asked to run and what it got.
+# Answers as the machine would, and records each line that it is to run and the size of its input.
 FAKE = """#!/usr/bin/env python3
 import json, os, pathlib, sys
 here = pathlib.Path(__file__).parent
 line = sys.argv[-1]
-taken = "" if sys.stdin.isatty() or "systemd-run" in line else len(sys.stdin.buffer.read())
+taken = "" if sys.stdin.isatty() else len(sys.stdin.buffer.read())
 with (here / "asked").open("a") as asked:
     asked.write(json.dumps([line, taken]) + "\\n")
 for words, said, code in json.loads((here / "answers").read_text()):
@@ -28,13 +26,16 @@ for words, said, code in json.loads((here / "answers").read_text()):
         stream.flush()
         sys.exit(code) if code >= 0 else os.kill(os.getpid(), -code)
 """
-ASK, FLOCK, BUNDLE, SETTINGS, RUN = (
-    "--hearth--",
-    "flock -w",
-    "hearth.bundle",
-    "local.new",
-    "tail -s",
+STATE, WAIT, COMMIT, SETTINGS, RUN = (
+    f"' {name} " for name in ("state", "wait", "take_commit", "take_settings", "follow")
 )
+SOURCE = Path(program.__file__).read_bytes()
+
+
+def found(commit: str = "", holder: str = "") -> str:
+    """What the program there prints about its state."""
+    state = {"commit": commit.strip(), "holder": holder, "recorded": ""}
+    return f"{program.MARK}\n{json.dumps(state)}\n"
 
 
 class Machine:
@@ -54,7 +55,7 @@ class Machine:
     def asked(self) -> list[str]:
         """Which of the known lines were run there, in their order."""
         rows = (self.folder / "asked").read_text().splitlines()
-        kinds = (ASK, BUNDLE, SETTINGS, RUN, "systemctl stop", FLOCK)
+        kinds = (STATE, COMMIT, SETTINGS, RUN, "systemctl stop", WAIT)
         return [next(kind for kind in kinds if kind in json.loads(row)[0]) for row in rows]
 
     def got(self, kind: str) -> int:
@@ -88,39 +89,39 @@ def head(root: Path) -> str:
 
 def test_a_commit_that_is_there_is_not_brought_again(machine: Machine, checkout: Path) -> None:
     told: list[str] = []
-    machine.says((ASK, f"Welcome!\n{ASK}\n\n\n", 0))
+    machine.says((STATE, f"Welcome!\n{found()}", 0))
     send(checkout, THERE, told.append)
-    assert machine.asked() == [ASK, BUNDLE, SETTINGS]
-    assert machine.got(BUNDLE) > 100
-    assert told == ["Bring the project to house.example"]
-    machine.says((ASK, f"{ASK}\n{head(checkout)}\n", 0))
+    assert machine.asked() == [STATE, COMMIT, SETTINGS]
+    assert machine.got(COMMIT) > len(SOURCE) + 100
+    assert told == ["Send the project to house.example"]
+    machine.says((STATE, found(head(checkout)), 0))
     send(checkout, THERE, told.append)
-    assert machine.asked() == [ASK, SETTINGS]
+    assert machine.asked() == [STATE, SETTINGS]
     assert len(told) == 1
 
 
 def test_who_works_there_is_waited_for_and_named(machine: Machine, checkout: Path) -> None:
     told: list[str] = []
-    machine.says((ASK, f"{ASK}\n{head(checkout)}held by ann, `hearth up`, process 7\n", 0))
+    machine.says((STATE, found(head(checkout), "held by ann, `hearth up`, process 7"), 0))
     send(checkout, THERE, told.append)
     # The digests that the other run recorded meanwhile are read after it.
-    assert machine.asked() == [ASK, FLOCK, ASK, SETTINGS]
+    assert machine.asked() == [STATE, WAIT, STATE, SETTINGS]
     assert told == [
-        "waits for the run that is at work on house.example, held by ann, `hearth up`, process 7"
+        "waiting for the run that is at work on house.example, held by ann, `hearth up`, process 7"
     ]
 
 
 def test_what_is_not_committed_is_said(machine: Machine, checkout: Path) -> None:
     told: list[str] = []
     (checkout / "site.yml").write_text("--- # mine\n")
-    machine.says((ASK, f"{ASK}\n{head(checkout)}\n", 0))
+    machine.says((STATE, found(head(checkout)), 0))
     send(checkout, THERE, told.append)
-    assert told == ["note: what you have not committed is left out"]
+    assert told == ["note: uncommitted changes are left out"]
 
 
 def test_a_machine_that_lets_nobody_in_is_one_line(machine: Machine, checkout: Path) -> None:
-    machine.says((ASK, "No such key\nPermission denied (publickey).\n", 255))
-    with pytest.raises(AfarError) as refused:
+    machine.says((STATE, "No such key\nPermission denied (publickey).\n", 255))
+    with pytest.raises(RemoteError) as refused:
         send(checkout, THERE, print)
     assert str(refused.value) == (
         "ssh root@house.example: Permission denied (publickey).: `ssh -p 22 root@house.example` "
@@ -138,7 +139,7 @@ def test_a_run_is_followed_line_by_line_to_its_exit_code(machine: Machine) -> No
 @pytest.mark.parametrize("code", [255, -9])
 def test_a_broken_connection_is_no_failed_run(machine: Machine, code: int) -> None:
     machine.says((RUN, "client_loop: send disconnect\n", code))
-    with pytest.raises(AfarError, match=r"broke, and what runs there goes on .*: run this again"):
+    with pytest.raises(RemoteError, match=r"broke, and the run there goes on .*: run this again"):
         follow(THERE, "true", print)
 
 
@@ -152,7 +153,7 @@ def test_only_an_interrupt_ends_what_runs_there(machine: Machine) -> None:
     assert machine.asked() == [RUN, "systemctl stop"]
     # Without a way there it goes on, and a person has to know.
     machine.says((RUN, "TASK [one]\n", 0), ("systemctl stop", "", 255))
-    with pytest.raises(AfarError, match=r"; what runs there goes on to its end$"):
+    with pytest.raises(RemoteError, match=r"; the run there goes on to its end$"):
         follow(THERE, "true", interrupt)
 
 
@@ -176,29 +177,57 @@ def test_values_reach_a_run_by_a_file_of_roots_that_goes_with_it(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("ROOT", str(tmp_path))
-    monkeypatch.setattr(handover, "CLONE", str(tmp_path))
-    monkeypatch.setattr(handover, "RUNTIME", str(tmp_path))
+    monkeypatch.setattr(controller, "CLONE", str(tmp_path))
+    monkeypatch.setattr(controller, "RUNTIME", str(tmp_path))
     lines: list[str] = []
     file = '"$RUNTIME_DIRECTORY/values.json"'
     command = f"stat -c %a {file}; cat {file}; exit 3"
     assert follow(THERE, command, lines.append, values=b'{"key": "s3cret"}\n') == 3
     assert lines == ["600", '{"key": "s3cret"}']
     assert "s3cret" not in (tmp_path / "asked").read_text()
-    assert sorted(tmp_path.glob("hearth-afar-*")) == []
+    assert sorted(tmp_path.glob("hearth-remote-*")) == []
     # Half of them, from a connection that broke, is no run at all.
-    (tmp_path / "ssh").write_text('#!/bin/bash\nhead -c 5 | bash -c "${@: -1}"\n')
+    (tmp_path / "ssh").write_text(
+        f'#!/bin/bash\nhead -c {len(SOURCE) + 5} | bash -c "${{@: -1}}"\n'
+    )
     (tmp_path / "asked").unlink()
     assert follow(THERE, command, lines.append, values=b'{"key": "s3cret"}\n') == 1
     assert not (tmp_path / "asked").exists()
-    assert sorted(tmp_path.glob("hearth-afar-*")) == []
+    assert sorted(tmp_path.glob("hearth-remote-*")) == []
 
 
-@pytest.mark.parametrize("line", [handover._ASK, handover._alone("true")])
+def run_program(command: str, data: bytes = b"", **options: object) -> None:
+    """Run a command of the program as the other machine does."""
+    argv, given = controller._program(THERE, command, options, data)
+    subprocess.run(["bash", "-c", f"umask 022; {argv[-1]}"], input=given, check=True, timeout=30)
+
+
+@pytest.mark.parametrize("command", ["state", "wait"])
 @pytest.mark.parametrize("there", [True, False])
-def test_nobody_but_root_can_hold_the_lock(line: str, there: bool, tmp_path: Path) -> None:
+def test_only_root_can_hold_the_lock(command: str, there: bool, tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     if there:
         lock.touch(0o644)
-    script = f"umask 022; {line.replace(str(runs.LOCK), str(lock))}"
-    subprocess.run(["bash", "-c", script], check=True, capture_output=True, timeout=30)
+    more: dict[str, dict[str, object]] = {
+        "state": {"root": str(tmp_path), "digests": "none"},
+        "wait": {"within_s": 5},
+    }
+    run_program(command, lock=str(lock), **more[command])
     assert lock.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_commit_and_settings_arrive_whole(checkout: Path, tmp_path: Path) -> None:
+    there, lock = tmp_path / "there", str(tmp_path / "lock")
+    commit, bundle = head(checkout).strip(), controller._bundle(checkout)
+    one: dict[str, Any] = {"root": str(there), "lock": lock, "within_s": 5}
+    notes: dict[str, Any] = {"noted": str(tmp_path / "none"), "notes": {}}
+    run_program("take_commit", bundle, **one, **notes, size=len(bundle))
+    (there / "site.yml").write_text("--- # edited there\n")
+    settings = controller.local_settings(checkout / "inventory/local", "models: {a: b}\n")
+    names = {"digests": "sources.lock.yml", "folder": "pipelines", "commit": commit}
+    with pytest.raises(subprocess.CalledProcessError):
+        run_program("take_settings", settings[:-1], **one, **names, size=len(settings))
+    assert "edited" in (there / "site.yml").read_text()
+    run_program("take_settings", settings, **one, **names, size=len(settings))
+    assert (there / "site.yml").read_text() == "---\n"
+    assert (there / "inventory/local/sources.lock.yml").read_text() == "models:\n  a: b\n"

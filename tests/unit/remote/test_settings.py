@@ -1,15 +1,16 @@
-"""A house on another machine: what is run there, and what is brought there."""
+"""A remote house: how its machine is reached, and which settings it gets."""
 
 import io
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hearth.cli.carried import local_settings, take_settings
-from hearth.cli.ssh import Target, target
+from hearth.catalogue.pipelines import FOLDER
+from hearth.remote import Target, local_settings, target
+from hearth.remote.controller import DIGESTS
+from hearth.remote.program import replace_settings
 
 
 def test_the_ways_to_a_machine() -> None:
@@ -73,10 +74,14 @@ class There:
 
     def take(self, data: bytes) -> int:
         self.judged.unlink(missing_ok=True)
-        command = ["bash", "-c", take_settings(str(self.local.parent), f"touch {self.judged}")]
-        done = subprocess.run(command, input=data, check=False, capture_output=True, timeout=10)
-        self.said = done.stderr.decode()
-        return done.returncode
+        self.said = ""
+        try:
+            replace_settings(self.local.parent, data, DIGESTS, FOLDER, self.judged.touch)
+        except SystemExit as refused:
+            self.said = str(refused)
+        except tarfile.ReadError as error:
+            self.said = str(error)
+        return 1 if self.said else 0
 
     def found(self) -> dict[str, str]:
         return {
@@ -145,7 +150,7 @@ def test_settings_that_were_made_there_are_refused_by_name_and_stay(
 
 
 def test_a_hand_over_that_was_cut_off_is_no_change_of_somebody_there(
-    here: Path, there: There
+    here: Path, there: There, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "a.yml").write_text("a: 1\n")
     assert there.take(local_settings(here, "")) == 0
@@ -153,9 +158,16 @@ def test_a_hand_over_that_was_cut_off_is_no_change_of_somebody_there(
     (here / "b.yml").write_text("b: 1\n")
     data = local_settings(here, "")
     # The first of two files came into its place.
-    line = take_settings(str(there.local.parent))
-    line = line.replace('mv "$new" local/', '{ mv "$new" local/; exit 9; }')
-    subprocess.run(["bash", "-c", line], input=data, check=False, capture_output=True, timeout=10)
+    real = Path.replace
+
+    def interrupted(path: Path, to: Path) -> Path:
+        real(path, to)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            there.take(data)
     assert there.found() == {"a.yml": "a: 2\n"}
     (here / "a.yml").write_text("a: 3\n")
     assert there.take(local_settings(here, "")) == 0
