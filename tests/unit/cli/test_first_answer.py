@@ -41,7 +41,7 @@ class Door:
         self.answers: Iterator[Answer | ClientError] = iter(answers)
         self.asked: list[Any] = []
 
-    def ask(self, fqdn: str, path: str, **more: Any) -> Answer:
+    def request(self, fqdn: str, path: str, **more: Any) -> Answer:
         self.asked.append((fqdn, path, more["key"], more["send"]["model"]))
         answer = next(self.answers)
         if isinstance(answer, ClientError):
