@@ -1,1 +1,1 @@
-"""Measurements a person asks for: how fast the house answers, and on what it computes."""
+"""Measurements on request: how fast the house answers, and on what it computes."""

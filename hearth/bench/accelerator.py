@@ -1,4 +1,4 @@
-"""Proves by speed whether a model computes on a card. What `ollama ps` says proves nothing.
+"""Proves by speed whether a model computes on a card. The output of `ollama ps` proves nothing.
 
 One model reads fresh prompts as it is deployed, then with `num_gpu: 0`, in one run. Prompt tokens
 per second are compared, not generated ones: an iGPU shares its memory with the CPU, and may
@@ -16,6 +16,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from rich.text import Text
 
 from hearth.clients import ClientError
 from hearth.clients.llm import Device, JsonCall
@@ -72,11 +74,11 @@ class Proof:
 
     @property
     def card_percent(self) -> int | None:
-        """Return how much of the model Ollama put on the card, None when it did not say."""
+        """Return how much of the model is on the card, None when Ollama does not report it."""
         return self.card_bytes * 100 // self.size_bytes if self.size_bytes else None
 
     def as_json(self) -> dict[str, Any]:
-        """Give the proof as plain JSON data."""
+        """Return the proof as plain JSON data."""
         return asdict(self) | {"card_percent": self.card_percent}
 
 
@@ -88,9 +90,9 @@ async def prove(
     repeats: int = REPEATS,
     timeout_s: float = 600.0,
 ) -> Proof:
-    """Measure one model both ways; a model that cannot be measured is a verdict, no exception.
+    """Measure one model with and without its card; failures are a verdict, not an exception.
 
-    It unloads the model after each reading, so whoever asks it meanwhile waits for its loading.
+    It unloads the model after each reading, so other callers wait for it to load.
     """
     was_loaded = False
     try:
@@ -126,15 +128,15 @@ def judge(
         card_bytes=card_bytes,
     )
     verdict, reason = _verdict(deployed, cpu, low, high)
-    # That weights lie on a card proves nothing, but without any there is no card to prove.
+    # Weights on a card prove nothing, but without any there is no card to prove.
     if verdict == GPU_PROVEN and measured.card_percent == 0:
         verdict, reason = NOT_MEASURED, "the machine is too busy: the CPU alone differs that much"
-    said = [reason, _share(measured, verdict)]
-    return replace(measured, verdict=verdict, reason="; ".join(filter(None, said)))
+    reasons = [reason, _share(measured, verdict)]
+    return replace(measured, verdict=verdict, reason="; ".join(filter(None, reasons)))
 
 
 def on(proof: Proof, devices: Sequence[Device]) -> Proof:
-    """Return the proof with the devices that Ollama named; software is no card at any speed."""
+    """Return the proof with the devices that Ollama logged; software is not a card at any speed."""
     named = replace(proof, devices=tuple(device.text for device in devices))
     software = [device.text for device in devices if device.software]
     if not software or len(software) < len(devices):
@@ -158,7 +160,7 @@ def _share(proof: Proof, verdict: str) -> str:
         return ""
     if verdict == GPU_PROVEN:
         return "" if percent >= 100 else f"only {percent} % of it lies on the card"
-    return f"Ollama says {percent} % of it lies on a card, which proves nothing"
+    return f"Ollama reports {percent} % of it on a card, which proves nothing"
 
 
 def _per_token(seconds: Sequence[float], tokens: Sequence[int]) -> list[float]:
@@ -205,24 +207,24 @@ async def _reads(
 async def _read(
     call: JsonCall, model: str, words: int, more: Mapping[str, Any]
 ) -> tuple[int, float]:
-    """Let the model read one fresh prompt; return the tokens it computed, and the seconds."""
+    """Let the model read one fresh prompt; return the number of tokens read, and the seconds."""
     options = {"num_predict": 1, "temperature": 0, **more.get("options", {})}
     body = {"model": model, "prompt": prompt(words), "raw": True, "stream": False}
     answer = await call("/api/generate", {**body, **more, "options": options})
-    # The count includes tokens it remembered; they cost nothing and are no reading.
+    # The count includes cached tokens, which cost nothing.
     tokens = int(answer.get("prompt_eval_count") or 0)
     tokens -= int(answer.get("prompt_eval_cached_count") or 0)
     seconds = int(answer.get("prompt_eval_duration") or 0) / 1e9
     if tokens <= 0 or seconds <= 0:
-        raise ClientError(f"{model}: Ollama did not say how fast it read the prompt")
+        raise ClientError(f"{model}: Ollama did not report how fast it read the prompt")
     return tokens, seconds
 
 
 def prompt(words: int) -> str:
-    """Return a prompt that begins like no other, so that no remembered beginning helps."""
-    beginning = secrets.token_hex(6)
-    draw = random.Random(beginning)  # noqa: S311 - filler text
-    return " ".join([beginning, *(draw.choice(_WORDS) for _ in range(words))])
+    """Return a prompt with a unique start, so that no cached prompt helps."""
+    start = secrets.token_hex(6)
+    draw = random.Random(start)  # noqa: S311 - filler text
+    return " ".join([start, *(draw.choice(_WORDS) for _ in range(words))])
 
 
 async def _loaded(call: JsonCall, model: str) -> dict[str, Any] | None:
@@ -247,3 +249,20 @@ async def _restore(call: JsonCall, model: str, was_loaded: bool) -> None:
         await _unload(call, model)
         if was_loaded:
             await call("/api/generate", {"model": model, "stream": False})
+
+
+_STYLES = {GPU_PROVEN: "green", NO_GPU: "yellow", SOFTWARE: "yellow"}
+
+
+def proof_text(proof: Proof) -> Text:
+    """Return what a model computes on, and the proof."""
+    known = proof.verdict != NOT_MEASURED and proof.ratio
+    ratio = f", {proof.ratio:.2f} times the CPU" if known else ""
+    speeds = ""
+    if proof.deployed_tokens_per_s and proof.cpu_tokens_per_s:
+        speeds = (
+            f" ({proof.deployed_tokens_per_s:.0f} against {proof.cpu_tokens_per_s:.0f} prompt "
+            f"tokens/s, n={proof.n})"
+        )
+    text = f"{proof.model}: {proof.verdict}{ratio}{speeds}: {proof.reason}"
+    return Text(text, style=_STYLES.get(proof.verdict, ""))

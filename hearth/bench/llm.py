@@ -1,4 +1,4 @@
-"""What the gateway costs: the same model asked straight and through it, call by call in turn."""
+"""The cost of the gateway: calls of one model, directly and through the gateway in turns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
@@ -29,10 +33,10 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class WayFigures:
-    """All calls of one way; the spreads are of those that succeeded."""
+class EndpointFigures:
+    """All calls of one endpoint; the spreads are of those that succeeded."""
 
-    way: str
+    endpoint: str
     calls: int
     failed: int
     first_ms: Spread | None
@@ -43,46 +47,46 @@ class WayFigures:
 
 @dataclass(frozen=True, slots=True)
 class PromptFigures:
-    """One of the three prompts, both ways."""
+    """One of the three prompts, on both endpoints."""
 
     prompt: str
-    direct: WayFigures
-    gateway: WayFigures
+    direct: EndpointFigures
+    gateway: EndpointFigures
 
 
 @dataclass(frozen=True, slots=True)
 class LlmReport:
-    """What `hearth bench llm` found; `stopped` says why it has fewer calls than asked for."""
+    """The results of `hearth bench llm`; `stopped` says why it has fewer calls than planned."""
 
     model: str
-    direct: WayFigures
-    gateway: WayFigures
+    direct: EndpointFigures
+    gateway: EndpointFigures
     added_first_ms: Difference | None
     prompts: tuple[PromptFigures, ...] = ()
     stopped: str = ""
 
     @property
     def fine(self) -> bool:
-        """Say whether every call was made and answered."""
+        """Whether every call was made and answered."""
         return not self.stopped and not self.direct.failed and not self.gateway.failed
 
     def as_json(self) -> dict[str, Any]:
-        """Give the report as plain JSON data."""
+        """Return the report as plain JSON data."""
         return asdict(self)
 
 
 @dataclass(slots=True)
 class _Calls:
-    """What was measured so far; kept outside the deadline, so that it outlives it."""
+    """The results so far; kept outside the deadline, so that they outlive it."""
 
     pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
     prompts: dict[str, list[tuple[Sample, Sample]]] = field(default_factory=dict)
 
 
 def fresh(prompt: str) -> str:
-    """Return the prompt with a beginning of its own, of constant length.
+    """Return the prompt with a unique start of constant length.
 
-    Ollama keeps the beginning it has seen; a prompt that begins alike would measure that memory.
+    Ollama caches the start of prompts; a repeated start would measure that cache.
     """
     return f"[{secrets.token_hex(4)}] {prompt}"
 
@@ -97,9 +101,10 @@ async def bench_llm(
     timeout_s: float = 1800.0,
     progress: Progress = lambda done, of: None,
 ) -> LlmReport:
-    """Measure both ways `pairs` times in turn, then the three prompts.
+    """Measure both endpoints `pairs` times in turns, then the three prompts.
 
-    The first calls load the model and are not counted. After `timeout_s` it ends with what it has.
+    The first calls load the model and are not counted. It ends after
+    `timeout_s` with the results until then.
     """
     calls = _Calls()
     stopped = ""
@@ -120,11 +125,11 @@ async def bench_llm(
     return _report(model, calls, stopped)
 
 
-def way_figures(way: str, samples: Sequence[Sample]) -> WayFigures:
-    """Return the figures of many answers; errors are named once each."""
+def endpoint_figures(endpoint: str, samples: Sequence[Sample]) -> EndpointFigures:
+    """Return the figures of many answers; each error is named once."""
     good = [sample for sample in samples if not sample.error]
-    return WayFigures(
-        way=way,
+    return EndpointFigures(
+        endpoint=endpoint,
         calls=len(samples),
         failed=len(samples) - len(good),
         first_ms=spread([s.first_ms for s in good if s.first_ms is not None]),
@@ -137,7 +142,7 @@ def way_figures(way: str, samples: Sequence[Sample]) -> WayFigures:
 async def _pair(
     direct: Measure, gateway: Measure, prompt: str, tokens: int, number: int
 ) -> tuple[Sample, Sample]:
-    """Ask both ways, each second time in the other order: none always comes first."""
+    """Call both, every second time in reverse order: none is always the first."""
     if number % 2:
         through = await gateway(fresh(prompt), tokens)
         return await direct(fresh(prompt), tokens), through
@@ -157,8 +162,54 @@ def _report(model: str, calls: _Calls, stopped: str) -> LlmReport:
     return LlmReport(model, direct, gateway, paired_difference(first_ms), prompts, stopped)
 
 
-def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[WayFigures, WayFigures]:
+def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[EndpointFigures, EndpointFigures]:
     return (
-        way_figures("direct", [a for a, _ in pairs]),
-        way_figures("gateway", [b for _, b in pairs]),
+        endpoint_figures("direct", [a for a, _ in pairs]),
+        endpoint_figures("gateway", [b for _, b in pairs]),
     )
+
+
+def llm_table(report: LlmReport) -> RenderableType:
+    """Return the figures of both endpoints, the cost of the gateway, and the errors."""
+    table = Table(
+        *("calls of", "endpoint", "n", "failed"),
+        *("first token ms", "p95", "whole ms", "p95", "tokens/s"),
+        title=f"{report.model}, medians",
+        box=None,
+        pad_edge=False,
+    )
+    for figures in (report.direct, report.gateway):
+        table.add_row("one short answer", *_row(figures))
+    for prompt in report.prompts:
+        for figures in (prompt.direct, prompt.gateway):
+            table.add_row(prompt.prompt, *_row(figures))
+    below = [Text(added_text(report.added_first_ms))]
+    errors = dict.fromkeys(report.direct.errors + report.gateway.errors)
+    below += [Text(line, style="red") for line in [report.stopped, *errors] if line]
+    return Group(table, *below)
+
+
+def added_text(added: Difference | None) -> str:
+    """Return what the gateway adds to the first token."""
+    if added is None:
+        return "The cost of the gateway is not known: no pair of calls succeeded."
+    ratio = f", {added.ratio:.2f} times the direct call" if added.ratio else ""
+    return (
+        f"The gateway adds {added.median:.1f} ms to the median first token "
+        f"(95 %: {added.low:.1f} to {added.high:.1f} ms, {added.pairs} pairs{ratio})."
+    )
+
+
+def _row(figures: EndpointFigures) -> list[str]:
+    return [
+        figures.endpoint,
+        str(figures.calls - figures.failed),
+        str(figures.failed) if figures.failed else "",
+        *_cells(figures.first_ms),
+        *_cells(figures.total_ms),
+        _cells(figures.tokens_per_s)[0],
+    ]
+
+
+def _cells(spread: Spread | None) -> tuple[str, str]:
+    return (f"{spread.median:.1f}", f"{spread.p95:.1f}") if spread else ("-", "-")

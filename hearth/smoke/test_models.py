@@ -11,8 +11,7 @@ import pytest
 
 from hearth import status
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
-from hearth.bench.llm import LlmReport, WayFigures, bench_llm
-from hearth.bench.view import added_text
+from hearth.bench.llm import EndpointFigures, LlmReport, added_text, bench_llm
 from hearth.catalogue.house import Alias, House, Model
 from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
@@ -155,21 +154,21 @@ def test_speed_is_measured_directly_and_through_the_gateway(
     report = asyncio.run(measure())
     for way in (report.direct, report.gateway):
         record(way, model.name, notes)
-        assert not way.errors, f"{way.way}: {way.errors[0]}"
+        assert not way.errors, f"{way.endpoint}: {way.errors[0]}"
     if report.added_first_ms is None:
         raise NotMeasured(report.stopped or "no pair of calls was answered")
     added = report.added_first_ms
     notes.figure("added by the gateway to the first token", "ms", [added.median], added_text(added))
 
 
-def record(way: WayFigures, model: str, notes: Notes) -> None:
+def record(way: EndpointFigures, model: str, notes: Notes) -> None:
     """Record the figures of one path to the model."""
     for name, unit, spread in (
         ("first token", "ms", way.first_ms),
         ("generated", "tokens/s", way.tokens_per_s),
     ):
         if spread is not None:
-            notes.figures.append(from_spread(f"{name}, {way.way}", unit, spread, model))
+            notes.figures.append(from_spread(f"{name}, {way.endpoint}", unit, spread, model))
 
 
 def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:

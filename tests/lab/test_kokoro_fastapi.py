@@ -42,21 +42,22 @@ APP = "/app"
 PROBE = """
 import asyncio, json, sys, time
 from hearth.clients.endpoints import Endpoint
-from hearth.bench.tts.report.figures import Case
-from hearth.bench.tts.target import Target
+from hearth.bench.tts.figures import Case
+from hearth.bench.tts.ratios import TtsServer
+from hearth.bench.tts.run import speak
 from hearth.clients.texts import Texts
 
 async def main(url, turns):
     server, texts, early, health, errors = Endpoint("it", url), Texts(), [], [], []
     async with server.client() as client, server.client() as beside:
-        target = Target(server, client)
-        await target.speak(Case("phrase"), texts.phrase())
+        target = TtsServer(server, client)
+        await speak(target, Case("phrase"), texts.phrase())
         await beside.get("/health")
         for turn in range(turns):
-            sample = await target.speak(Case("phrase"), texts.phrase())
+            sample = await speak(target, Case("phrase"), texts.phrase())
             early.append(sample.early)
             errors.append(sample.error)
-            speaking = asyncio.create_task(target.speak(Case("phrase"), texts.phrase()))
+            speaking = asyncio.create_task(speak(target, Case("phrase"), texts.phrase()))
             await asyncio.sleep(0.1)
             began = time.perf_counter()
             answer = await beside.get("/health")

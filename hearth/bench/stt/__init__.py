@@ -1,6 +1,6 @@
-"""How soon after the last word its text is there, and what a machine gives for that."""
+"""How soon after the last word its text arrives, and what that costs the machine."""
 
-# What a run consists of, in its order.
+# The parts of a run, in its order.
 PARTS = ("live", "file", "crowd", "vad", "wer", "memory")
 USUAL = PARTS[:-1]
-"""The memory loop is an hour of speech: only who names it gets it."""
+"""The part memory takes an hour: it runs only when it is named."""

@@ -1,4 +1,4 @@
-"""How soon speech starts, whether it ever stutters, and what a machine gives for that."""
+"""How soon speech starts, whether it ever stutters, and what it costs the machine."""
 
-# What a run consists of, in its order.
-PARTS = ("phrase", "way", "paragraph", "crowd", "long", "formats")
+# The parts of a run, in its order.
+PARTS = ("phrase", "caddy", "paragraph", "crowd", "long", "formats")

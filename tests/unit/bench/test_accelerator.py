@@ -16,9 +16,9 @@ from hearth.bench.accelerator import (
     NOT_MEASURED,
     Reads,
     judge,
+    proof_text,
     prove,
 )
-from hearth.bench.view import proof_text
 from hearth.clients import ClientError
 
 
@@ -80,7 +80,7 @@ async def test_a_card_is_proven_by_its_speed() -> None:
 async def test_what_ollama_says_of_a_card_proves_nothing() -> None:
     proof = await prove(Ollama(card_per_s=110).call, "m")
     assert proof.verdict == NO_GPU
-    assert "100 % of it lies on a card, which proves nothing" in proof.reason
+    assert "100 % of it on a card, which proves nothing" in proof.reason
 
 
 async def test_without_weights_on_a_card_a_busy_cpu_is_no_card() -> None:
@@ -170,7 +170,7 @@ async def test_an_answer_without_figures_is_not_measured() -> None:
     async def call(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         return {}
 
-    assert "did not say how fast" in (await prove(call, "m")).reason
+    assert "did not report how fast" in (await prove(call, "m")).reason
 
 
 def test_runs_that_differ_too_much_decide_nothing() -> None:

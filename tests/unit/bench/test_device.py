@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.bench.accelerator import GPU_PROVEN, NOT_MEASURED, SOFTWARE, Proof, on
-from hearth.bench.view import proof_text
+from hearth.bench.accelerator import GPU_PROVEN, NOT_MEASURED, SOFTWARE, Proof, on, proof_text
 from hearth.clients.llm import Device, devices
 
 HEAD = 'time=2026-11-21T12:49:09Z level=INFO source=types.go:50 msg="inference compute"'

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from rich.console import Console
 
-from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, bench_llm, fresh
-from hearth.bench.view import added_text, llm_table
+from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, added_text, bench_llm, fresh, llm_table
 from hearth.clients.llm import Sample
 from hearth.clients.stats import paired_difference, spread
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 from rich.console import Console
 
-from hearth.bench.chat.bench import ChatReport, Service, User, bench_chat
-from hearth.bench.chat.view import chat_view
+from hearth.bench.chat import ChatProcess, ChatReport, User, bench_chat, chat_view
 from hearth.bench.llm import WARM_UPS
 from hearth.clients.llm import Sample
 
-UNSEEN = Service()
+UNSEEN = ChatProcess()
 
 
 @dataclass
@@ -42,8 +41,8 @@ def crowd(*pairs: tuple[list[float], list[float]]) -> tuple[list[User], list[str
     return [User(Fake("direct", a, log), Fake("chat", b, log)) for a, b in pairs], log
 
 
-async def bench(users: list[User], rounds: int, service: Service = UNSEEN) -> ChatReport:
-    return await bench_chat("fast", users, rounds=rounds, apart_s=0, service=service)
+async def bench(users: list[User], rounds: int, process: ChatProcess = UNSEEN) -> ChatReport:
+    return await bench_chat("fast", users, rounds=rounds, apart_s=0, process=process)
 
 
 def shown(report: ChatReport) -> str:
@@ -96,10 +95,10 @@ async def test_what_was_asked_for_is_judged(chat: list[float], verdicts: list[st
 
 async def test_a_start_is_judged_where_there_was_one_and_memory_is_said() -> None:
     users, _ = crowd(([1.0], [2.0]))
-    slow = await bench(users, 2, Service(400 * 2**20, 20.5))
+    slow = await bench(users, 2, ChatProcess(400 * 2**20, 20.5))
     assert (slow.ratios[-1].verdict, slow.fine) == ("not reached", False)
-    assert "Its process holds 400 MiB." in shown(slow)
-    assert (await bench(users, 2, Service(1, 19.5))).ratios[-1].verdict == "reached"
+    assert "Its process has 400 MiB of memory." in shown(slow)
+    assert (await bench(users, 2, ChatProcess(1, 19.5))).ratios[-1].verdict == "reached"
 
 
 async def test_who_failed_has_no_partner_and_is_named() -> None:
@@ -149,7 +148,7 @@ async def test_people_begin_at_moments_of_their_own_the_same_both_ways(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("hearth.bench.chat.bench.asyncio.sleep", sleep)
+    monkeypatch.setattr("hearth.bench.chat.asyncio.sleep", sleep)
     users, _ = crowd(([1.0], [2.0]), ([1.0], [2.0]))
     await bench_chat("fast", users, rounds=1, apart_s=3)
     by_way = [tuple(waited[at : at + 2]) for at in range(0, len(waited), 2)]

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench.chat import page as module
-from hearth.bench.chat.page import Page, client_of, people
+from hearth.bench import chat_people as module
+from hearth.bench.chat_people import Page, client_for, people
 from hearth.clients import ClientError
 from hearth.clients.chat import ChatEvent, ChatServer, Connection, Person
 
@@ -43,7 +43,7 @@ def open_page(says: Says, status: int = 200) -> tuple[Page, list[dict[str, Any]]
 
 async def test_a_question_is_the_pages_own_and_the_words_come_over_the_line() -> None:
     page, asked = open_page(lambda name: [delta("one"), delta(" two"), DONE])
-    sample = await page.ask("Name one colour.", 16)
+    sample = await page.measure("Name one colour.", 16)
     assert (sample.error, sample.tokens) == ("", 2)
     assert sample.first_ms is not None
     assert sample.total_ms == pytest.approx(sample.first_ms + 2000)
@@ -61,12 +61,12 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
         return [("status", {"description": "Answered by m", "done": True}), delta("x")]
 
     page, _ = open_page(lambda name: [*says(name), DONE])
-    page.line.events.append(ChatEvent(1.0, "chat", "another", *delta("not this one")))
-    sample = await page.ask("p", 1)
+    page.connection.events.append(ChatEvent(1.0, "chat", "another", *delta("not this one")))
+    sample = await page.measure("p", 1)
     assert (sample.error, sample.tokens) == ("", 1)
     # The line above an answer does not end it.
     unended, _ = open_page(says)
-    assert (await unended.ask("p", 1)).error == "no whole answer within 0.3 s"
+    assert (await unended.measure("p", 1)).error == "no complete answer within 0.3 s"
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
     [
         ([DONE], 200, "an answer without a single token"),
         ([("chat:message:error", {"error": {"content": "m broke off"}, "done": True})], 200, "m"),
-        ([delta("x")], 200, "no whole answer within 0.3 s"),
+        ([delta("x")], 200, "no complete answer within 0.3 s"),
         ([], 400, "HTTP 400"),
     ],
 )
@@ -82,11 +82,11 @@ async def test_what_is_no_answer_is_an_error(
     said: list[tuple[str, Any]], status: int, error: str
 ) -> None:
     page, _ = open_page(lambda name: said, status)
-    assert (await page.ask("p", 1)).error.startswith(error)
+    assert (await page.measure("p", 1)).error.startswith(error)
 
 
 async def test_a_page_keeps_its_connection_and_says_who_it_is() -> None:
-    async with client_of(ANN) as client:
+    async with client_for(ANN) as client:
         assert client.headers["authorization"] == "Bearer token-of-ann"
         assert client.headers["host"] == "chat.lan"
 
@@ -116,5 +116,5 @@ def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
         assert calls == [("POST", "user")] * 2
     gone = [("DELETE", "/api/v1/users/person-1"), ("DELETE", "/api/v1/users/person-0")]
     assert calls[2:] == gone
-    with pytest.raises(ClientError, match="no account could be made"), people(ANN, 1):
+    with pytest.raises(ClientError, match="no account could be created"), people(ANN, 1):
         pytest.fail("there is nobody")

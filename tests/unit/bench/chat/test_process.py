@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench.chat import process
+from hearth.bench import chat_people as process
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
 from hearth.clients.chat import ChatServer
@@ -49,7 +49,7 @@ def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> ChatServer:
     monkeypatch.setattr(engine, "execute", machine.execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
     monkeypatch.setattr(ChatServer, "send", lambda door, *words, **more: machine.answer())
-    monkeypatch.setattr(process, "_LOOK_S", 0)
+    monkeypatch.setattr(process, "_POLL_S", 0)
     return ChatServer("http://127.0.0.1:9", "chat.lan")
 
 
@@ -57,7 +57,7 @@ def test_what_it_holds_is_read_and_nothing_is_started(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     machine = Machine([41], [])
-    seen = process.seen(service, house(monkeypatch, machine), restart=False)
+    seen = process.inspect_process(service, house(monkeypatch, machine), restart=False)
     assert (seen.memory_bytes, seen.ready_s) == (400 * 2**20, None)
     assert machine.restarted == []
 
@@ -67,7 +67,7 @@ def test_only_the_new_process_counts_as_ready(
 ) -> None:
     # The old one would answer all the time.
     machine = Machine([41, 41, 0, 42], [None, 503, 200, 200])
-    seen = process.seen(service, house(monkeypatch, machine), restart=True)
+    seen = process.inspect_process(service, house(monkeypatch, machine), restart=True)
     assert machine.restarted == [service.unit]
     assert seen.ready_s is not None
     assert machine.answers == [200]
@@ -78,4 +78,4 @@ def test_one_that_does_not_come_back_is_said(
 ) -> None:
     slow = replace(service, health=replace(service.health, ready_s=0))
     with pytest.raises(ClientError, match="was not ready 0 s after its start"):
-        process.seen(slow, house(monkeypatch, Machine([41], [])), restart=True)
+        process.inspect_process(slow, house(monkeypatch, Machine([41], [])), restart=True)

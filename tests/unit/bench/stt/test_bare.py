@@ -1,4 +1,4 @@
-"""Plain calls: by a command here, inside an instance, and what they answer."""
+"""The baseline of STT: by a command here, inside an instance, and its answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hearth.bench.stt import plain as program
-from hearth.bench.stt.bare import by_command, in_house, plain, read
+from hearth.bench import whisper_baseline as program
+from hearth.bench.baseline import by_command, in_service, whisper_command
 from hearth.clients import ClientError
 from hearth.machine import engine
 
@@ -34,7 +34,7 @@ async def test_every_sound_has_its_own_seconds() -> None:
     [
         (["/no/such/program"], "cannot be run"),
         ([sys.executable, "-c", "import sys; sys.exit('it is full\\nof eels')"], "of eels"),
-        ([sys.executable, "-c", "print('{}')"], "did not say its seconds"),
+        ([sys.executable, "-c", "print('{}')"], "did not report its seconds"),
         ([sys.executable, "-c", "pass"], "answered 0 of 1"),
     ],
 )
@@ -54,15 +54,15 @@ STATUS = {"model": "tiny", "threads": 2, "device": "cpu", "compute_type": "int8"
 
 
 def test_a_servers_own_python_model_and_threads_are_taken() -> None:
-    argv = plain(SERVED, ["PYTHONPATH=/lib"], STATUS)
+    argv = whisper_command(SERVED, ["PYTHONPATH=/lib"], STATUS)
     assert argv[:4] == ["/usr/bin/env", "PYTHONPATH=/lib", "/venv/bin/python", "-c"]
     assert "WhisperModel" in argv[4]
     assert argv[5:] == [
         *("--model", "/m/tiny", "--threads", "2", "--device", "cpu", "--compute-type", "int8")
     ]
-    assert "/m/small" in plain(SERVED, [], {})
+    assert "/m/small" in whisper_command(SERVED, [], {})
     with pytest.raises(ClientError, match="names no model"):
-        plain(["/venv/bin/python"], [], STATUS)
+        whisper_command(["/venv/bin/python"], [], STATUS)
 
 
 async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,8 +82,10 @@ async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(engine, "execute", execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: files[path])
-    service: Any = SimpleNamespace(instance="whisper", unit="hearth-whisper.service")
-    assert await in_house(service, STATUS)([b"ab"]) == [2.5]
+    service: Any = SimpleNamespace(
+        instance="whisper", unit="hearth-whisper.service", address="10.0.0.2"
+    )
+    assert await in_service(service, whisper_command)(STATUS)([b"ab"]) == [2.5]
     ((argv, stdin),) = calls
     assert argv[:4] == ["/usr/bin/env", *own[1:], "/venv/bin/python"]
     assert json.loads(stdin) == {"pcm": base64.b64encode(b"ab").decode()}
@@ -114,7 +116,7 @@ def test_the_plain_call_is_what_anybody_writes(
     assert program.main(["--model", "/m", "--threads", "2", "--options", '{"beam_size": 1}']) == 0
     said = capsys.readouterr().out
     assert [json.loads(line)["text"] for line in said.splitlines()] == ["Put it on."] * 2
-    assert len(read(2, said)) == 2
+    assert all(len(json.loads(line)["seconds"]) == 1 for line in said.splitlines())
     # The first call of all finds the model's memory, and does not count.
     assert [length for length, _ in FakeModel.calls] == [3, 3, 5]
     assert FakeModel.calls[0][1] == {"language": "en", "beam_size": 1}
@@ -131,4 +133,4 @@ def test_a_model_that_is_not_there_is_one_line(
     monkeypatch.setitem(sys.modules, "faster_whisper", SimpleNamespace(WhisperModel=none))
     monkeypatch.setattr(sys, "stdin", io.StringIO('{"pcm": ""}\n'))
     assert program.main(["--model", "/m"]) == 1
-    assert capsys.readouterr().err == "plain: no model.bin in there\n"
+    assert capsys.readouterr().err == "whisper_baseline: no model.bin in there\n"

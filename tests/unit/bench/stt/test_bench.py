@@ -14,16 +14,13 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench.served.ratios import Ratio
+from hearth.bench.__main__ import SCHEMAS
+from hearth.bench.baseline import NO_COMMAND, Run
+from hearth.bench.report import Ratio, chart, schema_text, view
 from hearth.bench.stt import PARTS, USUAL
-from hearth.bench.stt.bare import Bare
-from hearth.bench.stt.bench import NO_BARE, bench_stt
-from hearth.bench.stt.plan import Plan, quick
-from hearth.bench.stt.report.chart import draw, panels
-from hearth.bench.stt.report.figures import FORM, Case, Figures, Report, Words
-from hearth.bench.stt.report.page import markdown
-from hearth.bench.stt.report.schema import PUBLISHED, schema, text
-from hearth.bench.stt.report.view import stt_view
+from hearth.bench.stt.figures import FORM, Case, Figures, Report, WordErrors
+from hearth.bench.stt.run import Plan, bench_stt, quick
+from hearth.bench.stt.view import CHART, TITLE, panels, sections
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import utterances, wav
@@ -35,7 +32,7 @@ ROOT = Path(__file__).parents[4]
 PLAN = Plan(
     runs=3,
     block=2,
-    kinds=(1,),
+    lengths=(1,),
     lead_s=0.02,
     end_of_speech_ms=40,
     long_s=2,
@@ -53,7 +50,7 @@ async def call(sounds: Sequence[bytes]) -> list[float]:
     return [PLAIN_S for _ in sounds]
 
 
-def bare(status: Mapping[str, Any]) -> Bare:
+def baseline(status: Mapping[str, Any]) -> Run:
     assert status["threads"] == 2
     return call
 
@@ -75,12 +72,12 @@ async def test_a_whole_run(scripted: Scripted) -> None:
     scripted.texts = [TEXT] * 4
     told: list[str] = []
     report = await bench_stt(
-        [server(scripted)], replace(PLAN, parts=PARTS), bare=bare, progress=told.append
+        [server(scripted)], replace(PLAN, parts=PARTS), baseline=baseline, progress=told.append
     )
     (ours,) = report.servers
     assert (ours.model, ours.draft, ours.device, ours.threads) == ("small", "tiny.en", "cpu", 2)
-    assert (ours.socket, ours.memory_bytes, ours.stopped) == (True, IDLE_BYTES, "")
-    assert (report.form, report.stopped, report.bare.reason) == (FORM, "", "")
+    assert (ours.streams, ours.memory_bytes, ours.stopped) == (True, IDLE_BYTES, "")
+    assert (report.form, report.stopped, report.baseline.reason) == (FORM, "", "")
     counts = {(f.case.what, f.case.seconds): (f.calls, f.failed) for f in ours.figures}
     assert counts == {
         ("live", 3): (3, 0),
@@ -94,11 +91,11 @@ async def test_a_whole_run(scripted: Scripted) -> None:
     live = figures(report, Case("live", 3))
     assert live.final_ms is not None
     assert live.final_ms.median >= 40
-    assert report.bare.three_ms is not None
+    assert report.baseline.three_ms is not None
     # Three utterances in blocks of two, each with a plain call of its own.
-    assert (report.bare.three_ms.n, report.bare.three_ms.median) == (3, 1000)
-    assert report.bare.four_ms is not None
-    assert report.bare.four_ms.median == 4000
+    assert (report.baseline.three_ms.n, report.baseline.three_ms.median) == (3, 1000)
+    assert report.baseline.four_ms is not None
+    assert report.baseline.four_ms.median == 4000
     verdicts = {row.what.split(",")[0].split(" ")[0]: row.verdict for row in report.ratios}
     assert verdicts["end"] == verdicts["four"] == "reached"
     assert ours.loop is not None
@@ -119,18 +116,18 @@ async def test_what_is_said_is_as_long_as_asked_and_warming_up_counts_nothing(
 
 async def test_a_server_without_a_socket_is_asked_for_files_in_turns(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("live", "file"))
-    report = await bench_stt([server(scripted), server(scripted, "deaf")], plan, bare=bare)
+    report = await bench_stt([server(scripted), server(scripted, "deaf")], plan, baseline=baseline)
     ours, other = report.servers
-    assert (ours.socket, other.socket) == (True, False)
+    assert (ours.streams, other.streams) == (True, False)
     assert {f.case.what for f in other.figures} == {"file"}
     assert {row.what.split(" ")[0] for row in report.ratios if row.server == "deaf"} == {
         "/health",
         "seconds",
     }
     shown = Console(file=io.StringIO(), width=200)
-    shown.print(stt_view(report))
+    shown.print(view.terminal(sections(report)))
     assert isinstance(shown.file, io.StringIO)
-    assert "no live socket" in shown.file.getvalue()
+    assert "no live streams" in shown.file.getvalue()
 
 
 async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
@@ -147,7 +144,7 @@ async def test_what_a_file_is_answered_with_is_said(scripted: Scripted) -> None:
         assert said in figures(report, Case("file", 30)).errors[0]
         words = report.servers[0].words
         assert words is not None
-        assert (said in words.why, words.failed) == (True, True)
+        assert (said in words.reason, words.failed) == (True, True)
 
 
 async def test_words_are_counted_only_where_they_are_words(
@@ -157,13 +154,13 @@ async def test_words_are_counted_only_where_they_are_words(
     report = await bench_stt([server(scripted)], plan)
     assert report.servers[0].words is not None
     assert report.servers[0].words.rate is None
-    assert "hardly a word" in report.servers[0].words.why
+    assert "hardly a word" in report.servers[0].words.reason
     spoken = [one.text for kind in (3, 10, 30) for one in utterances(kind)]
     scripted.texts = [TEXT, *spoken[:-1], spoken[-1].replace("kettle", "cattle")]
     report = await bench_stt([server(scripted)], plan)
     words = report.servers[0].words
     assert words is not None
-    assert (words.texts, words.why) == (len(spoken), "")
+    assert (words.texts, words.reason) == (len(spoken), "")
     assert words.rate == pytest.approx(2 / words.words)
     (tmp_path / "mine.wav").write_bytes(wav(tone()))
     (tmp_path / "mine.txt").write_text(TEXT)
@@ -176,29 +173,33 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
     report = await bench_stt([server(scripted)], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None
-    assert vad.outside is not None
-    assert (vad.outside.n, vad.why) == (2, "")
+    assert vad.stream is not None
+    assert (vad.stream.n, vad.reason) == (2, "")
     # Half a second of work for twice two seconds of sound.
     assert vad.processor == pytest.approx(125)
     # Whoever hears ghosts has not been asked what silence costs.
     report = await bench_stt([server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None
-    assert (vad.outside, vad.processor, vad.why) == (None, None, "it heard speech in a quiet room")
+    assert (vad.stream, vad.processor, vad.reason) == (
+        None,
+        None,
+        "it detected speech in background noise",
+    )
 
 
 async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
     report = await bench_stt([server(scripted)], replace(PLAN, parts=("crowd",)))
-    assert report.bare.reason == NO_BARE
-    assert ratio(report, "four").why == NO_BARE
+    assert report.baseline.reason == NO_COMMAND
+    assert ratio(report, "four").reason == NO_COMMAND
 
     async def broken(sounds: Sequence[bytes]) -> list[float]:
         raise ClientError("no model there")
 
     plan = replace(PLAN, parts=("live", "crowd"))
-    report = await bench_stt([server(scripted)], plan, bare=lambda status: broken)
-    assert report.bare.reason == "no model there"
-    assert ratio(report, "four").why == "no model there"
+    report = await bench_stt([server(scripted)], plan, baseline=lambda status: broken)
+    assert report.baseline.reason == "no model there"
+    assert ratio(report, "four").reason == "no model there"
 
 
 async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> None:
@@ -222,7 +223,7 @@ async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scrip
     assert loop is not None
     assert len(loop.samples) == 2
     assert loop.audio_s == loop.samples[-1][0]
-    assert (loop.asked_s, loop.failed) == (10**6, 0)
+    assert (loop.wanted_s, loop.failed) == (10**6, 0)
     assert "interrupted" in report.stopped
     assert ratio(report, "growth").verdict == "not measured"
 
@@ -240,12 +241,14 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
     assert "HTTP 404" in ours.loop.errors[0]
     assert (ours.failed, report.fine) == (True, False)
     # What is not answered now and then fails too, though all was said.
-    good = replace(ours, loop=replace(ours.loop, asked_s=0), figures=(), stopped="")
+    good = replace(ours, loop=replace(ours.loop, wanted_s=0), figures=(), stopped="")
     assert good.failed
     assert good.loop is not None
     assert not replace(good, loop=replace(good.loop, failed=0)).failed
-    assert replace(good, loop=None, words=Words(None, 0, 0, "HTTP 500", failed=True)).failed
-    assert not replace(good, loop=None, words=Words(None, 2, 9, "hardly a word is right")).failed
+    assert replace(good, loop=None, words=WordErrors(None, 0, 0, "HTTP 500", failed=True)).failed
+    assert not replace(
+        good, loop=None, words=WordErrors(None, 2, 9, "hardly a word is right")
+    ).failed
 
 
 async def test_nobody_there_is_one_line() -> None:
@@ -255,24 +258,27 @@ async def test_nobody_there_is_one_line() -> None:
 
 async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:
     plan = replace(PLAN, parts=("live", "file", "vad", "memory"))
-    report = await bench_stt([server(scripted)], plan, bare=bare, bare_how="By hand.")
+    report = await bench_stt([server(scripted)], plan, baseline=baseline, how="By hand.")
     as_json = json.loads(json.dumps(report.as_json()))
-    jsonschema.validate(as_json, schema())
+    jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
     del as_json["servers"][0]["figures"][0]["final_ms"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(as_json, schema())
-    page = markdown(report, "hearth bench stt --quick")
+        jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
+    page = view.markdown(
+        TITLE, "hearth bench stt --quick", view.machine_text(report), sections(report)
+    )
     assert "`hearth bench stt --quick`" in page
     assert "| 3 s, flush | 1 |" in page
-    assert "A plain faster_whisper call of 3 s: 1,000 ms (n=3)" in page
-    assert [panel.title.split(" ")[0] for panel in panels(report)] == ["end", "first", "files,"]
-    draw(report, tmp_path / "chart.png")
+    assert "Baseline, a faster_whisper call of 3 s: 1,000 ms (n=3)" in page
+    assert [row[0].title.split(" ")[0] for row in panels(report)] == ["end", "first", "files,"]
+    chart.draw(CHART, "", panels(report), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 1000
 
 
-def test_the_published_schema_is_the_codes() -> None:
-    # `python -m hearth.bench.stt.report.schema` writes it.
-    assert (ROOT / PUBLISHED).read_text("utf-8") == text()
+def test_the_published_schemas_are_the_codes() -> None:
+    # `python -m hearth.bench` writes them.
+    for name, text in SCHEMAS.items():
+        assert (ROOT / name).read_text("utf-8") == text
 
 
 def test_an_hour_of_speech_is_only_for_who_names_it() -> None:

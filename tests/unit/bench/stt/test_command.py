@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from hearth.cli import listening
+from hearth.cli import bench_run
 from hearth.cli.bench import app as bench
 from tests.documents import shipped_house
 from tests.unit.bench.stt.scripted import Scripted
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("short")
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "quick", lambda: replace(PLAN, quick=True, runs=1))
+    monkeypatch.setattr("hearth.bench.stt.run.quick", lambda: replace(PLAN, quick=True, runs=1))
 
 
 def measure(*arguments: str) -> tuple[int, str, str]:
@@ -34,10 +34,10 @@ def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
         *("--url", scripted.at("steady"), "--out", str(tmp_path / "new"), "--only", "live")
     )
     assert code in (0, 1)
-    assert "A plain call is not measured" in said
+    assert "The baseline is not measured" in said
     report = json.loads((tmp_path / "new" / "bench-stt.json").read_text())
     assert report["servers"][0]["name"] == "server"
-    assert (tmp_path / "new" / "bench-stt.md").read_text().startswith("# Listening, measured")
+    assert (tmp_path / "new" / "bench-stt.md").read_text().startswith("# Transcription, measured")
     assert (tmp_path / "new" / "bench-stt.png").stat().st_size > 1000
 
 
@@ -63,18 +63,20 @@ def test_a_server_that_fails_ends_with_one(scripted: Scripted) -> None:
 def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     """A house with a listening server; nothing is needed of it but its name and its address."""
     ours = shipped_house().services["kokoro"]
-    theirs = replace(ours, name="whisper", role="whisper", url=scripted.at("steady"))
+    theirs = replace(
+        ours, name="whisper", role="whisper", offers=("transcription",), url=scripted.at("steady")
+    )
     house = SimpleNamespace(services={"kokoro": ours, "whisper": theirs}, parts={})
-    monkeypatch.setattr(listening, "current", lambda: SimpleNamespace(house=lambda: house))
+    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
 
 
 @pytest.mark.usefixtures("house")
 def test_a_service_of_the_house_is_asked_by_its_name(scripted: Scripted) -> None:
-    bare = "false"
-    _, said, _ = measure("--only", "vad", "--json", "--bare", bare)
+    command = "false"
+    _, said, _ = measure("--only", "vad", "--json", "--baseline", command)
     assert json.loads(said)["servers"][0]["url"] == scripted.at("steady")
     code, _, error = measure("--service", "kokoro")
-    assert (code, "kokoro does not listen" in " ".join(error.split())) == (2, True)
+    assert (code, "kokoro offers no transcription" in " ".join(error.split())) == (2, True)
     code, _, error = measure("--against", "whisper")
     assert (code, "name another service" in error) == (2, True)
 

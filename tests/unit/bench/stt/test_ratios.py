@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 
-from hearth.bench.served.ratios import Ratio
-from hearth.bench.stt.call import Written
-from hearth.bench.stt.heard import Heard
-from hearth.bench.stt.loop import Loud, report
-from hearth.bench.stt.ratios import FILE, LIVE, Calls, Measured, ratios
-from hearth.bench.stt.report.figures import Taken, Vad
+from hearth.bench.report import Ratio
+from hearth.bench.stt.extras import LoopProgress
+from hearth.bench.stt.figures import Vad, figures_of
+from hearth.bench.stt.ratios import FILE, LIVE, BaselineTimes, Measured, SttServer, ratios
+from hearth.bench.stt.requests import FileResult, StreamResult
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import Spread
 
 MIB = 2**20
 
 
 def measured(*finals_s: float, files_s: tuple[float, ...] = (), **more: Any) -> Measured:
-    taken = Taken()
+    server = SttServer(Endpoint("s", ""), httpx.AsyncClient())
     for final_s in finals_s:
-        taken.add(LIVE, Heard(3.2, "", final_s))
+        server.add(LIVE, [StreamResult(3.2, "", final_s)])
     for whole_s in files_s:
-        taken.add(FILE, Written(30.0, "", whole_s))
-    return Measured("s", 500, taken, **{"calls": Calls(), **more})
+        server.add(FILE, [FileResult(30.0, "", whole_s)])
+    for name in ("health_s", "vad", "loop"):
+        if name in more:
+            setattr(server, name, more.pop(name))
+    return Measured(server, 500, **{"baseline": BaselineTimes(), **more})
 
 
 def find(of: Measured, what: str) -> Ratio:
@@ -31,12 +35,12 @@ def find(of: Measured, what: str) -> Ratio:
     return row
 
 
-def plain(*three_s: float) -> Calls:
-    return Calls(three_s=list(three_s))
+def baseline(*three_s: float) -> BaselineTimes:
+    return BaselineTimes(three_s=list(three_s))
 
 
-def four(*pairs: tuple[float, float], name: str = "s") -> Calls:
-    return Calls(four_s=[(name, crowd, calls) for crowd, calls in pairs])
+def four(*pairs: tuple[float, float], name: str = "s") -> BaselineTimes:
+    return BaselineTimes(four_s=[(name, crowd, calls) for crowd, calls in pairs])
 
 
 def vad(ms: float) -> Vad:
@@ -45,23 +49,28 @@ def vad(ms: float) -> Vad:
 
 def grown(*mib: int, heard_s: float = 3600) -> Any:
     samples = [(60.0 * n, size * MIB) for n, size in enumerate(mib)]
-    return report(Loud(3600, heard_s, samples), 60)
+    return LoopProgress(3600, heard_s, samples).result(60)
 
 
 @pytest.mark.parametrize(
     ("what", "of", "value", "verdict"),
     [
         ("end", measured(0.52, 0.549, 3.0), 549, "reached"),
-        ("end", measured(0.52, calls=plain(0.1)), 520, "reached"),
-        ("end", measured(0.56, calls=plain(0.1)), 560, "not reached"),
-        ("end", measured(3.4, calls=plain(3.0, 2.0, 9.0)), 3400, "reached"),
-        ("end", measured(3.6, calls=plain(3.0)), 3600, "not reached"),
+        ("end", measured(0.52, baseline=baseline(0.1)), 520, "reached"),
+        ("end", measured(0.56, baseline=baseline(0.1)), 560, "not reached"),
+        ("end", measured(3.4, baseline=baseline(3.0, 2.0, 9.0)), 3400, "reached"),
+        ("end", measured(3.6, baseline=baseline(3.0)), 3600, "not reached"),
         # Without a plain call nobody knows whether the machine can do better.
-        ("end", measured(0.6, no_bare="no command"), None, "not measured"),
+        ("end", measured(0.6, no_baseline="no command"), None, "not measured"),
         ("end", measured(), None, "not measured"),
-        ("four", measured(calls=four((11.0, 10.0), (13.0, 10.0), (11.5, 10.0))), 1.15, "reached"),
-        ("four", measured(calls=four((12.5, 10.0))), 1.25, "not reached"),
-        ("four", measured(calls=four((12.5, 10.0), name="other")), None, "not measured"),
+        (
+            "four",
+            measured(baseline=four((11.0, 10.0), (13.0, 10.0), (11.5, 10.0))),
+            1.15,
+            "reached",
+        ),
+        ("four", measured(baseline=four((12.5, 10.0))), 1.25, "not reached"),
+        ("four", measured(baseline=four((12.5, 10.0), name="other")), None, "not measured"),
         ("voice", measured(vad=vad(2.9)), 2.9, "reached"),
         ("voice", measured(vad=vad(3.1)), 3.1, "not reached"),
         ("voice", measured(vad=Vad(None, None, None, "no socket")), None, "not measured"),
@@ -86,26 +95,26 @@ def grown(*mib: int, heard_s: float = 3600) -> Any:
 def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
     row = find(of, what)
     assert (row.verdict, row.value) == (verdict, pytest.approx(value) if value else value)
-    assert bool(row.why) == (row.value is None or "answer" in row.why)
+    assert bool(row.reason) == (row.value is None or "answer" in row.reason)
 
 
 def test_a_growth_that_was_not_measured_says_why() -> None:
     def why(loop: Any) -> str:
-        return find(measured(loop=loop), "growth over 60 minutes").why
+        return find(measured(loop=loop), "growth over 60 minutes").reason
 
-    assert why(grown()) == "the server does not say its memory"
-    assert why(grown(1, 1, 1)) == "only 3 weighings"
+    assert why(grown()) == "the server does not report its memory"
+    assert why(grown(1, 1, 1)) == "only 3 samples"
     assert why(grown(1, 1, 1, 1, heard_s=204)) == "only 3.4 of 60 minutes"
 
 
 def test_what_failed_counts_for_nothing() -> None:
     of = measured(0.5)
-    of.taken.add(LIVE, Heard(3.2, "it hung up", 9.0))
+    of.server.add(LIVE, [StreamResult(3.2, "it hung up", 9.0)])
     assert find(of, "end").n == 1
-    assert of.taken.figures()[0].failed == 1
+    assert figures_of(LIVE, of.server.samples[LIVE]).failed == 1
 
 
 def test_another_server_is_held_to_what_files_and_health_say() -> None:
     assert len(ratios(measured(0.5))) == 5
-    assert len(ratios(measured(0.5, ours=False))) == 2
+    assert len(ratios(measured(0.5, primary=False))) == 2
     assert len(ratios(measured(0.5, loop=grown(1, 1, 1, 1)))) == 6

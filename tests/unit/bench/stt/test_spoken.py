@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.bench.stt.written import own
+from hearth.bench.stt.extras import own_recordings
 from hearth.clients import ClientError
 from hearth.clients.recordings import (
     BYTES,
@@ -73,14 +73,14 @@ def test_a_persons_own_recordings(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(wav(tone()))
     (tmp_path / "a.txt").write_text("Good morning.")
     (tmp_path / "b.txt").write_text("words without a sound")
-    (one,) = own(tmp_path)
+    (one,) = own_recordings(tmp_path)
     assert (one.name, one.text) == ("a", "Good morning.")
     assert one.seconds == pytest.approx(0.1, abs=0.01)
     (tmp_path / "a.wav").write_bytes(b"no sound")
     with pytest.raises(ClientError, match=r"a\.wav"):
-        own(tmp_path)
+        own_recordings(tmp_path)
     with pytest.raises(ClientError, match=r"a\.wav and a\.txt"):
-        own(tmp_path / "nowhere")
+        own_recordings(tmp_path / "nowhere")
 
 
 def test_any_rate_becomes_ours(tmp_path: Path) -> None:

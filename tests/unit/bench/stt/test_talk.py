@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hearth.bench.stt.heard import heard, talk, talk_at_once
+from hearth.bench.stt.requests import result_of, stream, stream_at_once
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE, Utterance
@@ -25,7 +25,7 @@ def server(scripted: Scripted, habit: str, key: str | None = None) -> Endpoint:
 
 
 async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> None:
-    felt = await talk(server(scripted, "steady", "sesame"), WORD, BRIEF)
+    felt = await stream(server(scripted, "steady", "sesame"), WORD, BRIEF)
     assert (felt.error, felt.text, felt.finals) == ("", TEXT, 1)
     # No text before the silence that ends the speech was heard, however fast the machine is.
     assert felt.final_s is not None
@@ -55,7 +55,7 @@ async def test_speech_ends_after_the_room_before_it_and_all_of_its_sound(
 
 async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> None:
     manner = StreamOptions(0.02, 2000, flush=True, partials=False)
-    felt = await talk(server(scripted, "steady"), WORD, manner)
+    felt = await stream(server(scripted, "steady"), WORD, manner)
     assert (felt.error, felt.text) == ("", TEXT)
     flushes = [at for order, at in scripted.orders if order == "flush"]
     chunk = 0.02 * RATE * BYTES
@@ -64,7 +64,7 @@ async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> 
 
 
 async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) -> None:
-    felt = await talk(server(scripted, "cutting"), WORD, BRIEF)
+    felt = await stream(server(scripted, "cutting"), WORD, BRIEF)
     assert (felt.finals, felt.text) == (2, f"put {TEXT}")
     assert felt.final_s is not None
     assert felt.final_s >= ENDS_S
@@ -79,37 +79,37 @@ async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) 
     ],
 )
 async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error: str) -> None:
-    felt = await talk(server(scripted, habit), WORD, BRIEF)
+    felt = await stream(server(scripted, habit), WORD, BRIEF)
     assert error in felt.error
     assert "\n" not in felt.error
 
 
 async def test_a_text_that_never_comes_is_not_waited_for(scripted: Scripted) -> None:
     # `talk` grants as long again for all the rest: too little where a machine stalls.
-    felt = await talk(server(scripted, "mute"), WORD, StreamOptions(0.02, 60, wait_s=2))
+    felt = await stream(server(scripted, "mute"), WORD, StreamOptions(0.02, 60, wait_s=2))
     assert felt.error == "no final text within 2 s after the last word"
 
 
 async def test_nobody_there_is_one_line() -> None:
     with kept_port() as port:
-        felt = await talk(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
+        felt = await stream(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
     assert felt.error.startswith("the socket broke: ConnectionRefusedError")
 
 
 async def test_a_server_without_a_socket_is_told_from_one_that_refuses(scripted: Scripted) -> None:
     with pytest.raises(NoStreamError):
-        await talk(server(scripted, "deaf"), WORD, BRIEF)
+        await stream(server(scripted, "deaf"), WORD, BRIEF)
 
 
 async def test_four_are_on_the_line_before_the_first_speaks(scripted: Scripted) -> None:
-    felt = await talk_at_once(server(scripted, "steady"), [WORD] * 4, BRIEF)
+    felt = await stream_at_once(server(scripted, "steady"), [WORD] * 4, BRIEF)
     assert [one.text for one in felt] == [TEXT] * 4
     assert scripted.most_open == 4
     assert [order for order, _ in scripted.orders][:4] == ["start"] * 4
 
 
 async def test_one_of_four_that_is_refused_leaves_no_figure(scripted: Scripted) -> None:
-    felt = await talk_at_once(server(scripted, "full"), [WORD] * 4, BRIEF)
+    felt = await stream_at_once(server(scripted, "full"), [WORD] * 4, BRIEF)
     assert [bool(one.error) for one in felt] == [True] * 4
 
 
@@ -141,7 +141,7 @@ def test_every_time_is_counted_from_its_own_beginning() -> None:
     told(opened, 11.9, type="speech_ended", at_s=1.2, utterance=3)
     told(opened, 12.9, type="final", text="", utterance=3)
     spoken = Utterance("two", 1, "", bytes(RATE * BYTES // 2))
-    felt = heard(spoken, opened, 10.5, 1.0)
+    felt = result_of(spoken, opened, 10.5, 1.0)
     assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 3, "put it on")
     assert felt.final_s == pytest.approx(0.7)
     assert felt.ended_s == pytest.approx(0.4)

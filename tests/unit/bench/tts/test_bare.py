@@ -1,4 +1,4 @@
-"""The bare inference: how it is started, and what becomes of one that does not answer."""
+"""The baseline of TTS: how it is started, and what becomes of one that does not answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hearth.bench.tts.bare import Running, by_command, in_house, read
+from hearth.bench.baseline import by_command, in_service, kokoro_command
 from hearth.clients import ClientError
 from hearth.machine import engine
 
@@ -24,6 +24,7 @@ ARGV = (
     *("/usr/bin/python3", "-P", "-m", "hearth_kokoro", "--voices", "/v/voices.bin"),
     *("--model", "/m/a.onnx", "--model=/m/b.onnx", "--port", "8880"),
 )
+STATUS = {"model": "b.onnx", "threads": 2}
 
 
 def python(code: str) -> list[str]:
@@ -38,8 +39,8 @@ async def test_each_text_has_its_median() -> None:
     ("argv", "said"),
     [
         (python("import sys; sys.exit(3)"), "exit code 3"),
-        (python("print('no')"), "answered 0 of 1 texts"),
-        (python("print('{\"text\": 1}')"), "did not say its seconds"),
+        (python("print('no')"), "answered 0 of 1 inputs"),
+        (python("print('{\"text\": 1}')"), "did not report its seconds"),
         (["/nowhere/at/all"], "cannot be run"),
         (python("import time; time.sleep(60)"), "longer than 0.5 s"),
     ],
@@ -51,21 +52,21 @@ async def test_what_does_not_answer_is_one_line(argv: list[str], said: str) -> N
     assert time.monotonic() - start < 20
 
 
-def test_too_many_answers_are_no_answers() -> None:
+async def test_too_many_answers_are_refused() -> None:
     line = json.dumps({"seconds": [1.0]}) + "\n"
     with pytest.raises(ClientError, match="2 of 1"):
-        read(["one"], line * 2)
+        await by_command(python(f"print({line!r} * 2)"))(["one"])
 
 
 def test_it_uses_the_servers_python_model_and_threads() -> None:
-    assert Running(ARGV, "/opt/code").bare("b.onnx", 2, 3) == [
+    assert kokoro_command([*ARGV], ["PYTHONPATH=/opt/code"], STATUS) == [
         *("/usr/bin/env", "PYTHONPATH=/opt/code", "/usr/bin/python3", "-P"),
         *("-m", "hearth_kokoro.bare", "--model", "/m/b.onnx", "--voices", "/v/voices.bin"),
         *("--threads", "2", "--repeat", "3"),
     ]
-    assert "/m/a.onnx" in Running(ARGV).bare("of-another-name", 2, 3)
+    assert "/m/a.onnx" in kokoro_command([*ARGV], [], {"model": "of-another-name"})
     with pytest.raises(ClientError, match="names no model"):
-        Running(("python3", "-m", "hearth_kokoro")).bare("b.onnx", 2, 3)
+        kokoro_command(["python3", "-m", "hearth_kokoro"], [], STATUS)
 
 
 class Service:
@@ -74,6 +75,7 @@ class Service:
     name = "kokoro"
     instance = "kokoro"
     unit = "kokoro.service"
+    address = "10.0.0.3"
 
 
 async def test_in_the_house_the_running_process_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ async def test_in_the_house_the_running_process_says_how(monkeypatch: pytest.Mon
         return engine.Completed(0, '{"seconds": [0.5]}\n', "")
 
     monkeypatch.setattr(engine, "execute", execute)
-    infer = in_house(Service(), {"model": "b.onnx", "threads": 2}, 3)  # type: ignore[arg-type]
+    infer = in_service(Service(), kokoro_command)(STATUS)  # type: ignore[arg-type]
     assert await infer(["one"]) == [0.5]
     assert "PYTHONPATH=/opt/code" in ran[-1]
     monkeypatch.setattr(engine, "execute", lambda *_, **__: engine.Completed(0, "0\n", ""))

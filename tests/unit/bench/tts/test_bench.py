@@ -13,16 +13,11 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench.served.ratios import Ratio
-from hearth.bench.tts.bare import BY_HOUSE, Bare
-from hearth.bench.tts.bench import NO_BARE, bench_tts
-from hearth.bench.tts.report.beside import beside_columns, beside_rows
-from hearth.bench.tts.report.chart import draw
-from hearth.bench.tts.report.figures import FORM, Case, Figures, Report, ServerReport
-from hearth.bench.tts.report.page import markdown
-from hearth.bench.tts.report.schema import PUBLISHED, schema, text
-from hearth.bench.tts.report.view import tts_view
-from hearth.bench.tts.run import Plan, quick
+from hearth.bench.baseline import KOKORO_HOW, NO_COMMAND, Run
+from hearth.bench.report import Ratio, chart, schema_text, view
+from hearth.bench.tts.figures import FORM, Case, Figures, Report, ServerReport
+from hearth.bench.tts.run import Plan, bench_tts, quick
+from hearth.bench.tts.view import CHART, TITLE, comparison, panels, sections
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from tests.ports import kept_port
@@ -45,18 +40,18 @@ PLAN = Plan(
     formats=("pcm",),
     voices=("af_heart", "ef_dora"),
     long_runs=2,
-    way_pairs=2,
+    caddy_pairs=2,
     timeout_s=60,
 )
 # What the scripted server needs is much less: the machine may be slow while this runs.
-BARE_WHOLE_S = 60.0
+BASELINE_WHOLE_S = 60.0
 
 
 async def infer(texts: Sequence[str]) -> list[float]:
-    return [PIECE_S if one.startswith(FIRST_PIECE) else BARE_WHOLE_S for one in texts]
+    return [PIECE_S if one.startswith(FIRST_PIECE) else BASELINE_WHOLE_S for one in texts]
 
 
-def bare(status: Mapping[str, Any]) -> Bare:
+def baseline(status: Mapping[str, Any]) -> Run:
     assert status["threads"] == 2
     return infer
 
@@ -78,13 +73,13 @@ def figures(server: ServerReport, case: Case) -> Figures:
 
 async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
     through = Endpoint("caddy", scripted.at("steady"), key="sesame")
-    report = await run(scripted, "steady", bare=bare, through=through)
+    report = await run(scripted, "steady", baseline=baseline, through=through)
     for what in ("TTFA ÷", "stalls, phrase", "stalls, long", "whole synthesis"):
         assert row(report, what).verdict == "reached", row(report, what)
     assert report.servers[0].health is not None
     assert row(report, "mean TTFA of four").n == 8
     assert row(report, "stalls, long").n == 2
-    assert row(report, "TTFA - one bare").n == 2
+    assert row(report, "TTFA - baseline").n == 2
     assert row(report, "first byte through Caddy").n == 2
     server = report.servers[0]
     assert (server.engine, server.threads) == ("onnx", 2)
@@ -101,17 +96,17 @@ async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
     assert fresh.first_byte_ms == fresh.ttfa_ms
     # The quickest: a machine that looks elsewhere for a moment says nothing of the other.
     assert min(around.ttfa_ms["steady"] or whole_ms for around in report.rounds) < whole_ms
-    assert report.bare.first_piece.strip() == FIRST_PIECE
-    assert report.bare.reason == ""
+    assert report.baseline.first_piece.strip() == FIRST_PIECE
+    assert report.baseline.reason == ""
     assert len(report.rounds) == 2
-    assert report.rounds[0].bare_whole_ms == BARE_WHOLE_S * 1000
+    assert report.rounds[0].baseline_whole_ms == BASELINE_WHOLE_S * 1000
     assert report.rounds[0].ttfa_ms.keys() == report.rounds[0].last_byte_ms.keys() == {"steady"}
     assert scripted.most_active == 4
     assert any(header.get("authorization") == "Bearer sesame" for header in scripted.headers)
 
 
 async def test_fresh_phrases_are_fresh_and_repeats_are_not(brisk: Scripted) -> None:
-    report = await run(brisk, "steady", bare=bare)
+    report = await run(brisk, "steady", baseline=baseline)
     for case in (Case("phrase"), Case("phrase", repeated=True)):
         assert figures(report.servers[0], case).calls == 2
     # What it remembered was asked for in the repeats alone.
@@ -123,18 +118,18 @@ async def test_fresh_phrases_are_fresh_and_repeats_are_not(brisk: Scripted) -> N
 
 
 async def test_what_buffers_does_not_reach(scripted: Scripted) -> None:
-    async def quick_bare(texts: Sequence[str]) -> list[float]:
+    async def quick_baseline(texts: Sequence[str]) -> list[float]:
         return [PIECES * PIECE_S] * len(texts)
 
     plan = Plan(**_small(formats=()))
-    report = await run(scripted, "buffering", plan=plan, bare=lambda status: quick_bare)
+    report = await run(scripted, "buffering", plan=plan, baseline=lambda status: quick_baseline)
     assert row(report, "TTFA ÷", "buffering").verdict == "not reached"
     assert row(report, "TTFA of a repeat", "buffering").verdict == "not reached"
     assert row(report, "mean TTFA of four", "buffering").verdict == "not reached"
-    first = row(report, "TTFA - one bare", "buffering")
-    assert (first.verdict, first.why) == (
+    first = row(report, "TTFA - baseline", "buffering")
+    assert (first.verdict, first.reason) == (
         "not measured",
-        "the server does not say what it speaks first",
+        "the server does not report its first piece",
     )
     assert not report.fine
 
@@ -147,7 +142,9 @@ async def test_what_stutters_does_not_reach(scripted: Scripted) -> None:
 
 
 async def test_another_server_is_measured_in_turns(brisk: Scripted) -> None:
-    report = await run(brisk, "steady", "buffering", plan=Plan(**_small(formats=())), bare=bare)
+    report = await run(
+        brisk, "steady", "buffering", plan=Plan(**_small(formats=())), baseline=baseline
+    )
     assert [server.name for server in report.servers] == ["steady", "buffering"]
     assert row(report, "TTFA of a repeat", "buffering").verdict == "not reached"
     assert not [r for r in report.ratios if r.server == "buffering" and "Caddy" in r.what]
@@ -169,8 +166,8 @@ async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: S
     # Of three a machine that is busy for a moment blurs one, and the median is another.
     plan = Plan(**_small(runs=3, parts=("phrase", "paragraph", "crowd")))
     report = await run(scripted, "steady", "buffering", plan=plan)
-    assert beside_columns(report) == ("medians", "steady", "buffering")
-    rows = {name: cells for name, *cells in beside_rows(report)}
+    assert tuple(sections(report)[0].columns) == ("medians", "steady", "buffering")
+    rows = {name: cells for name, *cells in comparison(report)}
     ours, theirs = (
         int(cell.rstrip("%")) for cell in rows["phrase: part of that time left at its first byte"]
     )
@@ -179,14 +176,14 @@ async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: S
     stalls = next(cells for name, cells in rows.items() if name.startswith("paragraph"))
     assert len(stalls) == 2
     assert {"4 phrases at once: first sound", "/health while it speaks, p99"} <= rows.keys()
-    assert beside_rows(replace(report, servers=report.servers[:1])) == []
+    assert comparison(replace(report, servers=report.servers[:1])) == []
 
 
 async def test_another_server_that_is_not_there_spoils_nothing(brisk: Scripted) -> None:
     with kept_port() as port:
         gone = Endpoint("gone", f"http://127.0.0.1:{port}")
         servers = [Endpoint("steady", brisk.at("steady")), gone]
-        report = await bench_tts(servers, Plan(**_small(formats=())), bare=bare)
+        report = await bench_tts(servers, Plan(**_small(formats=())), baseline=baseline)
     assert "ConnectError" in report.servers[1].stopped
     assert row(report, "whole synthesis").verdict == "reached"
 
@@ -211,49 +208,46 @@ async def test_a_bare_inference_that_fails_is_tried_once(brisk: Scripted) -> Non
         tries += 1
         raise ClientError("no model there")
 
-    report = await run(brisk, "steady", plan=plan, bare=lambda status: broken)
+    report = await run(brisk, "steady", plan=plan, baseline=lambda status: broken)
     assert tries == 1
-    assert row(report, "TTFA ÷").why == "no model there"
-    assert report.bare.reason == "no model there"
+    assert row(report, "TTFA ÷").reason == "no model there"
+    assert report.baseline.reason == "no model there"
     none = await run(brisk, "steady", plan=plan)
-    assert row(none, "TTFA ÷").why == NO_BARE
+    assert row(none, "TTFA ÷").reason == NO_COMMAND
 
 
 async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> None:
-    more: dict[str, Any] = {"bare": bare, "bare_how": BY_HOUSE}
+    more: dict[str, Any] = {"baseline": baseline, "how": KOKORO_HOW}
     report = await run(brisk, "steady", "refusing", plan=Plan(**_small()), **more)
     as_json = json.loads(json.dumps(report.as_json()))
-    jsonschema.validate(as_json, schema())
+    jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
     assert as_json["form"] == FORM
     as_json["servers"][0]["threads"] = "two"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(as_json, schema())
+        jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(tts_view(report))
+    console.print(view.terminal(sections(report)))
     said = console.export_text()
-    page = markdown(report, "hearth bench tts --quick")
+    page = view.markdown(
+        TITLE, "hearth bench tts --quick", view.machine_text(report), sections(report)
+    )
     for what in (
-        "TTFA ÷ one bare inference of the whole phrase",
+        "TTFA ÷ baseline of the whole phrase",
         "phrase, pcm, af_heart, again",
         "threads do not spin",
         "long text of 19",
     ):
         assert what in said
         assert what in page
-    assert "side by side" in said
+    assert "Side by side" in said
     assert "| phrase: first sound |" in page
     assert "given up after 3 failures" in said
     assert "given up after 3 failures" in page
     assert "`hearth bench tts --quick`" in page
     rows = [line for line in page.splitlines() if line.startswith("|")]
     assert {line.count("|") for line in rows} == {4, 6, 11}
-    draw(report, tmp_path / "chart.png")
+    chart.draw(CHART, "", panels(report), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_published_schema_is_the_codes() -> None:
-    # `python -m hearth.bench.tts.report.schema` writes it.
-    assert (ROOT / PUBLISHED).read_text(encoding="utf-8") == text()
 
 
 def test_a_quick_plan_is_a_small_part_of_the_whole() -> None:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.bench.tts.call import Sample, fetch, listen
-from hearth.bench.tts.pieces import first_piece
+from hearth.bench.tts.answer import Sample, analyse, fetch, first_piece
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, fetch_json
 from hearth.clients.tts import SpeechRequest
@@ -23,7 +22,7 @@ TEXT = "Anna opened the door. A wind blew in."
 async def heard(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
     server = Endpoint("s", scripted.at(habit), key="sesame", call_s=call_s)
     async with server.client() as client:
-        return listen(await fetch(client, server, SpeechRequest(TEXT, **kind)))  # type: ignore[arg-type]
+        return analyse(await fetch(client, server, SpeechRequest(TEXT, **kind)))  # type: ignore[arg-type]
 
 
 async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]) -> Sample:
@@ -102,7 +101,7 @@ async def test_what_is_no_sound_is_said(scripted: Scripted) -> None:
 async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> None:
     start = time.monotonic()
     sample = await heard(scripted, "dripping", call_s=0.3 - 0.1 * len(TEXT))
-    assert sample.error == "no whole answer within 0.3 s"
+    assert sample.error == "no complete answer within 0.3 s"
     assert time.monotonic() - start < 3
 
 
@@ -110,7 +109,7 @@ async def test_nobody_there() -> None:
     with kept_port() as port:
         server = Endpoint("s", f"http://127.0.0.1:{port}")
         async with server.client() as client:
-            sample = listen(await fetch(client, server, SpeechRequest(TEXT)))
+            sample = analyse(await fetch(client, server, SpeechRequest(TEXT)))
             assert sample.error.startswith("ConnectError")
             with pytest.raises(ClientError, match="/status: ConnectError"):
                 await fetch_json(client, "/status")
@@ -130,7 +129,7 @@ async def test_an_address_is_dialled_and_a_name_is_asked_for_and_verified(
     for host, error in ((name, ""), ("kokoro-stream.lan", "ConnectError")):
         server = Endpoint("s", script.at("steady"), host=host, trust=trust)
         async with server.client() as client:
-            sample = listen(await fetch(client, server, SpeechRequest(TEXT)))
+            sample = analyse(await fetch(client, server, SpeechRequest(TEXT)))
         assert sample.error.partition(":")[0] == error
     assert [header["host"] for header in script.headers] == [name]
 

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hearth.bench.served.machine import Machine
-from hearth.bench.tts.call import Sample
-from hearth.bench.tts.report.chart import draw, panels
-from hearth.bench.tts.report.figures import (
-    FORM,
-    BareFigures,
-    Case,
-    Report,
-    ServerReport,
-    Taken,
-)
+from hearth.bench.report import Machine, chart
+from hearth.bench.tts.answer import Sample
+from hearth.bench.tts.figures import FORM, BaselineFigures, Case, Report, ServerReport, figures_of
 from hearth.bench.tts.run import Plan
+from hearth.bench.tts.view import panels
 
 REST = (
     *(Case("phrase"), Case("phrase", repeated=True), Case("paragraph"), Case("long")),
@@ -29,15 +22,15 @@ REST = (
 def report(cells: list[Case], *names: str) -> Report:
     servers = []
     for name in names:
-        taken = Taken()
+        figures = []
         for case in (*REST, *cells):
             last_s = 290.0 if case.what == "long" else 2.8
-            taken.add(case, Sample(95, "", 0.3, 0.3, last_s, stalls=1, audio_s=6.0))
-        figures = taken.figures()
-        servers.append(ServerReport(name, "", "", "", "", "", 2, None, figures, None, ""))
+            sample = Sample(95, "", 0.3, 0.3, last_s, stalls=1, audio_s=6.0)
+            figures.append(figures_of(case, [sample]))
+        servers.append(ServerReport(name, "", "", "", "", "", 2, None, tuple(figures), None, ""))
     machine = Machine("m", "Debian", "6", "CPU", 2, 2**32, 0.1)
-    bare = BareFigures(None, None, "", "", "none")
-    return Report(FORM, "now", 1.0, False, 10, machine, tuple(servers), bare, (), ())
+    baseline = BaselineFigures(None, None, "", "", "none")
+    return Report(FORM, "now", 1.0, False, 10, machine, tuple(servers), baseline, (), ())
 
 
 def test_the_grid_of_a_whole_run_stands_side_by_side() -> None:
@@ -51,7 +44,7 @@ def test_the_grid_of_a_whole_run_stands_side_by_side() -> None:
     assert [len(panel.bars) for panel in lines[-1]] == [12, 12, 12]
     labels = [bar.label for bar in lines[-1][0].bars]
     assert labels[:3] == ["pcm", "pcm, not streamed", "wav"]
-    drawn = [bar.figures for line in lines for panel in line for bar in panel.bars]
+    drawn = [bar.end for line in lines for panel in line for bar in panel.bars]
     assert len(drawn) == len(REST) + 36
     assert None not in drawn
 
@@ -60,12 +53,12 @@ def test_what_one_voice_lacks_leaves_its_place_empty(tmp_path: Path) -> None:
     cells = [case for case in Plan().cells if (case.voice, case.format) != ("bm_fable", "pcm")]
     less = report(cells, "kokoro")
     missing = {
-        panel.title: [bar.label for bar in panel.bars if bar.figures is None]
+        panel.title: [bar.label for bar in panel.bars if bar.end is None]
         for panel in panels(less)[-1]
     }
     assert missing.pop("every format, bm_fable") == ["pcm", "pcm, not streamed"]
     assert list(missing.values()) == [[], []]
-    draw(less, tmp_path / "chart.png")
+    chart.draw("Speech", "", panels(less), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").stat().st_size > 1000
 
 
@@ -73,7 +66,7 @@ def test_what_one_voice_lacks_leaves_its_place_empty(tmp_path: Path) -> None:
 def test_it_is_no_taller_than_a_person_scrolls(
     tmp_path: Path, names: tuple[str, ...], most: int
 ) -> None:
-    draw(report(Plan().cells, *names), tmp_path / "chart.png")
+    chart.draw("Speech", "", panels(report(Plan().cells, *names)), tmp_path / "chart.png")
     width, height = struct.unpack(">II", (tmp_path / "chart.png").read_bytes()[16:24])
     assert 1200 < width < 1600
     assert height < most

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from hearth.bench.tts.run import Plan
-from hearth.bench.tts.setting import UPSTREAM
-from hearth.cli import benches
+from hearth.cli import bench_run
 from hearth.cli.bench import app as bench
 from tests.documents import shipped_house
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted
 
+UPSTREAM = "kokoro_fastapi"
 SMALL = Plan(
     quick=True,
     runs=1,
@@ -32,7 +32,7 @@ SMALL = Plan(
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benches, "quick", lambda: SMALL)
+    monkeypatch.setattr("hearth.bench.tts.run.quick", lambda: SMALL)
 
 
 def hearth(*arguments: str) -> tuple[int, str, str]:
@@ -73,7 +73,7 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     url = brisk.at("buffering")
     theirs = replace(ours, name=UPSTREAM, role=UPSTREAM, instance="kokoro-fastapi", url=url)
     house = SimpleNamespace(services={"kokoro": ours, UPSTREAM: theirs}, parts={})
-    monkeypatch.setattr(benches, "current", lambda: SimpleNamespace(house=lambda: house))
+    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
 
 
 @pytest.mark.usefixtures("house")
@@ -110,7 +110,7 @@ def test_nobody_there_is_one_line() -> None:
     ("arguments", "said"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
-        (("--only", "phrases"), "it is one of phrase, way"),
+        (("--only", "phrases"), "it is one of phrase, caddy"),
         (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
     ],
 )

@@ -12,7 +12,7 @@ from array import array
 import av
 import pytest
 
-from hearth.bench.tts.heard.decode import FORMATS, decode
+from hearth.bench.tts.decode import FORMATS, decode
 from hearth.clients import ClientError
 from hearth.clients.sound import Chunk, duration, first_sound, stalls
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.bench.tts.target import Target
+from hearth.bench.tts.ratios import TtsServer
 from hearth.clients.endpoints import Endpoint
 from tests.unit.bench.tts.scripted import Scripted
 
@@ -17,7 +17,7 @@ async def test_health_is_asked_while_something_runs(
 ) -> None:
     server = Endpoint(habit, scripted.at(habit))
     async with server.client() as client:
-        target = Target(server, client)
+        target = TtsServer(server, client)
         async with target.watched():
             while len(target.health_s) < 3:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.001)

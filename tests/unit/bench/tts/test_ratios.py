@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import httpx
 import pytest
 
-from hearth.bench.served.ratios import Ratio, health_of
-from hearth.bench.tts.call import Sample
-from hearth.bench.tts.ratios import Measured, Round, ratios
-from hearth.bench.tts.report.figures import Case, Taken
+from hearth.bench.report import Ratio, health_of
+from hearth.bench.tts.answer import Sample
+from hearth.bench.tts.figures import Case
+from hearth.bench.tts.ratios import Measured, Round, TtsServer, ratios
+from hearth.clients.endpoints import Endpoint
 
 
 def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:
@@ -19,8 +21,10 @@ def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "")
 
 def measured(*fresh: Sample, more: dict[Case, Sequence[Sample]] | None = None, **rest: Any) -> Any:
     rounds = [Round({"s": one}, "Anna opened", 0.3, 1.5) for one in fresh]
-    taken = Taken({Case("phrase"): list(fresh)} | {c: list(s) for c, s in (more or {}).items()})
-    return Measured("s", "af_heart", taken, rounds, **rest)
+    server = TtsServer(Endpoint("s", ""), httpx.AsyncClient(), {Case("phrase"): list(fresh)})
+    server.samples |= {c: list(s) for c, s in (more or {}).items()}
+    server.health_s = rest.pop("health_s", [])
+    return Measured(server, "af_heart", rounds, **rest)
 
 
 def find(of: Measured, what: str) -> Ratio:
@@ -31,8 +35,8 @@ def find(of: Measured, what: str) -> Ratio:
 @pytest.mark.parametrize(
     ("what", "of", "value", "verdict"),
     [
-        ("TTFA - one", measured(sample(0.31), sample(0.315), sample(0.9)), 15.0, "reached"),
-        ("TTFA - one", measured(sample(0.33)), 30.0, "not reached"),
+        ("TTFA - baseline", measured(sample(0.31), sample(0.315), sample(0.9)), 15.0, "reached"),
+        ("TTFA - baseline", measured(sample(0.33)), 30.0, "not reached"),
         ("TTFA ÷", measured(sample(0.3)), 0.2, "reached"),
         ("TTFA ÷", measured(sample(0.33)), 0.22, "not reached"),
         ("whole", measured(sample(0.3, 1.71)), 1.14, "reached"),
@@ -88,7 +92,7 @@ def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) 
     assert row.verdict == verdict
     if value is not None:
         assert row.value == pytest.approx(value)
-    assert bool(row.why) == (row.value is None or "answer" in row.why)
+    assert bool(row.reason) == (row.value is None or "answer" in row.reason)
 
 
 def test_what_failed_counts_for_nothing() -> None:
@@ -99,7 +103,7 @@ def test_what_failed_counts_for_nothing() -> None:
 
 def test_all_rows_of_the_table_are_there_and_fewer_for_another_server() -> None:
     assert len(ratios(measured(sample(0.3)))) == 9
-    assert len(ratios(measured(sample(0.3), ours=False))) == 7
+    assert len(ratios(measured(sample(0.3), primary=False))) == 7
 
 
 def test_health_without_any_answer() -> None:

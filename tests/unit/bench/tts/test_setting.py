@@ -1,4 +1,4 @@
-"""The ways to a speech server of this house."""
+"""The endpoints and the baseline of a TTS service of this house."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 
-from hearth.bench.tts import setting
+from hearth.bench.baseline import in_service, kokoro_command
+from hearth.cli import bench_run
 from hearth.clients import ClientError
+from tests.documents import shipped_house
 
 TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -21,53 +24,58 @@ def service(**more: Any) -> Any:
 
 
 @pytest.fixture
-def door(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    door = SimpleNamespace(address="192.168.1.9", trust=lambda: TRUST)
-    monkeypatch.setattr(setting, "house_edge", lambda house: door)
-    return door
+def edge(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    edge = SimpleNamespace(address="192.168.1.9", trust=lambda: TRUST)
+    monkeypatch.setattr(bench_run, "house_edge", lambda house: edge)
+    vault = SimpleNamespace(get=lambda name: "sesame")
+    project = SimpleNamespace(house=lambda: None, vault=vault)
+    monkeypatch.setattr(bench_run, "current", lambda: project)
+    return edge
 
 
-@pytest.mark.usefixtures("door")
-def test_a_service_is_asked_directly_and_through_caddy() -> None:
-    house: Any = None
-    way = setting.in_house(house, service(), "kokoro", "sesame")
-    assert (way.server.name, way.server.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
-    assert way.server.headers == {}
-    assert way.through is not None
-    assert way.through.url == "https://192.168.1.9"
-    assert way.through.trust is TRUST
-    assert way.through.headers == {
-        "Host": "kokoro-stream.lan",
-        "Authorization": "Bearer sesame",
-    }
-    assert way.bare is not None
-    assert callable(way.bare({"threads": 2}))
+def targets(against: str | None = None) -> bench_run.Targets:
+    return bench_run.Targets("kokoro_gpu", None, None, "kokoro", against, "kokoro", None)
 
 
-@pytest.mark.usefixtures("door")
-def test_what_is_not_published_or_runs_elsewhere_has_less() -> None:
-    house: Any = None
-    way = setting.in_house(house, service(publish=(), address=None), "kokoro", "sesame")
-    assert way.through is None
-    assert way.bare is not None
-    with pytest.raises(ClientError, match="runs elsewhere"):
-        way.bare({})
+@pytest.mark.usefixtures("edge")
+def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_run, "_service", lambda name, offers: service())
+    direct, found = targets().first("speech")
+    assert found is not None
+    assert (direct.name, direct.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
+    assert direct.headers == {}
+    through = bench_run._through_caddy(found, "kokoro")
+    assert through is not None
+    assert through.url == "https://192.168.1.9"
+    assert through.trust is TRUST
+    assert through.headers == {"Host": "kokoro-stream.lan", "Authorization": "Bearer sesame"}
+    assert callable(in_service(found, kokoro_command)({"threads": 2}))
 
 
-def test_a_front_door_that_is_shut_is_one_line(
-    door: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("edge")
+def test_a_service_that_is_not_published_or_is_external_has_less() -> None:
+    assert bench_run._through_caddy(service(publish=()), "kokoro") is None
+    with pytest.raises(ClientError, match="is external"):
+        in_service(service(address=None), kokoro_command)({})
+
+
+def test_an_unreadable_root_certificate_is_one_line(
+    edge: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def shut() -> None:
+    def unreadable() -> None:
         raise ClientError("/etc/hearth/pki/root.crt: run `hearth up`")
 
-    monkeypatch.setattr(door, "trust", shut)
-    house: Any = None
+    monkeypatch.setattr(edge, "trust", unreadable)
     with pytest.raises(ClientError, match="run `hearth up`"):
-        setting.in_house(house, service(), "kokoro", "sesame")
+        bench_run._through_caddy(service(), "kokoro")
 
 
-def test_upstreams_server_may_stand_beside_and_no_other_program() -> None:
-    other = setting.beside(service(role="kokoro_fastapi"), "kokoro", "af_sky")
-    assert (other.url, other.voice) == ("http://10.0.0.3:8880", "af_sky")
-    with pytest.raises(ClientError, match="does not speak"):
-        setting.beside(service(role="ollama"), "kokoro", None)
+def test_another_tts_service_is_compared_with_and_no_other_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = shipped_house()
+    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
+    (other,) = targets("kokoro").other("speech", "af_sky")
+    assert (other.url, other.voice) == (house.services["kokoro"].url, "af_sky")
+    with pytest.raises(typer.BadParameter, match="ollama offers no speech"):
+        targets("ollama").other("speech")

@@ -1,0 +1,189 @@
+"""The baseline of a server: the same model on the same machine, called without any server.
+
+A baseline program reads lines of JSON, {"text": ...} or {"pcm": base64}, and answers each with one
+line that has `seconds`, a list of measured times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import itertools
+import json
+import statistics
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearth.catalogue.house import Service
+from hearth.clients import ClientError
+from hearth.machine import engine
+
+WITHIN_S = 240.0
+BY_COMMAND = "It is the command given by --baseline, with that command's options."
+KOKORO_HOW = (
+    "It runs with the server's own session options: threads do not spin while they wait, and "
+    "memory is given back after each run."
+)
+WHISPER_HOW = "Each is a call of faster_whisper with its own defaults, and the server's threads."
+NO_COMMAND = "there is no baseline command: give one by --baseline"
+_REPEAT = 3
+_INSPECT_S = 20
+# A Python finds its packages by the first, and CTranslate2 the libraries of a card by the second.
+_KEPT = ("PYTHONPATH=", "LD_LIBRARY_PATH=")
+_WHISPER = Path(__file__).with_name("whisper_baseline.py")
+
+Inputs = Sequence[Any]
+"""Texts, or sounds as bytes."""
+Run = Callable[[Inputs], Awaitable[list[float]]]
+"""Processes each text or sound and returns the median seconds of each. Raises ClientError."""
+MakeRun = Callable[[Mapping[str, Any]], Run]
+"""Makes the baseline of a server, from its /status. Raises ClientError."""
+Command = Callable[[list[str], list[str], Mapping[str, Any]], list[str]]
+"""(a server's command line, its kept environment, its /status) -> its baseline's command line."""
+
+
+@dataclass(slots=True)
+class Baseline:
+    """The baseline of one run, or the reason why there is none."""
+
+    run: Run | None = None
+    missing: str = NO_COMMAND
+
+    async def seconds(self, inputs: Inputs) -> list[float]:
+        """Return the seconds of each input; after one failure the baseline is not run again."""
+        if self.run is None:
+            return []
+        try:
+            return await self.run(inputs)
+        except ClientError as error:
+            self.run, self.missing = None, str(error)
+            return []
+
+
+def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Run:
+    """Return a baseline by a command on this machine."""
+
+    async def run(inputs: Inputs) -> list[float]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise ClientError(f"the baseline cannot be run: {error}") from error
+        try:
+            async with asyncio.timeout(within_s):
+                out, err = await process.communicate(_lines(inputs).encode())
+        except TimeoutError as error:
+            raise ClientError(f"the baseline took longer than {within_s:g} s") from error
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        texts = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+        return _seconds(inputs, engine.Completed(process.returncode or 0, *texts))
+
+    return run
+
+
+def in_service(service: Service, command: Command, within_s: float = WITHIN_S) -> MakeRun:
+    """Return what makes a baseline inside a service's instance, by its server's process."""
+
+    def work(status: Mapping[str, Any], inputs: Inputs) -> list[float]:
+        try:
+            argv = command(*_process(service), status)
+            done = engine.execute(service.instance, argv, timeout=within_s, stdin=_lines(inputs))
+        except engine.EngineError as error:
+            raise ClientError(str(error)) from error
+        return _seconds(inputs, done)
+
+    def make(status: Mapping[str, Any]) -> Run:
+        if not service.address:
+            raise ClientError(f"{service.name} is external: give a command by --baseline")
+
+        async def run(inputs: Inputs) -> list[float]:
+            return await asyncio.to_thread(work, status, inputs)
+
+        return run
+
+    return make
+
+
+def kokoro_command(argv: list[str], environment: list[str], status: Mapping[str, Any]) -> list[str]:
+    """Return the command of Kokoro's baseline: the server's Python, model, voices and threads."""
+    if "-m" not in argv:
+        raise ClientError("the server is not a Python module: give a command by --baseline")
+    model, voices = _model(argv, status), _options(argv, "--voices")
+    if not voices:
+        raise ClientError("the server's command names no voices: give a command by --baseline")
+    return [
+        *("/usr/bin/env", *environment, *argv[: argv.index("-m")], "-m", "hearth_kokoro.bare"),
+        *("--model", model, "--voices", voices[0]),
+        *("--threads", str(status.get("threads") or 1), "--repeat", str(_REPEAT)),
+    ]
+
+
+def whisper_command(
+    argv: list[str], environment: list[str], status: Mapping[str, Any]
+) -> list[str]:
+    """Return the command of faster_whisper's baseline, with the server's Python and model."""
+    return [
+        *("/usr/bin/env", *environment, argv[0], "-c", _WHISPER.read_text("utf-8")),
+        *("--model", _model(argv, status), "--threads", str(status.get("threads") or 0)),
+        *("--device", str(status.get("device") or "cpu")),
+        *("--compute-type", str(status.get("compute_type") or "int8")),
+    ]
+
+
+def _model(argv: list[str], status: Mapping[str, Any]) -> str:
+    models, name = _options(argv, "--model"), str(status.get("model", ""))
+    wanted = [model for model in models if Path(model).name == name] or models
+    if not wanted:
+        raise ClientError("the server's command names no model: give a command by --baseline")
+    return wanted[0]
+
+
+def _options(argv: list[str], name: str) -> list[str]:
+    """Return the values of an option that may be repeated, in both spellings."""
+    values = [b for a, b in itertools.pairwise(argv) if a == name]
+    return values + [a.removeprefix(f"{name}=") for a in argv if a.startswith(f"{name}=")]
+
+
+def _process(service: Service) -> tuple[list[str], list[str]]:
+    """Return the command line of a service's process, and what is kept of its environment."""
+    show = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
+    number = engine.execute(service.instance, show, timeout=_INSPECT_S).stdout.strip()
+    if not number.isdigit() or number == "0":
+        raise ClientError(f"{service.unit} does not run")
+    argv = engine.read_file(service.instance, f"/proc/{number}/cmdline").split("\0")
+    environment = engine.read_file(service.instance, f"/proc/{number}/environ").split("\0")
+    return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
+
+
+def _lines(inputs: Inputs) -> str:
+    lines = [
+        {"text": one} if isinstance(one, str) else {"pcm": base64.b64encode(one).decode()}
+        for one in inputs
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def _seconds(inputs: Inputs, done: engine.Completed) -> list[float]:
+    """Return the median seconds of each input from a baseline's output."""
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ClientError(f"the baseline failed: {last[:200]}")
+    try:
+        answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        seconds = [statistics.median(float(s) for s in answer["seconds"]) for answer in answers]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ClientError("the baseline did not report its seconds") from error
+    if len(seconds) != len(inputs):
+        raise ClientError(f"the baseline answered {len(seconds)} of {len(inputs)} inputs")
+    return seconds

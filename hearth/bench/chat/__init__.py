@@ -1,1 +1,0 @@
-"""What the chat costs: the first word as a page sees it, against the gateway asked directly."""

@@ -1,1 +1,0 @@
-"""What was measured, as data, for a person, and as a picture."""

@@ -1,0 +1,191 @@
+"""One request for speech: what answer when, and when it was audible."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from hearth.bench.tts.decode import decode
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, one_line
+from hearth.clients.sound import Chunk, duration, first_sound, stalls
+from hearth.clients.tts import MODEL, PATH, SpeechRequest
+
+Clock = Callable[[], float]
+# The slowest speech: 24 kHz of 16 bits, and four characters a second.
+_BYTES_PER_CHARACTER = 12_000
+_BYTES = 2_000_000
+_SECONDS_PER_CHARACTER = 0.1
+
+
+def body_of(endpoint: Endpoint, request: SpeechRequest) -> dict[str, Any]:
+    """Return the request with this server's names of its model and voice."""
+    return replace(request, voice=endpoint.voice or request.voice).body(endpoint.model or MODEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured answer; all times in seconds from the request."""
+
+    characters: int
+    error: str = ""
+    first_byte_s: float | None = None
+    ttfa_s: float | None = None
+    """When the first block above -45 dBFS could be decoded."""
+    last_byte_s: float = 0.0
+    gap_s: float = 0.0
+    """The longest wait between two chunks."""
+    chunks: int = 0
+    lead_s: float = 0.0
+    """Silence in the sound before its first loud block."""
+    stalls: int = 0
+    dry_s: float = 0.0
+    audio_s: float = 0.0
+    size_bytes: int = 0
+    sha256: str = ""
+
+    @property
+    def early(self) -> float | None:
+        """The part of the answer's time that is left at its first byte; 0 is a burst."""
+        if self.first_byte_s is None or not self.last_byte_s:
+            return None
+        return (self.last_byte_s - self.first_byte_s) / self.last_byte_s
+
+    @property
+    def rtf(self) -> float | None:
+        """Seconds of work for a second of sound."""
+        return self.last_byte_s / self.audio_s if self.audio_s else None
+
+    @property
+    def characters_per_s(self) -> float | None:
+        """Characters spoken in a second of work."""
+        return self.characters / self.last_byte_s if self.last_byte_s else None
+
+
+@dataclass(slots=True)
+class Answer:
+    """The bytes of one answer with the times of their arrival."""
+
+    request: SpeechRequest
+    chunks: list[Chunk] = field(default_factory=list)
+    size: int = 0
+    last_s: float = 0.0
+    error: str = ""
+
+
+async def fetch(
+    client: httpx.AsyncClient,
+    endpoint: Endpoint,
+    request: SpeechRequest,
+    clock: Clock = time.perf_counter,
+) -> Answer:
+    """Receive one answer within its total deadline; a failure is in `error`, never raised."""
+    answer = Answer(request)
+    limit_s = endpoint.call_s + _SECONDS_PER_CHARACTER * len(request.text)
+    start = clock()
+    try:
+        # httpx bounds each read; an answer that is slow would outlive any of its timeouts.
+        async with asyncio.timeout(limit_s):
+            await _receive(client, body_of(endpoint, request), answer, lambda: clock() - start)
+    except TimeoutError:
+        answer.error = f"no complete answer within {limit_s:g} s"
+    except (httpx.HTTPError, OSError) as error:
+        answer.error = f"{type(error).__name__}: {error}"
+    answer.last_s = clock() - start
+    return answer
+
+
+async def _receive(
+    client: httpx.AsyncClient, body: Mapping[str, Any], answer: Answer, since: Clock
+) -> None:
+    most = _BYTES + _BYTES_PER_CHARACTER * len(body["input"])
+    async with client.stream("POST", PATH, json=body) as response:
+        if not response.is_success:
+            text = (await response.aread())[:4000].decode("utf-8", "replace")
+            answer.error = f"HTTP {response.status_code}: {one_line(text)}"
+            return
+        async for data in response.aiter_raw():
+            answer.chunks.append(Chunk(since(), data))
+            answer.size += len(data)
+            if answer.size > most:
+                answer.error = f"more than {most} bytes for {len(body['input'])} characters"
+                return
+
+
+def analyse(answer: Answer) -> Sample:
+    """Return when and how well an answer was audible.
+
+    Decoding takes time: of several answers at once, analyse them afterwards.
+    """
+    chunks, last_s, error = answer.chunks, answer.last_s, answer.error
+    characters = len(answer.request.text)
+    if error:
+        return Sample(characters, error, last_byte_s=last_s, chunks=len(chunks))
+    try:
+        sound = decode(answer.request.format, chunks)
+    except ClientError as failure:
+        return Sample(characters, str(failure), last_byte_s=last_s, chunks=len(chunks))
+    first = first_sound(sound.chunks, sound.rate)
+    gaps = stalls(sound.chunks, sound.rate)
+    if first is None:
+        error = "silence: no 10 ms of it are louder than -45 dBFS"
+    return Sample(
+        characters,
+        error,
+        first_byte_s=chunks[0].at_s if chunks else None,
+        ttfa_s=first.at_s if first else None,
+        last_byte_s=chunks[-1].at_s if chunks else last_s,
+        gap_s=max((b.at_s - a.at_s for a, b in itertools.pairwise(chunks)), default=0.0),
+        chunks=len(chunks),
+        lead_s=first.lead_s if first else 0.0,
+        stalls=len(gaps),
+        dry_s=sum(stall.dry_s for stall in gaps),
+        audio_s=duration(sound.chunks, sound.rate),
+        size_bytes=answer.size,
+        sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
+    )
+
+
+async def first_piece(
+    client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRequest
+) -> str | None:
+    """Return the words of the first piece that is spoken; None where the server does not report it.
+
+    The SSE form has the words of each piece. The connection is closed after the first.
+    """
+    body = body_of(endpoint, request) | {"stream_format": "sse", "stream": True}
+    try:
+        async with (
+            asyncio.timeout(endpoint.call_s),
+            client.stream("POST", PATH, json=body) as response,
+        ):
+            kind = response.headers.get("content-type", "")
+            if not response.is_success or not kind.startswith("text/event-stream"):
+                return None
+            async for event in _events(response):
+                if event.get("type") == "speech.audio.delta":
+                    text = event.get("text")
+                    return text if isinstance(text, str) and text.strip() else None
+    except (TimeoutError, httpx.HTTPError, OSError):
+        return None
+    return None
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[dict[str, object]]:
+    async for line in response.aiter_lines():
+        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        if data and data != "[DONE]":
+            try:
+                event = json.loads(data)
+            except ValueError:
+                return
+            if isinstance(event, dict):
+                yield event

@@ -1,1 +1,0 @@
-"""From the bytes of an answer to the sound that a listener has, format by format."""
