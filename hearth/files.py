@@ -1,4 +1,4 @@
-"""Replace a file whole or not at all, and let only one run at a time do it."""
+"""Replace a file whole or not at all, and let only one run at a time do so."""
 
 import contextlib
 import fcntl
@@ -9,10 +9,9 @@ from pathlib import Path
 
 
 class LockHeldError(Exception):
-    """Another run holds the lock; the text says which one, `holder` what it wrote about itself."""
+    """Another run holds the lock; `holder` is the text that it wrote into the lock."""
 
     def __init__(self, text: str, holder: str) -> None:
-        """Take the line for a person, and what the lock says."""
         super().__init__(text)
         self.holder = holder
 
@@ -29,8 +28,8 @@ def sync_folder(folder: Path) -> None:
 def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Replace `path` by `content`: a reader, a kill or a power cut sees the old or the new one.
 
-    The new file lies beside it as `.NAME.new` until it is complete; the fixed name means that
-    what a killed run left is overwritten by the next. Callers that may run twice hold a lock.
+    The new file lies beside it as `.NAME.new` until it is complete; because of the fixed name,
+    the next run overwrites what a killed one left. Callers that may run twice hold a lock.
     """
     # A file that is a link (kept in another folder by its owner) stays a link.
     target = path.resolve()
@@ -48,17 +47,17 @@ def write_atomic(path: Path, content: bytes, mode: int = 0o644) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, within_s: float = 30.0, who: str = "") -> Iterator[int]:
-    """Hold `path` as a lock that dies with this process, and give its descriptor.
+    """Hold `path` as a lock that ends with this process, and give its descriptor.
 
-    A child that is handed the descriptor holds the lock too, for as long as it lives. The lock
-    says `who` holds it, otherwise the process id.
+    A child that inherits the descriptor holds the lock too, for as long as it lives. The lock
+    contains `who`, or else the process id.
 
     Raises:
         LockHeldError: another process kept it for `within_s`; the text names its process id.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        # Whoever may read a lock may hold it, and somebody else may have made the file.
+        # A user who can read a lock can hold it, and another user may own the file.
         with contextlib.suppress(PermissionError):
             os.fchmod(handle, 0o600)
         deadline = time.monotonic() + within_s

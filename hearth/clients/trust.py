@@ -16,7 +16,7 @@ from hearth.paths import ROOT_CERTIFICATE
 _SOON = timedelta(days=30)
 _RENEWED = {
     "root": "`hearth up` makes a new one, which every device must install",
-    "intermediate": "`hearth up` renews it, and no device has to do anything",
+    "intermediate": "`hearth up` renews it, and devices need no change",
 }
 
 

@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 ROOT_LIFE = timedelta(days=3652)
 # Renewed on the first run within its last year: a house that nobody touches lasts three.
 INTERMEDIATE_LIFE = timedelta(days=1096)
-# A device whose clock is a little late must still believe a certificate made just now.
+# A device whose clock is a little late must still accept a new certificate.
 _SKEW = timedelta(hours=1)
 
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -33,10 +33,10 @@ class PkiError(Exception):
 
 
 class Store(Protocol):
-    """Where the authority is kept: a `hearth.machine.secrets.Vault`."""
+    """The store of the authority: a `hearth.machine.secrets.Vault`."""
 
     def values(self) -> dict[str, str]:
-        """All secrets by name."""
+        """Return all secrets by name."""
         ...
 
     def update(self, new: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class Authority:
     intermediate_key_pem: str = field(repr=False)
 
     def as_secrets(self) -> dict[str, str]:
-        """The four secrets under which the vault keeps this authority."""
+        """Return the four secrets under which the vault keeps this authority."""
         return {f"house_{part}": getattr(self, f"{part}_pem") for part in _PARTS}
 
 
@@ -63,7 +63,7 @@ SECRETS = tuple(f"house_{part}" for part in _PARTS)
 
 
 def make_house_authority(domain: str, now: datetime) -> Authority:
-    """A new root (10 years) with a new intermediate (3 years) for `domain`; `now` has a zone."""
+    """Make a root (10 years) and an intermediate (3 years) for `domain`; `now` has a zone."""
     if not _DOMAIN.fullmatch(domain):
         raise PkiError(f"domain {domain!r}: write a DNS name in small letters, as lan or home.arpa")
     key = ec.generate_private_key(ec.SECP256R1())
@@ -76,7 +76,7 @@ def make_house_authority(domain: str, now: datetime) -> Authority:
 
 
 def renew_intermediate(authority: Authority, now: datetime) -> Authority:
-    """The same root with a new intermediate and a new key; no device has to do anything."""
+    """Return the same root with a new intermediate and key; devices need no change."""
     root = _load_cert(authority.root_cert_pem)
     key = serialization.load_pem_private_key(authority.root_key_pem.encode(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != root.public_key():
@@ -97,13 +97,13 @@ def needs_renewal(cert_pem: str, now: datetime) -> bool:
 def ensure_authority(
     store: Store, domain: str, now: datetime
 ) -> tuple[Authority, Literal["kept", "renewed", "made"]]:
-    """The house's authority out of the vault: made when there is none, renewed when it is due.
+    """Return the house's authority from the vault; make it if missing, renew it when due.
 
-    `made` also after the domain changed or the root ran out, since the old root is then good for
-    nothing; whoever calls says so, because every device must be given the new root.
+    `made` also after the domain changed or the root expired, since the old root is then useless;
+    the caller reports it, because every device must install the new root.
 
     Raises:
-        PkiError: some of the four secrets are missing; a half-lost root is never replaced silently.
+        PkiError: some of the four secrets are missing; a lost root is never replaced silently.
     """
     values = store.values()
     missing = [name for name in SECRETS if name not in values]
@@ -125,34 +125,34 @@ def ensure_authority(
 
 
 def domain_of(cert_pem: str) -> str:
-    """The domain that this root or intermediate is limited to."""
+    """Return the domain that this root or intermediate is limited to."""
     constraints = _load_cert(cert_pem).extensions.get_extension_for_class(x509.NameConstraints)
     return ",".join(str(name.value) for name in constraints.value.permitted_subtrees or [])
 
 
 def fingerprint(cert_pem: str) -> str:
-    """The SHA-256 fingerprint as devices show it: `AB:CD:…`."""
+    """Return the SHA-256 fingerprint as devices show it: `AB:CD:…`."""
     return _load_cert(cert_pem).fingerprint(hashes.SHA256()).hex(":").upper()
 
 
 def not_after(cert_pem: str) -> datetime:
-    """When this certificate ends, in UTC."""
+    """Return when this certificate expires, in UTC."""
     return _load_cert(cert_pem).not_valid_after_utc
 
 
 def _is_good_root(cert_pem: str, domain: str, now: datetime) -> bool:
-    # The first run in its last month makes a new one, while the old one still works.
+    # The first run in its last month makes a new one, while the old one is still valid.
     return domain_of(cert_pem) == domain and not_after(cert_pem) - now > timedelta(days=30)
 
 
 def _is_good_intermediate(authority: Authority, now: datetime) -> bool:
-    """Whether the intermediate is this root's and far from its end."""
+    """Whether this root signed the intermediate, which is far from its expiry."""
     try:
         cert = _load_cert(authority.intermediate_cert_pem)
         cert.verify_directly_issued_by(_load_cert(authority.root_cert_pem))
     except (ValueError, TypeError, InvalidSignature):
         return False
-    # The last one ends with its root; renewing it again and again would not help.
+    # The last one expires with its root; renewing it again and again would not help.
     ends_with_root = cert.not_valid_after_utc == not_after(authority.root_cert_pem)
     return ends_with_root or not needs_renewal(authority.intermediate_cert_pem, now)
 
@@ -167,7 +167,7 @@ def _make_intermediate(
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own), critical=False
     )
-    # Name constraints say nothing about signed mail or programs; this does: servers only.
+    # Name constraints do not cover signed mail or programs; this does: servers only.
     builder = builder.add_extension(
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
     )

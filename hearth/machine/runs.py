@@ -1,7 +1,7 @@
-"""Who works on this machine: one run of a playbook at a time, and what a killed one left at work.
+"""The run lock of this machine: one playbook run at a time, and the orphans of a killed one.
 
 A killed controller does not kill what it started: a module goes on, on the machine or in an
-instance, and would write under the hands of the next run. Each process that a run starts
+instance, and would write the same files as the next run. Each process that a run starts
 therefore carries the run's name in its environment, and the next run waits until no process
 carries another one.
 """
@@ -20,13 +20,13 @@ from pathlib import Path
 
 from hearth.files import LockHeldError, locked
 
-# Held by whoever changes this machine; callback/one_run.py takes it for a run of site.yml.
+# Held by each run that changes this machine; callback/one_run.py takes it for a run of site.yml.
 LOCK = Path("/run/hearth.lock")
-# In the environment of all that a run starts, on the machine and in its instances.
+# In the environment of every process of a run, on the machine and in its instances.
 MARK = "HEARTH_RUN"
-# Longer than the longest thing that a module does, which is to build an image and to import it.
+# Longer than the longest module runs, which is to build and import an image.
 PATIENCE_S = 1860.0
-# What is killed and does not end hangs in the kernel, on a dead disk.
+# A killed process that does not end hangs in the kernel, on a dead disk.
 _KILLED_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _WORDS = 100
@@ -35,7 +35,7 @@ _OTHER = "another run is at work on this machine"
 
 
 class BusyError(Exception):
-    """One line for a person: who or what is at work on this machine already."""
+    """One line for a person: which run or process is active on this machine already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Run:
     since: str
 
     def __str__(self) -> str:
-        """Return who, from where, what and since when, for a person."""
+        """Return user, origin, command and start time, for a person."""
         return (
             f"{self.user} ({self.origin}) runs `{self.command}` as process {self.pid} "
             f"since {self.since}"
@@ -58,7 +58,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What tells its processes from those of others; no later run has the same."""
+        """The name that marks its processes; no later run has the same."""
         return f"{self.pid}.{self.started}"
 
     @property
@@ -73,7 +73,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A process that another run started and that is still at work."""
+    """An orphan: a process of another run that is still active."""
 
     pid: int
     command: str
@@ -83,13 +83,13 @@ def this_run(argv: list[str]) -> Run:
     """Describe the run that this process is."""
     pid = os.getpid()
     words = shlex.join([Path(argv[0]).name, *argv[1:]])
-    # The first line of the lock is all that people are shown.
+    # Only the first line of the lock is shown to people.
     command = " ".join(words.split())[:_WORDS]
     return Run(_user(), _origin(), command, pid, started(pid), f"{time.strftime('%F %T %Z')}")
 
 
 def read(text: str) -> Run | None:
-    """Read what a lock says; None when it says nothing that we wrote."""
+    """Read the run from a lock's text; None when Hearth did not write it."""
     try:
         return Run(**json.loads(text.splitlines()[1]))
     except (ValueError, TypeError, IndexError):
@@ -97,13 +97,13 @@ def read(text: str) -> Run | None:
 
 
 def started(pid: int) -> int:
-    """Return when a process began, in the kernel's ticks; 0 when there is none."""
+    """Return when a process started, in the kernel's ticks; 0 when there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
     fields = stat.rpartition(")")[2].split()
-    # One that has ended and waits for its parent works no more.
+    # One that has ended and waits for its parent is no longer active.
     return 0 if fields[0] in "ZX" else int(fields[19])
 
 
@@ -131,10 +131,10 @@ def left_at_work(machine: str, mine: str) -> Iterator[Left]:
 def alone(
     say: Callable[[str], None], lock: Path | None = None, within_s: float = 0.0
 ) -> Iterator[None]:
-    """Hold this machine's lock when nothing that a killed run left is at work any more.
+    """Hold this machine's lock once no orphan of a killed run is left.
 
-    What this process starts meanwhile carries its run's name. A run that lives is waited for
-    `within_s`.
+    Processes that are started meanwhile carry this run's name. It waits `within_s` for a run
+    that is alive.
 
     Raises:
         BusyError: it took longer.
@@ -147,7 +147,7 @@ def alone(
             outlast(machine, run.name, say)
             yield
         finally:
-            # A run that is started afterwards has a name of its own.
+            # A run that is started later has a name of its own.
             del os.environ[MARK]
             os.environ.update({MARK: before} if before is not None else {})
 
@@ -155,7 +155,7 @@ def alone(
 def _take(
     held: contextlib.ExitStack, lock: Path, run: Run, within_s: float, say: Callable[[str], None]
 ) -> int:
-    """Take the lock; a dead run's last tasks, which hold it, are waited for, at last ended."""
+    """Take the lock; a dead run's last tasks hold it, so wait for them and at last kill them."""
     told, began, killed = "", time.monotonic(), False
     while True:
         try:
@@ -163,7 +163,7 @@ def _take(
         except LockHeldError as error:
             other = read(error.holder)
             dead = other is not None and not other.alive
-            # Who brings settings has no run yet, and says so in one line.
+            # A transfer of settings has no run yet; its lock has one line.
             who = other or error.holder.partition("\n")[0] or error
             waited = time.monotonic() - began
             if dead and waited >= PATIENCE_S and not killed:
@@ -183,12 +183,12 @@ def _take(
 def outlast(
     machine: str, mine: str, say: Callable[[str], None], patience_s: float = PATIENCE_S
 ) -> None:
-    """Return when nothing of another run is at work; what does not end by itself is ended.
+    """Return when no process of another run is left; after `patience_s` they are killed.
 
-    Whatever is killed halfway, the next run does anew, so ending it loses time and nothing else.
+    The next run repeats every interrupted step, so a kill costs time and nothing else.
 
     Raises:
-        BusyError: not even that ends it.
+        BusyError: a process survives the kill.
     """
     end, told, killed = time.monotonic() + patience_s, False, False
     while left := list(left_at_work(machine, mine)):
@@ -198,7 +198,7 @@ def outlast(
         if time.monotonic() > end and killed:
             raise BusyError(
                 f"{_list(left)} does not end, also when it is killed: it waits for a disk that "
-                "does not answer; start this machine anew, then say this again"
+                "does not answer; reboot this machine, then run this again"
             )
         if time.monotonic() > end:
             _end(left, patience_s, say)
@@ -229,12 +229,12 @@ def _command(folder: Path) -> str:
         words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         words = ""
-    # A module of Ansible is a long line of shell; its begin says nothing, so the end is shown.
+    # A module of Ansible is a long line of shell; only its end tells which one it is.
     return " ".join(words.split())[-_WORDS:] or "ending"
 
 
 def _user() -> str:
-    # Whoever said `sudo` is the one to ask.
+    # Behind `sudo`, the user who typed it is the one to contact.
     named = os.environ.get("SUDO_USER")
     try:
         return named or pwd.getpwuid(os.getuid()).pw_name

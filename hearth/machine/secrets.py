@@ -15,23 +15,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+import yaml
+
 from hearth.catalogue import secret_rules
 from hearth.files import LockHeldError, locked, write_atomic
-from hearth.machine import secret_text
-from hearth.machine.secret_text import SecretsError
 
-__all__ = ["Kind", "SecretsError", "Vault", "make_random"]
-
+KEY = "hearth_secrets"
 Kind = Literal["random", "given"]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
-# Nothing that a person confuses when reading it aloud: no i, l, o, 0, 1. 16 of them are 79 bits.
+# No characters that people confuse when reading aloud: i, l, o, 0, 1. 16 of them are 79 bits.
 _TYPEABLE = "23456789abcdefghjkmnpqrstuvwxyz"
 
 
+class SecretsError(Exception):
+    """One line for a person: what is wrong with which file, and what to do."""
+
+
 def make_random(name: str) -> str:
-    """A new secret for `name`: 32 random bytes, or one that people can type for a `_password`."""
+    """Make a secret for `name`: 32 random bytes, or one that people can type for a `_password`."""
     if name.endswith("_password"):
         groups = ("".join(secrets.choice(_TYPEABLE) for _ in range(4)) for _ in range(4))
         return "-".join(groups)
@@ -47,7 +50,7 @@ def _refuse(problems: Iterable[str | None]) -> None:
 def _missing(
     values: Mapping[str, str], names: Mapping[str, Kind], needed: Mapping[str, str]
 ) -> list[str]:
-    """The random secrets that are not there yet, once nothing is wrong with the others."""
+    """Return the random secrets that are missing, once the others are found right."""
     wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
     _refuse([*wrong, *secret_rules.missing(values, needed)])
     return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
@@ -66,7 +69,6 @@ class Vault:
     """One ansible-vault file and the password file that opens it."""
 
     def __init__(self, path: Path, password_file: Path) -> None:
-        """Name the two files; nothing is read or made yet."""
         self.path = path
         self.password_file = password_file
 
@@ -77,11 +79,10 @@ class Vault:
 
         Args:
             names: The secrets of the house.
-            needed: Given ones without which somebody cannot run, and who that is.
+            needed: Given ones, each with the service that cannot run without it.
 
         Raises:
-            SecretsError: One line for each that is missing or that anybody could guess; none is
-                made then.
+            SecretsError: One line for each that is missing or easily guessed; none is made then.
         """
         with self._change() as values:
             made = _missing(values, names, needed)
@@ -90,25 +91,25 @@ class Vault:
         return made
 
     def preview(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
-        """Say what `ensure` would make, and refuse what it refuses."""
+        """Return what `ensure` would make, and refuse what it refuses."""
         return _missing(self.values(), names, needed)
 
     def values(self) -> dict[str, str]:
-        """All secrets by name; empty when the house has none yet."""
+        """Return all secrets by name; empty when the house has none yet."""
         try:
             encrypted = self.path.read_bytes()
         except FileNotFoundError:
             return {}
         except PermissionError:
             raise _not_yours(self.path) from None
-        return secret_text.parse(self._decrypt(encrypted), self.path)
+        return _parse(self._decrypt(encrypted), self.path)
 
     def names(self) -> frozenset[str]:
-        """The names of all secrets that have a value."""
+        """Return the names of all secrets that have a value."""
         return frozenset(self.values())
 
     def get(self, name: str) -> str:
-        """The value of `name`; SecretsError says how to give it one."""
+        """Return the value of `name`; the SecretsError tells how to set it."""
         try:
             return self.values()[name]
         except KeyError:
@@ -134,13 +135,13 @@ class Vault:
             values.update(new)
 
     def remove(self, name: str) -> None:
-        """Forget `name`, if it is there."""
+        """Remove `name`, if it is there."""
         with self._change() as values:
             values.pop(name, None)
 
     @contextmanager
     def _change(self) -> Iterator[dict[str, str]]:
-        """Hand out the secrets under the lock; write them back when they changed."""
+        """Give the secrets under the lock; write them back when they changed."""
         self.password_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             # Beside the password, not beside the vault: git never sees it there.
@@ -149,12 +150,12 @@ class Vault:
                 before = dict(values)
                 yield values
                 if values != before:
-                    write_atomic(self.path, self._encrypt(secret_text.dump(values)), 0o600)
+                    write_atomic(self.path, self._encrypt(_dump(values)), 0o600)
         except LockHeldError as error:
             raise SecretsError(str(error)) from None
 
     def _encrypt(self, plain: str) -> bytes:
-        from ansible.parsing.vault import VaultLib, VaultSecret  # 0.3 s: only who needs it pays
+        from ansible.parsing.vault import VaultLib, VaultSecret  # 0.3 s, so imported late
 
         if not self.password_file.exists():
             self._make_password()
@@ -169,7 +170,7 @@ class Vault:
         if not is_encrypted(encrypted):
             raise SecretsError(
                 f"{self.path}: this is not an ansible-vault file: put it back from a backup, "
-                "or move it away and every secret is made anew"
+                "or move it away and every secret is made again"
             )
         try:
             plain = _opened(encrypted, self._password())
@@ -196,8 +197,8 @@ class Vault:
             handle = os.open(self.password_file, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             raise SecretsError(
-                f"{self.password_file}: the password of {self.path} is gone: put this file back "
-                "from a backup, or move the vault away and every secret is made anew"
+                f"{self.password_file}: the password of {self.path} is missing: put this file back "
+                "from a backup, or move the vault away and every secret is made again"
             ) from None
         except PermissionError:
             raise _not_yours(self.password_file) from None
@@ -219,14 +220,69 @@ class Vault:
 
 
 def _not_yours(path: Path) -> SecretsError:
-    return SecretsError(f"{path}: only its owner may read this: say `sudo` before the command")
+    return SecretsError(f"{path}: only its owner may read this: put `sudo` before the command")
 
 
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise SecretsError(f"secret {name!r}: a name is small letters, digits, _ and -")
+        raise SecretsError(f"secret {name!r}: a name has small letters, digits, _ and - only")
     return name
 
 
 def _repository(path: Path) -> Path | None:
     return next((p for p in path.resolve().parents if (p / ".git").exists()), None)
+
+
+class _Unsafe(str):
+    """A value that Ansible must not read as a template."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes `!unsafe` before values that look like templates."""
+
+
+class _Loader(yaml.SafeLoader):  # the safe loader, plus one tag that is a plain string
+    """Reads `!unsafe` as the string after it."""
+
+
+def _write_unsafe(dumper: yaml.SafeDumper, value: _Unsafe) -> yaml.ScalarNode:
+    return dumper.represent_scalar("!unsafe", str(value), style="'")
+
+
+def _read_unsafe(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
+_Dumper.add_representer(_Unsafe, _write_unsafe)
+_Loader.add_constructor("!unsafe", _read_unsafe)
+
+
+def _dump(values: Mapping[str, str]) -> str:
+    """Return the text of a vault with these secrets."""
+    # Ansible trusts vars files as templates: a brace in a password must stay a brace.
+    marked = {n: _Unsafe(v) if "{" in v else v for n, v in sorted(values.items())}
+    return yaml.dump({KEY: marked}, Dumper=_Dumper, sort_keys=True, allow_unicode=True)
+
+
+def _parse(plain: str, path: Path) -> dict[str, str]:
+    """Return the mapping in the vault's text; SecretsError when an edit made it something else."""
+    try:
+        loaded = yaml.load(plain, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
+    except yaml.YAMLError as error:
+        # The parser's text quotes the line, which is a secret.
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise SecretsError(f"{path}: not YAML inside{where}: `ansible-vault edit` it") from None
+    values = loaded.get(KEY) if isinstance(loaded, dict) else None
+    if not isinstance(values, dict) or set(loaded) != {KEY}:
+        raise SecretsError(
+            f"{path}: it must hold one mapping, {KEY}, of names to values: `ansible-vault edit` it"
+        )
+    for name, value in values.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise SecretsError(
+                f"{path}: secret {name} is not text: quote its value with `ansible-vault edit`"
+            )
+    return values

@@ -62,7 +62,7 @@ def test_a_lost_password_ends_the_run_too(checkout: Path) -> None:
     (checkout / "inventory/secrets.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n")
     done = play(checkout)
     assert done.returncode != 0, done.stdout
-    assert "is gone: put this file back from a backup" in " ".join(done.stderr.split())
+    assert "is missing: put this file back from a backup" in " ".join(done.stderr.split())
 
 
 SECRETS = """

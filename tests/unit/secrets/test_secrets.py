@@ -114,7 +114,7 @@ def test_a_lost_password_is_one_line_and_nothing_is_overwritten(vault: Vault) ->
     vault.ensure({"cookie_secret": "random"})
     before = vault.path.read_bytes()
     vault.password_file.unlink()
-    with pytest.raises(SecretsError, match=r"the password of .* is gone: put this file back"):
+    with pytest.raises(SecretsError, match=r"the password of .* is missing: put this file back"):
         vault.ensure({"more": "random"})
     assert not vault.password_file.exists()
     assert vault.path.read_bytes() == before
@@ -323,7 +323,7 @@ def test_another_users_file_is_one_line(
     with pytest.raises(SecretsError) as caught:
         vault.values()
     assert str(caught.value) == (
-        f"{getattr(vault, which)}: only its owner may read this: say `sudo` before the command"
+        f"{getattr(vault, which)}: only its owner may read this: put `sudo` before the command"
     )
 
 
