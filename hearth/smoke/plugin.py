@@ -18,6 +18,21 @@ from hearth.smoke.receipt import Figure, summarise
 PENDING = "pending"
 NOT_MEASURED = "not measured"
 _JOURNAL_LINES = 30
+# Words that the name of a test cannot spell as people read them.
+_SPELLING = {
+    "ca": "CA",
+    "caddyfile": "Caddyfile",
+    "dns": "DNS",
+    "firefox": "Firefox",
+    "houses": "house's",
+    "http": "HTTP",
+    "https": "HTTPS",
+    "incus": "Incus",
+    "ipv6": "IPv6",
+    "lan": "LAN",
+    "openai": "OpenAI",
+    "websocket": "WebSocket",
+}
 
 
 # A skip hides a gap; these two outcomes appear in the receipt with their reason.
@@ -155,7 +170,7 @@ def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) 
     return {
         "kind": "verdict",
         "test": item.nodeid,
-        "promise": name.removeprefix("test_").replace("_", " "),
+        "promise": _promise(name),
         "about": about.removesuffix("]"),
         "outcome": report.outcome,
         "percent": getattr(report, "hearth_percent", None),
@@ -163,6 +178,12 @@ def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) 
         "seconds": round(report.duration, 3),
         "journal": journal,
     }
+
+
+def _promise(name: str) -> str:
+    """Return the name of a test as a sentence for people."""
+    words = name.removeprefix("test_").split("_")
+    return " ".join(_SPELLING.get(word, word) for word in words)
 
 
 def _reason(report: Any, error: object) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hearth.smoke.plugin import _promise
+
 TESTS = """
 import pytest
 from hearth.smoke.plugin import NotMeasured, Pending
@@ -73,6 +75,11 @@ def test_every_verdict_is_told_with_its_outcome(tmp_path: Path) -> None:
     }
     assert events[-1]["figures"][0]["median"] == 1.5
     assert events[-1]["versions"] == {"ollama": "0.35.0"}
+
+
+def test_the_name_of_a_test_reads_as_a_sentence() -> None:
+    promise = _promise("test_the_houses_ca_is_used_for_https")
+    assert promise == "the house's CA is used for HTTPS"
 
 
 def test_without_a_failure_the_run_is_good(tmp_path: Path) -> None:

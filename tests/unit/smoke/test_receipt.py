@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from hearth.catalogue import house as catalogue
 from hearth.cli.verify import view
 from hearth.machine.description import MachineInfo, gpus, machine
+from hearth.smoke.plugin import Notes
 from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, write
+from hearth.smoke.run import unverified
+from hearth.sources import Source
+from hearth.sources.lock import record_unverified
+from hearth.sources.source import Fetched
+from tests.documents import shipped_house
 
 RECEIPT = Receipt(
     house="house",
@@ -140,3 +147,50 @@ def test_graphics_devices_are_named_with_their_driver(tmp_path: Path) -> None:
     (tmp_path / "amdgpu").mkdir()
     (tmp_path / "bus/a/driver").symlink_to(tmp_path / "amdgpu")
     assert gpus(tmp_path / "bus") == ["AMD 1638 (amdgpu)"]
+
+
+@pytest.mark.parametrize(
+    ("values", "median", "p95"),
+    [
+        ([3.0], 3.0, 3.0),
+        ([1.0, 2.0, 3.0, 10.0], 2.5, 10.0),
+        ([float(value) for value in range(1, 101)], 50.5, 95.0),
+    ],
+)
+def test_median_and_tail(values: list[float], median: float, p95: float) -> None:
+    figure = summarise("first token", "ms", list(reversed(values)))
+    assert (figure.n, figure.median, figure.p95) == (len(values), median, p95)
+
+
+def test_nothing_measured_is_no_figure() -> None:
+    with pytest.raises(ValueError, match="nothing was measured"):
+        Notes().figure("x", "s", [])
+
+
+def test_values_of_several_tests_become_one_figure() -> None:
+    notes = Notes()
+    for value in (1.4, 1.7, 1.5):
+        notes.sample("exposure of units", "of 10", value)
+    notes.figure("first token", "ms", [20.0])
+    said = notes.as_event()["figures"]
+    assert [(f["name"], f["n"], f["median"]) for f in said] == [  # type: ignore[attr-defined]
+        ("first token", 1, 20.0),
+        ("exposure of units", 3, 1.5),
+    ]
+
+
+URL = "https://example.org/ollama.tar.zst"
+
+
+def test_a_digest_of_unverified_is_said_and_a_shipped_one_is_not(tmp_path: Path) -> None:
+    shipped = catalogue.Source("ollama", "0.35.0", URL, None, None)
+    house = replace(shipped_house(), sources={"ollama": shipped})
+    assert unverified(tmp_path, house) == []
+    (tmp_path / "local").mkdir()
+    seen = Fetched(tmp_path / "archive", "a" * 64, True, URL)
+    record_unverified(tmp_path, Source("ollama", "0.35.0", URL), seen)
+    (line,) = unverified(tmp_path, house)
+    assert line.startswith("ollama 0.35.0: unverified: ")
+    assert line.endswith("a" * 64)
+    pinned = replace(house, sources={"ollama": replace(shipped, sha256="b" * 64)})
+    assert unverified(tmp_path, pinned) == []
