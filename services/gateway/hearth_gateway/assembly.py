@@ -64,7 +64,7 @@ class Completion:
 
     @property
     def finished(self) -> bool:
-        """Say whether every choice was told why it ended."""
+        """Return whether every choice has a reason for its end."""
         return bool(self._choices) and all(
             choice.get("finish_reason") for choice in self._choices.values()
         )

@@ -9,7 +9,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 
 class BrokenOff(Exception):
-    """The member's connection ended before it said why its answer ends."""
+    """The member's connection ended before its answer did."""
 
     status_code = 502
 

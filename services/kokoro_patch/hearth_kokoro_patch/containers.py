@@ -1,6 +1,6 @@
 """Fetches an upstream's files out of a container, and brings the patched ones back in.
 
-Podman, Docker and Incus by their own command lines, as whoever calls them may use them.
+Podman, Docker and Incus by their own command lines, with the caller's rights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 # Where upstream's own images keep it.
 ROOT = "/app"
 _CALL_S = 120
-# How the engines say that a path is not there; whatever else they say is a failure.
+# The engines' messages for a missing path; every other message is a failure.
 _ABSENT = ("no such file", "could not find", "not found", "does not exist")
 
 
@@ -98,7 +98,7 @@ class Container:
             self._fetch(name, sent)
             # The container decides what it hands out: a link may lead to any file of this machine.
             if sent.is_symlink() or not sent.is_file():
-                raise PatchError(f"{self.name}:{there}: is no file any more: nothing was written")
+                raise PatchError(f"{self.name}:{there}: is no longer a file: nothing was written")
             sent.write_bytes(content)
             if self.engine == "incus":
                 owner = _must("incus", "exec", self.name, "--", "stat", "-c", "%u %g %a", there)
@@ -107,7 +107,7 @@ class Container:
                 _must("incus", "file", "push", *flags, str(sent), f"{self.name}{there}")
             else:
                 # With -a Podman gives it to the container's own user, whose upstream's files are;
-                # Docker gives it the number of whoever calls.
+                # Docker gives it the caller's number.
                 _must(self.engine, "cp", "-a", str(sent), f"{self.name}:{there}")
             self._fetch(name, seen)
             if not _holds(seen, content):
@@ -140,7 +140,7 @@ def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container
     """
     asked = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
     if not asked:
-        raise PatchError("no podman, docker or incus is on this machine: say --path DIR instead")
+        raise PatchError("no podman, docker or incus is on this machine: use --path DIR instead")
     root = root.rstrip("/")
     having: list[Container] = []
     reasons = []
@@ -154,16 +154,16 @@ def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container
         raise PatchError(f"no container {name!r}: {'; '.join(reasons)}")
     if len(having) > 1:
         names = " and ".join(there.engine for there in having)
-        raise PatchError(f"{names} both have a {name!r}: say --engine NAME")
+        raise PatchError(f"{names} both have a {name!r}: choose with --engine NAME")
     return having[0]
 
 
-def _mounted(root: str, said: str) -> str | None:
-    """Return which of the patched files lie elsewhere than their record would."""
+def _mounted(root: str, inspected: str) -> str | None:
+    """Return which of the patched files are mounted from outside the container."""
     try:
-        mounts = json.loads(said)
+        mounts = json.loads(inspected)
     except ValueError:
-        # Incus says something else, and mounts no checkout by itself.
+        # Incus prints another format, and mounts no checkout by itself.
         return None
     for mount in mounts or ():
         where = str(mount.get("Destination")).rstrip("/")
@@ -184,7 +184,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _must(*words: str) -> str:
-    """Call an engine and return what it wrote; raise what it said otherwise."""
+    """Call an engine and return its output; raise PatchError with its message when it fails."""
     done = _call(*words)
     if done.returncode:
         raise _failed(words[0], done)
@@ -208,5 +208,5 @@ def _call(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _failed(engine: str, done: subprocess.CompletedProcess[str]) -> PatchError:
-    said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return PatchError(f"{engine}: {said[-1].removeprefix('Error: ')}")
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return PatchError(f"{engine}: {lines[-1].removeprefix('Error: ')}")

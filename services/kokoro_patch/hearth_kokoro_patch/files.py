@@ -14,7 +14,7 @@ def whole_path(folder: Path, name: str) -> Path:
     """Return where a file lies, and make sure that this is inside the folder and no link.
 
     Raises:
-        PatchError: it is a link, no file, or lies elsewhere.
+        PatchError: it is a link, not a file, or outside the folder.
     """
     path = folder / name
     if path.is_symlink():
@@ -22,7 +22,7 @@ def whole_path(folder: Path, name: str) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise PatchError(f"{path}: lies in {path.resolve().parent}: patch the folder it is in")
     if path.exists() and not path.is_file():
-        raise PatchError(f"{path}: is no file")
+        raise PatchError(f"{path}: is not a file")
     return path
 
 

@@ -21,10 +21,10 @@ _YIELD_LINE = m.SimpleStatementLine(body=[m.Expr(value=m.Yield())])
 
 
 def split_by_sentence(source: Source, module: cst.Module) -> cst.Module:
-    """Return the module whose pipeline is told to cut after `.`, `!` and `?`.
+    """Return the module whose pipeline cuts after `.`, `!` and `?`.
 
     Raises:
-        PatchError: no loop over the pipeline, or one that is told something unknown.
+        PatchError: no loop over the pipeline, or one with an unknown argument.
     """
     cutter = _Cutter(source.path)
     changed = module.visit(cutter)
@@ -47,11 +47,11 @@ class _Cutter(cst.CSTTransformer):
         if not speaks(call):
             return updated_node
         self.found += 1
-        told = self.told(cst.ensure_type(call, cst.Call))
-        replaced = updated_node.deep_replace(call, told)
+        call_with = self.with_pattern(cst.ensure_type(call, cst.Call))
+        replaced = updated_node.deep_replace(call, call_with)
         return cst.ensure_type(replaced, cst.For)
 
-    def told(self, call: cst.Call) -> cst.Call:
+    def with_pattern(self, call: cst.Call) -> cst.Call:
         """Return the call with our pattern among its arguments."""
         for number, argument in enumerate(call.args):
             if argument.star or (argument.keyword is None and number >= _POSITIONAL):
@@ -63,10 +63,10 @@ class _Cutter(cst.CSTTransformer):
     def replaced(self, argument: cst.Arg) -> cst.BaseExpression:
         """Return the pattern for one that is there: the library's own, or already ours."""
         value = argument.value
-        said = value.evaluated_value if isinstance(value, cst.SimpleString) else None
-        if said == PATTERN:
+        pattern = value.evaluated_value if isinstance(value, cst.SimpleString) else None
+        if pattern == PATTERN:
             return value
-        if said == LIBRARY_PATTERN:
+        if pattern == LIBRARY_PATTERN:
             return cst.SimpleString(_LITERAL)
         raise self.unknown(argument)
 

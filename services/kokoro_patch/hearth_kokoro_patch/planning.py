@@ -24,7 +24,7 @@ from hearth_kokoro_patch.source import (
     ordered,
 )
 from hearth_kokoro_patch.source import read as read_source
-from hearth_kokoro_patch.threads import compute_elsewhere, compute_in_thread
+from hearth_kokoro_patch.threads import compute_in_engines_thread, compute_in_thread
 from hearth_kokoro_patch.tree import parse
 
 State = Literal["applied", "partly", "none"]
@@ -86,7 +86,7 @@ class Plan:
         """Do it: all files or none. Killed anywhere, the next plan goes on from there.
 
         Raises:
-            PatchError: somebody else changed a file meanwhile, or one cannot be written.
+            PatchError: a file changed meanwhile, or cannot be written.
         """
         for change in self.changes:
             if files.read(self.folder, change.name) != change.before:
@@ -135,7 +135,7 @@ def plan(folder: Path, steps: frozenset[str] = ALL) -> Plan:
     steps = known(steps)
     root = folder.resolve()
     if not root.is_dir():
-        raise PatchError(f"{folder}: is no folder: name the one that holds upstream's `api`")
+        raise PatchError(f"{folder}: is not a folder: name the one that holds upstream's `api`")
     known_here = record.read(root)
     changes = []
     for name, possible in FILES.items():
@@ -178,7 +178,7 @@ def state(folder: Path) -> State:
     known_here = record.read(root)
     contents = {name: files.read(root, name) for name in known_here.entries or FILES}
     if not known_here.entries:
-        # The files went without their record, into an image perhaps; they still say it.
+        # The files were copied without their record, into an image perhaps; their marks remain.
         ours = [name for name, content in contents.items() if content and marked(content)]
         return "applied" if ours else "none"
     if not any(content and marked(content) for content in contents.values()):
@@ -192,7 +192,7 @@ def _original(known_here: Record, name: str, before: bytes, wanted: frozenset[st
     """Return what a file was before any patch of ours.
 
     Raises:
-        PatchError: it bears our mark, and its original cannot be had.
+        PatchError: it has our mark, and its original is lost.
     """
     steps = marked(before)
     entry = known_here.entries.get(name)
@@ -222,7 +222,7 @@ def _missing(root: Path, name: str, wanted: frozenset[str]) -> PatchError:
     if not (root / "api" / "src").is_dir():
         return PatchError(f"{root}: holds no Kokoro-FastAPI: {name} was looked for")
     if name.startswith("web/"):
-        return PatchError(f"{path}: is not there: say `--without player` if you have no web player")
+        return PatchError(f"{path}: is not there: use `--without player` if you have no web player")
     return PatchError(f"{path}: is not there; releases before v0.2.0 have none and are not known")
 
 
@@ -263,13 +263,13 @@ def _edit_python(source: Source, steps: frozenset[str]) -> str:
     if "yielding" in steps:
         module = yield_between_pieces(source, module)
     if "threads" in steps:
-        move = compute_in_thread if source.path == ENGINE else compute_elsewhere
+        move = compute_in_thread if source.path == ENGINE else compute_in_engines_thread
         module = move(source, module)
     return module.code
 
 
 def unchecked(contents: Iterable[tuple[str, bytes]]) -> tuple[str, ...]:
-    """Let node read every JavaScript file, and return those that nobody could read here.
+    """Check every JavaScript file with node, and return those that were not checked, without node.
 
     Raises:
         PatchError: node refuses one.

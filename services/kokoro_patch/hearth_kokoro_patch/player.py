@@ -69,7 +69,7 @@ def fall_back(source: Source) -> str:
 
 
 def node_reads(path: str, content: bytes) -> bool:
-    """Return whether node was here and accepts this module; `False` only says: nobody looked.
+    """Return True when node accepts this module, and False without node.
 
     Raises:
         PatchError: node does not accept it, or does not answer.
@@ -93,7 +93,7 @@ def node_reads(path: str, content: bytes) -> bool:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise PatchError(f"{path}: could not be checked: {node}: {error}") from None
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "Error" in line]
-        reason = said[0].strip() if said else f"exit code {done.returncode}"
+        errors = [line for line in done.stderr.splitlines() if "Error" in line]
+        reason = errors[0].strip() if errors else f"exit code {done.returncode}"
         raise PatchError(f"{path}: `node --check` refuses what the patch would write: {reason}")
     return True

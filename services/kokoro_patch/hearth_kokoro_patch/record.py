@@ -60,11 +60,11 @@ class Record:
         """Keep these entries and the contents of their originals; the document comes last.
 
         Raises:
-            PatchError: something there leads elsewhere.
+            PatchError: something there is a link.
         """
         home = _home(self.folder)
         home.mkdir(exist_ok=True)
-        # It is nobody's to commit.
+        # The folder is not for commits.
         files.write_beside(home / ".gitignore", b"*\n")
         for name, entry in self.entries.items():
             kept = home / entry.original
@@ -91,7 +91,7 @@ def read(folder: Path) -> Record:
     """Return what is known of a folder; nothing, where it never was patched.
 
     Raises:
-        PatchError: the record is there and cannot be understood, or leads elsewhere.
+        PatchError: the record cannot be read, or is a link.
     """
     path = folder / FOLDER / _DOCUMENT
     try:
@@ -107,20 +107,20 @@ def read(folder: Path) -> Record:
         return Record(folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PatchError(
-            f"{path}: cannot be read ({type(error).__name__}): get the folder anew from its release"
+            f"{path}: cannot be read ({type(error).__name__}): get the folder of its release again"
         ) from None
     return Record(folder, entries)
 
 
 def _home(folder: Path) -> Path:
-    """Return where the record lies, and make sure that nothing in it leads elsewhere.
+    """Return the record's folder, after a check that nothing in it is a link.
 
-    A checkout or a container is somebody's; whoever patches it is often root.
+    Another user may own a checkout or a container, and the patch often runs as root.
     """
     home = folder / FOLDER
     if home.is_symlink() or (home.exists() and not home.is_dir()):
-        raise PatchError(f"{home}: is no plain folder, so not Hearth's: remove it")
+        raise PatchError(f"{home}: is not a regular folder, so not Hearth's: remove it")
     for path in home.iterdir() if home.is_dir() else ():
         if path.is_symlink() or not path.is_file():
-            raise PatchError(f"{path}: is no plain file, so not Hearth's: remove it")
+            raise PatchError(f"{path}: is not a regular file, so not Hearth's: remove it")
     return home

@@ -30,7 +30,7 @@ def known(steps: Iterable[str]) -> frozenset[str]:
     """Return the steps as a set.
 
     Raises:
-        PatchError: one of them does not exist; the line says which there are.
+        PatchError: one of them does not exist; the message lists the valid ones.
     """
     chosen = frozenset(steps)
     for name in sorted(chosen - ALL):
@@ -77,7 +77,7 @@ def read(path: str, content: bytes) -> Source:
     """Decode a Python or JavaScript file by its byte order mark, its cookie, or as UTF-8.
 
     Raises:
-        PatchError: it is no text in the encoding that it claims.
+        PatchError: it is not text in the encoding that it names.
     """
     bom = content.startswith(_BOM)
     body = content.removeprefix(_BOM)
@@ -88,13 +88,13 @@ def read(path: str, content: bytes) -> Source:
         text = body.decode(encoding)
     except (UnicodeDecodeError, SyntaxError, LookupError) as error:
         raise PatchError(
-            f"{path}: is not text that can be read ({error}): save it as UTF-8, or get it anew "
+            f"{path}: is not text that can be read ({error}): save it as UTF-8, or get it again "
             "from its release"
         ) from None
     source = Source(path, text, encoding, bom)
     # UTF-16 in a cookie, shift states and the like: what cannot be written back is not touched.
     if "\0" in text or source.encode(text) != content:
-        raise PatchError(f"{path}: is no plain text in {encoding}: get it anew from its release")
+        raise PatchError(f"{path}: is not plain text in {encoding}: get it again from its release")
     return source
 
 
@@ -117,7 +117,7 @@ def must_compile(path: str, content: bytes) -> None:
 
 
 def mark(source: Source, text: str, steps: frozenset[str]) -> str:
-    """Return the text with a last line that says what was done and where the original lies."""
+    """Return the text with a last line that names the steps and the original's place."""
     comment = "//" if source.path.endswith(".js") else "#"
     end = source.newline
     whole = text if text.endswith("\n") else text + end
@@ -126,6 +126,6 @@ def mark(source: Source, text: str, steps: frozenset[str]) -> str:
 
 
 def marked(content: bytes) -> frozenset[str] | None:
-    """Return the steps that a file says it was patched with, `None` for a file that says none."""
+    """Return the steps in a file's mark, `None` for a file without a mark."""
     found = _MARK.search(content.decode("utf-8", errors="replace"))
     return frozenset(found[1].split(", ")) if found else None

@@ -62,7 +62,7 @@ def compute_in_thread(source: Source, module: cst.Module) -> cst.Module:
     return _with_helpers(changed)
 
 
-def compute_elsewhere(source: Source, module: cst.Module) -> cst.Module:
+def compute_in_engines_thread(source: Source, module: cst.Module) -> cst.Module:
     """Return the service whose own loops over the pipeline, if any, use the engine's thread.
 
     Raises:

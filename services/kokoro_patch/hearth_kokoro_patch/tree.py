@@ -38,18 +38,18 @@ def parse(source: Source) -> cst.Module:
     """Read Python so that it can be written back with every space and comment.
 
     Raises:
-        PatchError: it is no Python, or would not come back as it was.
+        PatchError: it is not Python, or could not be written back unchanged.
     """
     try:
         module = cst.parse_module(source.text)
     except cst.ParserSyntaxError as error:
         raise PatchError(
             f"{source.path}: line {error.raw_line} is not Python that can be read: get the file "
-            "anew from its release"
+            "again from its release"
         ) from None
     if module.code != source.text:
         raise PatchError(
-            f"{source.path}: cannot be written back as it was: get it anew from its release"
+            f"{source.path}: cannot be written back as it was: get it again from its release"
         )
     return module
 

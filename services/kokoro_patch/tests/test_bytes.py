@@ -221,12 +221,12 @@ def test_links_in_the_record_of_a_checkout_are_refused(release: Release, tmp_pat
     home = folder / FOLDER
     home.mkdir()
     (home / ".gitignore").symlink_to(victim)
-    with pytest.raises(PatchError, match=r"\.hearth-patch/\.gitignore: is no plain file"):
+    with pytest.raises(PatchError, match=r"\.hearth-patch/\.gitignore: is not a regular file"):
         plan(folder)
     (home / ".gitignore").unlink()
     wanted = plan(folder)
     # Whoever owns the checkout is quicker.
     (home / ".gitignore").symlink_to(victim)
-    with pytest.raises(PatchError, match="is no plain file"):
+    with pytest.raises(PatchError, match="is not a regular file"):
         wanted.apply()
     assert victim.read_text() == "root"

@@ -112,7 +112,9 @@ def test_who_has_it_is_found_or_asked(engines: Engines, release: Release) -> Non
     with pytest.raises(PatchError, match="no container 'speach': podman: no such container speach"):
         find("speach")
     fill(incus, release("v0.6"))
-    with pytest.raises(PatchError, match="podman and incus both have a 'speech': say --engine"):
+    with pytest.raises(
+        PatchError, match="podman and incus both have a 'speech': choose with --engine"
+    ):
         find("speech")
     assert find("speech", "incus").engine == "incus"
 

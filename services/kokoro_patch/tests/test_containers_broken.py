@@ -72,7 +72,7 @@ def test_a_file_that_became_a_link_is_not_written_through(
     found = wanted(there, tmp_path / "copy", "sentences")
     (inside / ENGINE).unlink()
     (inside / ENGINE).symlink_to(victim)
-    with pytest.raises(PatchError, match=r"speech:/app/api.*kokoro_v1\.py: is no file any more"):
+    with pytest.raises(PatchError, match=r"speech:/app/api.*kokoro_v1\.py: is no longer a file"):
         there.copy_in(found)
     assert victim.read_text() == "root"
 

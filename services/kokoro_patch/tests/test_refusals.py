@@ -125,16 +125,16 @@ FORMS = {
     ),
     "letters that can be written in two ways": (
         write(ENGINE, b"# -*- coding: utf-7 -*-\nname = '+AGE-'\n"),
-        f"{ENGINE}: is no plain text in utf-7",
+        f"{ENGINE}: is not plain text in utf-7",
     ),
-    "zero bytes": (write(ENGINE, b"a = 1\0\n"), f"{ENGINE}: is no plain text in utf-8"),
+    "zero bytes": (write(ENGINE, b"a = 1\0\n"), f"{ENGINE}: is not plain text in utf-8"),
     "a link": (linked, "kokoro_v1.py: is a link to"),
     "a link out of the folder": (linked_out, "AudioService.js: lies in"),
     "a folder": (
         lambda folder: (gone(PLAYER)(folder), (folder / PLAYER).mkdir(parents=True))[0],
-        "AudioService.js: is no file",
+        "AudioService.js: is not a file",
     ),
-    "no player": (gone("web"), "say `--without player` if you have no web player"),
+    "no player": (gone("web"), "use `--without player` if you have no web player"),
     "no engine": (gone(ENGINE), "kokoro_v1.py: is not there; releases before v0.2.0"),
     "something else": (gone("api"), f"holds no Kokoro-FastAPI: {ENGINE} was looked for"),
 }
@@ -154,7 +154,7 @@ def test_an_unknown_form_is_refused_and_nothing_changes(release: Release, form: 
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PatchError, match="nowhere: is no folder"):
+    with pytest.raises(PatchError, match="nowhere: is not a folder"):
         plan(tmp_path / "nowhere")
 
 
