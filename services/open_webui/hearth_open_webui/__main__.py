@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hearth_open_webui import streams
-from hearth_open_webui.bytecode import keep
-from hearth_open_webui.door import check_password, guarded
-from hearth_open_webui.leftovers import keep_apart, keep_thrown_away
+from hearth_open_webui.accounts import check_password, guarded
+from hearth_open_webui.cache import keep_apart, keep_bytecode, keep_removing_files
 from hearth_open_webui.settings import SettingsError, read
 
 # The house's own additions to the page.
@@ -18,49 +17,49 @@ PAGE = Path(__file__).parent / "page"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Set the environment of this very process, then serve until it is told to end."""
+    """Set the environment of this very process, then serve until SIGTERM."""
     parser = argparse.ArgumentParser(prog="hearth_open_webui", description=__doc__)
     parser.add_argument("--settings", type=Path, required=True)
     parser.add_argument("--host", required=True)
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--cache", type=Path, help="a folder that no backup takes")
-    asked = parser.parse_args(words)
+    parser.add_argument("--cache", type=Path, help="a folder outside of backups")
+    options = parser.parse_args(words)
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     try:
-        # What is set here stands in this process' memory; /proc/PID/environ shows what was given
-        # to it at its start, and that has no secrets.
-        os.environ.update(read(asked.settings, Path(folder) if folder else None))
+        # These values are only in this process' memory; /proc/PID/environ shows the environment
+        # from its start, which has no secrets.
+        os.environ.update(read(options.settings, Path(folder) if folder else None))
         check_password(os.environ)
     except SettingsError as error:
         print(f"hearth_open_webui: {error}", file=sys.stderr)
         return 2
-    if asked.cache:
-        keep(asked.cache / "bytecode", Path(__file__).parents[1])
-        keep_apart(Path(os.environ["DATA_DIR"]) / "cache", asked.cache / "open_webui")
-    _serve(asked.host, asked.port)
+    if options.cache:
+        keep_bytecode(options.cache / "bytecode", Path(__file__).parents[1])
+        keep_apart(Path(os.environ["DATA_DIR"]) / "cache", options.cache / "open_webui")
+    _serve(options.host, options.port)
     return 0
 
 
 def _serve(host: str, port: int) -> None:
-    # Open WebUI reads its environment when it is imported, and empties its folder of static files.
+    # Open WebUI reads its environment on import, and empties its folder of static files.
     import uvicorn
     from open_webui.config import CACHE_DIR, STATIC_DIR
     from open_webui.main import app
     from open_webui.models.users import Users
 
     shutil.copyfile(PAGE / "loader.js", Path(STATIC_DIR) / "loader.js")
-    keep_thrown_away(Path(CACHE_DIR) / "audio")
-    streams.mend()
+    keep_removing_files(Path(CACHE_DIR) / "audio")
+    streams.patch()
     sign_up = os.environ.get("ENABLE_SIGNUP", "").lower() == "true"
     uvicorn.run(
         guarded(app, Users.has_users, sign_up),
         host=host,
         port=port,
-        # Paths of chats and words that are searched for say what people do.
+        # Paths and search terms of chats are private.
         access_log=False,
-        # Nobody but the front door and the house's own services reaches this port.
+        # Only the reverse proxy and the house's own services can reach this port.
         forwarded_allow_ips="*",
-        # Every token is a message of its own: packing each costs more than it saves.
+        # Every token is a message of its own, and compressing each costs more than it saves.
         ws_per_message_deflate=False,
     )
 

@@ -1,7 +1,7 @@
-"""A model's server that is gone in the middle of an answer: half an answer is kept, and said so.
+"""Keep half an answer, with an error, when a model's server stops in the middle of it.
 
-Open WebUI keeps what was streamed when the stream itself tells of trouble. When the connection
-breaks instead, it writes down nothing of the answer and shows the words of its HTTP library.
+Open WebUI keeps the streamed text if the stream itself contains an error event. If the connection
+breaks instead, it saves nothing of the answer and shows its HTTP library's error text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from types import ModuleType
 from typing import Any
 
-# Who passes answers of OpenAI-like servers on, and by which function.
+# The function that passes on the responses of OpenAI-compatible servers.
 MODULE, FUNCTION = "open_webui.routers.openai", "stream_wrapper"
 BROKEN = "The answer broke off: the house's models were stopped or restarted. Ask again."
 _EVENT = b"data: " + json.dumps({"error": {"message": BROKEN, "code": "broken_off"}}).encode()
@@ -20,18 +20,18 @@ _EVENT = b"data: " + json.dumps({"error": {"message": BROKEN, "code": "broken_of
 Wrapper = Callable[..., AsyncIterator[bytes]]
 
 
-def mend(module: ModuleType | None = None) -> None:
-    """Let every stream of a chat end in an event, also where its connection breaks.
+def patch(module: ModuleType | None = None) -> None:
+    """Make every chat stream end in an event, even if its connection breaks.
 
     Raises:
-        AttributeError: this version of Open WebUI passes answers on in another way.
+        AttributeError: this version of Open WebUI has no such function.
     """
     target: Any = module or importlib.import_module(MODULE)
-    setattr(target, FUNCTION, whole(getattr(target, FUNCTION)))
+    setattr(target, FUNCTION, unbroken(getattr(target, FUNCTION)))
 
 
-def whole(wrapped: Wrapper) -> Wrapper:
-    """Return `wrapped`, whose streams end in an event that tells of trouble and never break."""
+def unbroken(wrapped: Wrapper) -> Wrapper:
+    """Return `wrapped` with streams that end in an error event instead of breaking."""
 
     async def stream(response: Any, *rest: Any, **named: Any) -> AsyncIterator[bytes]:
         try:
@@ -40,7 +40,7 @@ def whole(wrapped: Wrapper) -> Wrapper:
         except Exception as error:
             if named.get("passthrough") or not _is_connection(error):
                 raise
-            # A line of its own: the last one may have come without its end.
+            # On a new line: the last one may be incomplete.
             yield b"\n"
             yield _EVENT + b"\n"
 
@@ -48,6 +48,6 @@ def whole(wrapped: Wrapper) -> Wrapper:
 
 
 def _is_connection(error: Exception) -> bool:
-    # By name: aiohttp is Open WebUI's, and not here where this is tested.
+    # By name: aiohttp comes with Open WebUI and is not installed for the tests.
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, OSError) or "ClientError" in kinds

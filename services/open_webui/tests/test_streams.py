@@ -33,7 +33,7 @@ def broken(error: Exception | None) -> streams.Wrapper:
 
 def read(wrapper: streams.Wrapper, *lines: bytes, **named: Any) -> list[bytes]:
     async def gather() -> list[bytes]:
-        return [line async for line in streams.whole(wrapper)(list(lines), **named)]
+        return [line async for line in streams.unbroken(wrapper)(list(lines), **named)]
 
     return asyncio.run(gather())
 
@@ -63,9 +63,9 @@ def test_bytes_that_pass_unread_and_other_errors_break_as_ever(
 def test_what_passes_answers_on_is_exchanged_and_its_absence_is_loud() -> None:
     module = ModuleType("open_webui.routers.openai")
     with pytest.raises(AttributeError):
-        streams.mend(module)
+        streams.patch(module)
     module.stream_wrapper = broken(ConnectionResetError())  # type: ignore[attr-defined]
-    streams.mend(module)
+    streams.patch(module)
 
     async def gather() -> list[bytes]:
         return [line async for line in module.stream_wrapper([])]

@@ -7,7 +7,15 @@ import json
 
 import pytest
 
-from hearth_open_webui.door import NOBODY, App, Message, Receive, Send, check_password, guarded
+from hearth_open_webui.accounts import (
+    NO_ACCOUNT,
+    App,
+    Message,
+    Receive,
+    Send,
+    check_password,
+    guarded,
+)
 from hearth_open_webui.settings import SettingsError
 
 
@@ -55,7 +63,7 @@ def test_sign_up_is_answered_here_and_never_asked_of_open_webui(path: str) -> No
     start, body = told(closed, {"type": "http", "path": path, "method": "POST"})
     assert start["status"] == 403
     assert dict(start["headers"])[b"content-length"] == str(len(body["body"])).encode()
-    assert "adds the accounts" in json.loads(body["body"])["detail"]
+    assert "Ask the administrator" in json.loads(body["body"])["detail"]
     assert status(guarded(upstream, somebody, sign_up=True), path) == 200
 
 
@@ -67,7 +75,7 @@ def test_everything_else_passes(path: str) -> None:
 @pytest.mark.parametrize("sign_up", [True, False])
 def test_without_an_account_it_does_not_begin_to_serve(sign_up: bool) -> None:
     (said,) = told(guarded(upstream, nobody, sign_up), {"type": "lifespan"})
-    assert said == {"type": "lifespan.startup.failed", "message": NOBODY}
+    assert said == {"type": "lifespan.startup.failed", "message": NO_ACCOUNT}
     (said,) = told(guarded(upstream, somebody, sign_up), {"type": "lifespan"})
     assert said == {"type": "lifespan.startup.complete"}
 
@@ -75,17 +83,19 @@ def test_without_an_account_it_does_not_begin_to_serve(sign_up: bool) -> None:
 @pytest.mark.parametrize(
     ("password", "said"),
     [
-        ("", "has 0 characters, 10 are the least"),
-        ("123456789", "has 9 characters, 10 are the least"),
-        ("1" * 73, "has 73 bytes, 72 are the most"),
+        ("", "has 0 characters, the minimum is 10"),
+        ("123456789", "has 9 characters, the minimum is 10"),
+        ("1" * 73, "has 73 bytes, the maximum is 72"),
         # Bytes count, not letters.
-        ("ü" * 37, "has 74 bytes, 72 are the most"),
+        ("ü" * 37, "has 74 bytes, the maximum is 72"),
     ],
 )
 def test_a_password_that_makes_no_account_is_one_line(password: str, said: str) -> None:
     with pytest.raises(SettingsError) as caught:
         check_password({"WEBUI_ADMIN_PASSWORD": password})
-    assert str(caught.value).startswith(f"open_webui_admin_password: {said}: hearth secret set")
+    assert str(caught.value).startswith(
+        f"open_webui_admin_password: {said}: run `hearth secret set"
+    )
     assert "\n" not in str(caught.value)
     assert password not in str(caught.value) or not password
 

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from hearth_open_webui.leftovers import keep_apart, throw_away
+from hearth_open_webui.cache import keep_apart, remove_old_files
 
 
 def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
@@ -17,14 +17,14 @@ def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
         path.write_bytes(b"sound")
     long_ago = time.time() - 7200
     os.utime(old, (long_ago, long_ago))
-    throw_away(tmp_path, 3600)
+    remove_old_files(tmp_path, 3600)
     assert list(tmp_path.rglob("*.mp3")) == [new]
-    throw_away(tmp_path)
+    remove_old_files(tmp_path)
     assert list(tmp_path.rglob("*")) == [folder]
 
 
 def test_a_folder_that_is_not_there_is_nothing_to_do(tmp_path: Path) -> None:
-    throw_away(tmp_path / "none")
+    remove_old_files(tmp_path / "none")
 
 
 def test_what_is_spoken_lies_apart_from_the_data(tmp_path: Path) -> None:
