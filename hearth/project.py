@@ -1,4 +1,4 @@
-"""Where one checkout of Hearth keeps its things, and the house that its inventory describes."""
+"""One checkout of Hearth, and the house that its inventory describes."""
 
 import functools
 import os
@@ -39,7 +39,7 @@ class Project:
 
     @property
     def uv(self) -> Path:
-        """The uv that scripts/environment brought along; else the one that is installed here."""
+        """The uv that scripts/environment installed, or else that of this machine."""
         brought = self.root / ".hearth" / "uv" / "bin" / "uv"
         return brought if brought.exists() else Path(shutil.which("uv") or "uv")
 

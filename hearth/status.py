@@ -1,4 +1,4 @@
-"""What is up in the house now, since when, and where to open it."""
+"""The state of each service and part, and the addresses of the house."""
 
 import json
 import time
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def memory_text(self) -> str:
-        """What the instance uses, as people read it."""
+        """The memory of the instance in MiB, or nothing."""
         return f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else ""
 
 
@@ -62,7 +62,7 @@ class Report:
 
     @property
     def good(self) -> bool:
-        """Say whether everything is up."""
+        """Return whether everything is up."""
         return all(row.up for row in self.rows)
 
     def as_json(self) -> dict[str, Any]:
@@ -71,11 +71,11 @@ class Report:
 
 
 def look(house: House) -> Report:
-    """Ask every unit and every health of the house at once."""
+    """Check every unit and every health endpoint of the house at once."""
     owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
     with ThreadPoolExecutor(max_workers=8) as pool:
         rows = [*pool.map(_row, owners), _firewall()]
-    # Caddy renews the sites' by itself; of the other two only a run can make new ones.
+    # Caddy renews those of the sites; only a run renews the root and the intermediate.
     rows.append(Row("certificates", "part", *trust.validity(datetime.now(UTC)), since=0))
     overview = models(house)
     pending = [
@@ -106,7 +106,7 @@ def accelerator() -> str:
     except (OSError, ValueError, KeyError, AttributeError):
         found = {}
     if not found:
-        return "accelerator not measured yet: `hearth verify` does"
+        return "accelerator not measured yet: run `hearth verify`"
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found.items())
 
 
@@ -131,40 +131,40 @@ def _row(owner: Service | Part) -> Row:
 
 
 def _firewall() -> Row:
-    """Say whether the house's ruleset is loaded: it is nobody's part, and all rests on it."""
+    """Return whether the house's ruleset is loaded; it has no record of its own."""
     name = "firewall"
     try:
         unit = systemd.unit_state(None, FIREWALL_UNIT)
         listing = ["/usr/sbin/nft", "--terse", "list", "table", "inet", "hearth"]
         table = engine.execute(None, listing, timeout=_ASK_S)
-        # Who is not root is refused, and knows no more than systemd.
+        # Only root may list rules; for others the state of the unit has to do.
         if unit.up and "No such file" not in table.stderr:
             return Row(name, "part", True, "up", unit.since)
-        said = systemd.journal(None, FIREWALL_UNIT, 20)
+        log = systemd.journal(None, FIREWALL_UNIT, 20)
     except engine.EngineError as error:
         return Row(name, "part", False, str(error), 0)
-    # In the moment of another try nothing has ended yet.
+    # While systemd retries there is no exit code yet.
     words = [unit.exit] if unit.exit else []
-    words += [line.partition("Error: ")[2] for line in said if "Error: " in line][-1:]
+    words += [line.partition("Error: ")[2] for line in log if "Error: " in line][-1:]
     why = f" ({': '.join(words)})" if words else ""
-    text = "were taken away" if unit.up else f"do not load{why}"
-    # An older ruleset goes on judging; without any, the routing rules let nothing pass.
+    text = "were removed" if unit.up else f"do not load{why}"
+    # An older ruleset stays active; without any, the routing rules let nothing pass.
     if table.returncode == 0:
-        text += "; older ones hold"
+        text += "; older rules are active"
     elif "No such file" in table.stderr:
         text += "; nothing passes between instances"
     return Row(name, "part", False, f"its rules {text}: run `hearth up`", unit.since)
 
 
 def _loops(unit: systemd.UnitState) -> bool:
-    """Say whether a program ends again and again, also in a moment in which it runs."""
+    """Return whether a program keeps exiting, even if it is running at this moment."""
     fresh = not unit.up or time.time() - unit.since < _LOOP_S
     return unit.restarts >= health.RESTART_LIMIT and fresh
 
 
 def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
-    """Say how often a program has ended, how, and what it said last."""
-    text = f"ends again and again ({unit.restarts + 1} times; {unit.exit or unit.result})"
+    """Return how often a program has exited, how, and the last lines of its log."""
+    text = f"keeps exiting ({unit.restarts + 1} times; {unit.exit or unit.result})"
     try:
         words = systemd.last_log_lines(instance, name)
     except engine.EngineError:

@@ -99,7 +99,7 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_i
         assert 3 <= starts <= STARTS, starts
         said = status(house)
         assert set(said) == {"dnsmasq"}, said
-        assert said["dnsmasq"].startswith("ends again and again ("), said
+        assert said["dnsmasq"].startswith("keeps exiting ("), said
         assert "bad option" in said["dnsmasq"], said
         assert DNSMASQ in said["dnsmasq"], said
         house.shell(f"mv {DNSMASQ}.kept {DNSMASQ}")

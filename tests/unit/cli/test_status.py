@@ -142,7 +142,7 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
     just_now = replace(unit, since=int(time.time()))
     found = row(house, url, "/healthy", monkeypatch, just_now)
     assert not found.up
-    said = "ends again and again (7 times; exit code 3): models.json: no such file x"
+    said = "keeps exiting (7 times; exit code 3): models.json: no such file x"
     assert found.text.startswith(said)
     assert found.text.endswith("x…")
 
@@ -164,7 +164,7 @@ SHUT = "nothing passes between instances: run `hearth up`"
         (UP, LOADED, [], "up"),
         # Who may not look at rules is told what systemd knows.
         (UP, NOT_ROOT, [], "up"),
-        (UP, GONE, [], f"its rules were taken away; {SHUT}"),
+        (UP, GONE, [], f"its rules were removed; {SHUT}"),
         (
             AWAY,
             GONE,
@@ -175,7 +175,12 @@ SHUT = "nothing passes between instances: run `hearth up`"
         # It is being tried again just now, and nothing is in the journal any more.
         (replace(AWAY, exit=""), GONE, [], f"its rules do not load; {SHUT}"),
         # An older ruleset goes on judging where a new one is refused.
-        (AWAY, LOADED, [], "its rules do not load (exit code 1); older ones hold: run `hearth up`"),
+        (
+            AWAY,
+            LOADED,
+            [],
+            "its rules do not load (exit code 1); older rules are active: run `hearth up`",
+        ),
     ],
 )
 def test_a_firewall_that_is_not_loaded_is_red_and_says_what_to_do(

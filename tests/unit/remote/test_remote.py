@@ -208,7 +208,7 @@ def test_only_root_can_hold_the_lock(command: str, there: bool, tmp_path: Path) 
     lock = tmp_path / "lock"
     if there:
         lock.touch(0o644)
-    more: dict[str, dict[str, object]] = {
+    more: dict[str, dict[str, Any]] = {
         "state": {"root": str(tmp_path), "digests": "none"},
         "wait": {"within_s": 5},
     }
