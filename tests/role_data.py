@@ -79,7 +79,7 @@ def run_units(
 ) -> dict[str, str]:
     """Unit name to unit text, for each program that a role hands to service_converge.
 
-    `given` is what somebody wrote into `host_vars`.
+    `given` are the settings of the records.
     """
     units: dict[str, str] = {}
     for role in role_names():

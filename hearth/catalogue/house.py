@@ -135,6 +135,7 @@ class Service:
     volumes: tuple[Volume, ...]
     secrets: Mapping[str, str]
     scrapes: bool
+    settings: Mapping[str, Any]
     offers: tuple[str, ...]
     weights: tuple[Weights, ...]
     start_order: int
@@ -153,6 +154,7 @@ class Part:
     metrics_port: int | None
     publish: tuple[Site, ...]
     secrets: Mapping[str, str]
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from hearth.catalogue import pipelines, schema
+from hearth.catalogue import pipelines, schema, settings
 from hearth.catalogue.naming import CatalogueError, Problem, suggest
 from hearth.catalogue.read import Key, Tree, read
 from hearth.catalogue.records import Catalogue
@@ -46,6 +46,7 @@ def load(folder: Path) -> Catalogue:
     problems = [*tree.problems, *_fill(catalogue, tree)]
     problems += check(catalogue)
     problems += pipelines.check(catalogue, folder)
+    problems += settings.check(catalogue, folder.parent / "roles")
     if problems:
         raise CatalogueError(problems)
     return catalogue

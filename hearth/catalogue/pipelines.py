@@ -58,7 +58,7 @@ def _unknown_files(inventory: Path) -> Iterator[Problem]:
                 continue
             if path.suffix != ".py" or not path.is_file():
                 text = f"{path.name} is not a pipeline; only files NAME.py belong here, and valves "
-                text += "into pipelines_valves of inventory/host_vars/pipelines.yml"
+                text += "into settings of the record pipelines in inventory/local/services.yml"
                 yield Problem(_shown(inventory, path), 1, text)
             elif not SNAKE.fullmatch(path.stem):
                 better = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).strip("_") or "name"

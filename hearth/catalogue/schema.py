@@ -224,6 +224,8 @@ class ServiceRecord(Record):
     """Its secrets: `random` ones are generated, `given` ones are set by hand."""
     scrapes: bool = False
     """Whether it reads the metrics of all services; at most one does."""
+    settings: dict[str, Any] = {}
+    """Variables of its role by their names, which the role's README lists."""
     offers: list[Offer] = []
     """Interfaces it has: `models` (all models by one OpenAI API; at most one service), `chat`
     (a chat UI), `pipelines` (programs that answer like models), `speech` (OpenAI's speech
@@ -245,6 +247,8 @@ class PartRecord(Record):
     """Its names on the LAN."""
     secrets: dict[str, SecretKind] = {}
     """Its secrets."""
+    settings: dict[str, Any] = {}
+    """Variables of its role by their names, which the role's README lists."""
 
 
 class ConsumerRecord(Record):

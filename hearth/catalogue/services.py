@@ -108,6 +108,7 @@ def derive_service(
         volumes=_volumes(instance, record) if here else (),
         secrets=dict(record.secrets),
         scrapes=record.scrapes and here,
+        settings=dict(record.settings),
         # An external server has no links to the services that serve models.
         offers=tuple(offer for offer in record.offers if here or offer != "models"),
         weights=(),  # known once the models are
@@ -129,6 +130,7 @@ def derive_part(machine: house.Machine, name: str, record: schema.PartRecord) ->
         metrics_port=record.metrics_port,
         publish=_sites(machine, name, url, record),
         secrets=dict(record.secrets),
+        settings=dict(record.settings),
     )
 
 

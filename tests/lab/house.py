@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests import lab_machine as lab
 
 ROOT = Path(__file__).parents[2]
 NAME, GUEST = "test-house", "test-guest"
 CLONE = "/root/hearth"
+OVERLAY = f"{CLONE}/inventory/local/services.yml"
 UP = [str(ROOT / "scripts/up"), "--lab", "--lab-name", NAME]
 UP_S = 2400
 # A part of what `hearth verify` runs, chosen by pytest's own words.
@@ -137,6 +140,19 @@ class House:
         assert old in text, text
         put = ["/usr/bin/install", "-m", "644", "/dev/stdin", path]
         lab.run(NAME, put, stdin=text.replace(old, new, 1), check=True)
+
+    def set(self, service: str, settings: Mapping[str, Any]) -> str:
+        """Give a service's record settings for its role, as a user does; return the old file."""
+        before = self.inside("/bin/cat", OVERLAY, check=True).stdout
+        content = yaml.safe_load(before)
+        content["services"].setdefault(service, {})["settings"] = dict(settings)
+        self.overlay(yaml.safe_dump(content))
+        return before
+
+    def overlay(self, text: str) -> None:
+        """Write the overlay of the services."""
+        put = ["/usr/bin/install", "-m", "644", "/dev/stdin", OVERLAY]
+        lab.run(NAME, put, stdin=text, check=True)
 
     def receipt(self) -> dict[str, Any]:
         """Return the last receipt."""

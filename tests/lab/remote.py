@@ -112,6 +112,8 @@ def make(folder: Path) -> Controller:
         shutil.copy(path, settings)
     reach = {"machines": {"house": {"reach": f"ssh://root@{lab.address(NAME)}"}}}
     (settings / "machines.yml").write_text(yaml.safe_dump(reach))
+    # Settings that another computer brought are refused; here the lab's own were copied in.
+    lab.run(NAME, ["rm", "-rf", f"{CLONE}/inventory/local"], check=True)
     return Controller(folder)
 
 

@@ -15,7 +15,6 @@ from tests.lab.house import ANSIBLE_S, CLONE, House
 pytestmark = pytest.mark.lab
 
 INSTANCE = "incus exec open-webui --"
-SETTINGS = f"{CLONE}/inventory/host_vars/open-webui.yml"
 ADMINS_PAGE = "/api/v1/auths/admin/config"
 AUDIO = "/var/lib/open-webui/cache/audio"
 QUESTION = "How does the garden gate open?"
@@ -78,10 +77,9 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
 def another_setting(house: House, admin: Person) -> Iterator[None]:
     """The inventory says something else of one setting, and takes it back."""
     assert features(admin)["enable_tags_generation"] is False
-    said = "open_webui_settings: {ENABLE_TAGS_GENERATION: true}"
-    house.shell(f"mkdir -p $(dirname {SETTINGS}); echo '{said}' > {SETTINGS}")
+    before = house.set("open_webui", {"open_webui_settings": {"ENABLE_TAGS_GENERATION": True}})
     yield
-    house.shell(f"rm {SETTINGS}")
+    house.overlay(before)
     converge(house)
     assert features(admin)["enable_tags_generation"] is False
 

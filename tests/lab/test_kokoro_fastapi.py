@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests import lab_machine as lab
-from tests.lab.house import ANSIBLE_S, CLONE, NAME, House, changed
+from tests.lab.house import ANSIBLE_S, CLONE, House, changed
 from tests.lab.saved import HOUSE
 from tests.mock_upstreams.kokoro_fastapi.archive import packed
 
@@ -26,16 +25,13 @@ pytestmark = pytest.mark.lab
 SERVICE, INSTANCE, PORT = "kokoro_fastapi", "kokoro-fastapi", 8882
 ADDRESS = "10.140.30.15"
 CURRENT = f"/var/lib/hearth/programs/{SERVICE}/current"
-SETTINGS = f"{CLONE}/inventory/host_vars/{INSTANCE}.yml"
 # The miniature needs three libraries of the thirty that the real one has, and no PyTorch.
 RECORD = f"""  {SERVICE}:
     enabled: true
     packages: [ca-certificates, python3]
     sources: [{SERVICE}]
 """
-LOCK = (
-    f"kokoro_fastapi_requirements: {CLONE}/tests/mock_upstreams/kokoro_fastapi/requirements.txt\n"
-)
+LOCK = f"{CLONE}/tests/mock_upstreams/kokoro_fastapi/requirements.txt"
 OURS = {".hearth-manifest.json", ".hearth-patch"}
 # A person who runs upstream's own container has its files here.
 APP = "/app"
@@ -117,9 +113,7 @@ def run(house: House) -> Iterator[Run]:
 
 def setting(house: House, *, patch: bool) -> None:
     """Write the role's settings where its README says."""
-    text = f"{LOCK}kokoro_fastapi_patch: {str(patch).lower()}\n"
-    put = ["/usr/bin/install", "-D", "-m", "644", "/dev/stdin", SETTINGS]
-    lab.run(NAME, put, stdin=text, check=True)
+    house.set(SERVICE, {"kokoro_fastapi_requirements": LOCK, "kokoro_fastapi_patch": patch})
 
 
 def converge(house: House) -> int:

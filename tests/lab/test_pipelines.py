@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.lab
 ADDRESS, PORT = "10.140.30.18", 9099
 OURS = "second_opinion"
 LOCAL = f"{CLONE}/inventory/local/pipelines"
-SETTINGS = f"{CLONE}/inventory/host_vars/pipelines.yml"
 INSTANCE = "incus exec pipelines --"
 JOURNAL = f"{INSTANCE} journalctl --unit pipelines --boot --no-pager --output cat </dev/null"
 TOKENS, WITHIN_S = 16, 120
@@ -41,7 +41,7 @@ class Pipeline:
         yield "It is on: "
         yield user_message
 '''
-TOLD = f"---\npipelines_valves: {{{OURS}: {{second: coder}}}}\n"
+VALVES = {"pipelines_valves": {OURS: {"second": "coder"}}}
 BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **asked): ...\n"
 GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **asked): ...\n'
 # The firewall says so, or, where it said so often a moment ago, nothing.
@@ -84,14 +84,16 @@ def converge(house: House) -> None:
 
 
 @contextmanager
-def added(house: House, files: Mapping[str, str]) -> Iterator[None]:
-    """Converge with these files, and without them at last."""
+def added(house: House, files: Mapping[str, str], settings: Mapping[str, Any]) -> Iterator[None]:
+    """Converge with these files and settings, and without them at the end."""
+    before = house.set("pipelines", settings)
     try:
         for path, text in files.items():
             write(path, text)
         converge(house)
         yield
     finally:
+        house.overlay(before)
         house.inside("/bin/rm", "-f", *files, check=True)
         converge(house)
 
@@ -126,10 +128,10 @@ def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
 def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
     house: House, admin: Person, child: Person, index: int
 ) -> None:
-    files = {f"{LOCAL}/lights.py": LIGHTS, f"{LOCAL}/broken.py": BROKEN, SETTINGS: TOLD}
+    files = {f"{LOCAL}/lights.py": LIGHTS, f"{LOCAL}/broken.py": BROKEN}
     assert OURS in chat.models(child)
     assert "lights" not in chat.models(child)
-    with added(house, files):
+    with added(house, files, VALVES):
         assert valves(admin, index) == {"first": "fast", "second": "coder", "compare": True}
         offered = chat.models(child)
         assert {OURS, "lights"} <= offered.keys()

@@ -19,7 +19,6 @@ from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
 pytestmark = pytest.mark.lab
 
 URL, SATELLITES = "http://10.140.30.16:8000", 10300
-SETTINGS = f"{CLONE}/inventory/host_vars/whisper.yml"
 RECORDING = f"{CLONE}/hearth/clients/recordings/3s-1.opus"
 REST_S = 2
 TRIES = 3
@@ -199,12 +198,12 @@ def test_satellites_come_in_by_name_alone(allowed: str) -> None:
 @pytest.fixture
 def resting(house: House) -> Iterator[None]:
     """The server rests after seconds."""
-    house.shell(f"mkdir -p $(dirname {SETTINGS}); echo whisper_unload_s: {REST_S} > {SETTINGS}")
+    before = house.set("whisper", {"whisper_unload_s": REST_S})
     try:
         converge(house, "whisper")
         yield
     finally:
-        house.shell(f"rm {SETTINGS}")
+        house.overlay(before)
         converge(house, "whisper")
 
 

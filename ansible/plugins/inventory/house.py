@@ -72,6 +72,14 @@ class InventoryModule(BaseInventoryPlugin):
             inventory.set_variable(host, "ansible_python_interpreter", "/usr/bin/python3")
             inventory.set_variable(host, "service", service)
             inventory.set_variable(host, "service_machine", machine)
+            self._set(host, service["settings"])
+        for part in house["parts"].values():
+            self._set(machine, part["settings"])
+
+    def _set(self, host: str, settings: dict[str, Any]) -> None:
+        """Give a host the variables of a role that its record sets."""
+        for name, value in settings.items():
+            self.inventory.set_variable(host, name, value)
 
     def _add_remote(self, house: dict[str, Any]) -> None:
         """Add the hosts by name only: the house's own machine works on them, not this one."""

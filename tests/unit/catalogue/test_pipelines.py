@@ -141,8 +141,8 @@ def test_nothing_lies_there_unread(inventory: Path) -> None:
     (folder / "My-Own.py").write_text(GOOD)
     (folder / "__pycache__").mkdir()
     (folder / ".swp").write_text("x")
-    where = "only files NAME.py belong here, and valves into pipelines_valves of "
-    where += "inventory/host_vars/pipelines.yml"
+    where = "only files NAME.py belong here, and valves into settings of the record pipelines in "
+    where += "inventory/local/services.yml"
     assert refused(inventory) == [
         "inventory/pipelines/My-Own.py:1: My-Own.py is not a snake_case name; write my_own.py",
         f"inventory/pipelines/good:1: good is not a pipeline; {where}",
@@ -151,11 +151,13 @@ def test_nothing_lies_there_unread(inventory: Path) -> None:
 
 
 def test_the_public_key_is_found_wherever_it_is_written(inventory: Path) -> None:
-    settings = inventory / "host_vars/open_webui.yml"
-    settings.parent.mkdir()
-    settings.write_text(f"---\nopen_webui_settings:\n  OPENAI_API_KEYS: '{PUBLIC_KEY}'\n")
-    (found,) = refused(inventory)
-    assert found.startswith("inventory/host_vars/open_webui.yml:3: this is upstream's public")
+    settings = inventory / "local/services.yml"
+    settings.parent.mkdir(exist_ok=True)
+    values = f"{{OPENAI_API_KEYS: '{PUBLIC_KEY}'}}"
+    text = f"services:\n  open_webui:\n    settings: {{open_webui_settings: {values}}}\n"
+    settings.write_text(text)
+    found = [line for line in refused(inventory) if "public" in line]
+    assert found[0].startswith("inventory/local/services.yml:3: this is upstream's public")
 
 
 def test_ours_are_good_and_ask_for_nothing_that_is_not_locked() -> None:

@@ -15,7 +15,11 @@ ROOT = Path(__file__).parents[3]
 TOP = ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
 PAGES = [*(ROOT / f"{name}.md" for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 SETTINGS = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
-FILE_OF = {name: name for name in FILES} | {"sources": "sources.lock", "mirrors": "sources.lock"}
+FILE_OF = {name: name for name in FILES} | {
+    "sources": "sources.lock",
+    "mirrors": "sources.lock",
+    "parts": "services",
+}
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -104,14 +108,16 @@ def settings() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("where", "text"), settings(), ids=[where for where, _ in settings()])
 def test_settings_that_a_page_shows_are_good(where: str, text: str, tmp_path: Path) -> None:
-    local = tmp_path / "local"
-    local.mkdir()
+    (tmp_path / "roles").symlink_to(ROOT / "roles")
+    inventory = tmp_path / "inventory"
+    local = inventory / "local"
+    local.mkdir(parents=True)
     for name in FILES:
-        (tmp_path / f"{name}.yml").write_bytes((ROOT / "inventory" / f"{name}.yml").read_bytes())
+        (inventory / f"{name}.yml").write_bytes((ROOT / "inventory" / f"{name}.yml").read_bytes())
     for section in re.split(r"^(?=\w)", text, flags=re.MULTILINE)[1:]:
         file = FILE_OF[section.partition(":")[0]]
         (local / f"{file}.yml").write_text(section)
-    load(tmp_path)
+    load(inventory)
 
 
 def test_pages_show_settings() -> None:
