@@ -23,6 +23,7 @@ FIREWALL = Part(
     metrics_port=None,
     publish=(),
     secrets={},
+    settings={},
 )
 SERVICES = list(HOUSE.services.values())
 LOCAL = [service for service in SERVICES if service.address]
