@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INSTALL = (
-    "no chart without matplotlib: install it by `.hearth/uv/bin/uv pip install --python "
+    "no chart without matplotlib: install it by `.hearth/uv/bin/python -m uv pip install --python "
     ".venv/bin/python --require-hashes -r requirements/charts.txt`"
 )
 COLOURS = ("#2a6f97", "#bc6c25", "#588157", "#9d4edd")

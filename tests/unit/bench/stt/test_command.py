@@ -41,6 +41,21 @@ def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
     assert (tmp_path / "new" / "bench-stt.png").stat().st_size > 1000
 
 
+def test_without_matplotlib_all_but_the_chart_is_written(
+    scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth.bench.report.chart.available", lambda: False)
+    out = tmp_path / "new"
+    code, said, error = measure(
+        *("--url", scripted.at("steady"), "--out", str(out), "--only", "live")
+    )
+    assert code in (0, 1)
+    assert "The baseline is not measured" in said
+    assert {path.name for path in out.iterdir()} == {"bench-stt.json", "bench-stt.md"}
+    (line,) = (line for line in error.splitlines() if "chart" in line)
+    assert "requirements/charts.txt" in line
+
+
 def test_json_is_json_and_another_server_is_asked_in_its_own_words(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
