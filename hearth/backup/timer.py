@@ -50,7 +50,7 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 UMask=0077
-# What an instance says may be as long as it likes.
+# Output from an instance has no length limit.
 MemoryMax=1G
 """
     timer = f"""\
@@ -60,7 +60,7 @@ Description=A backup of the house every night
 
 [Timer]
 OnCalendar=*-*-* {at or "03:30"}:00
-# A night that the machine slept through is made up for.
+# A backup that was missed while the machine slept runs later.
 Persistent=true
 
 [Install]

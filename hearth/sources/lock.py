@@ -86,13 +86,13 @@ def lock(
     names: Collection[str] = (),
     progress: Progress | None = None,
 ) -> list[Locked]:
-    """Record every source that has no digest yet; verify local files and those in `names` anew.
+    """Record every source that has no digest yet; verify local files and `names` again.
 
     A digest that this house recorded is replaced when its source is named; one that stands in
     `inventory/sources.lock.yml` never is.
 
     Raises:
-        SourceError: a source cannot be had or is not what the lock file says.
+        SourceError: a source cannot be fetched, or its digest is not that of the lock file.
     """
     unknown = sorted(set(names) - set(sources))
     if unknown:

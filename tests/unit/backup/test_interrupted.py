@@ -1,4 +1,4 @@
-"""Kills, full disks and unwell houses: what was there stays, or the same command mends it."""
+"""Kills, full disks and unhealthy houses: old data stays, or the same command repairs it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_data_of_an_instance_that_is_gone_are_something_to_lose(
     assert house.did == []
 
 
-def test_a_service_that_is_off_is_said(file: Path, data: Path, tmp_path: Path) -> None:
+def test_a_disabled_service_is_named(file: Path, data: Path, tmp_path: Path) -> None:
     house = House(tmp_path, [place(tmp_path / "elsewhere")])
     with pytest.raises(BackupError, match=f"holds {data} of open_webui, which this house does not"):
         put_back(file, house)
@@ -207,7 +207,7 @@ def test_room_is_asked_for_before_anything_is_touched(
     assert house.did == []
 
 
-def test_an_authority_of_another_domain_is_said(tmp_path: Path, data: Path) -> None:
+def test_an_authority_of_another_domain_is_refused(tmp_path: Path, data: Path) -> None:
     made = make_house_authority("home.arpa", datetime.now(UTC)).as_secrets()
     file = backup(tmp_path / "to", place(data), secrets=made).path
     # A backup is signed by nobody: what tells ours from another's is this.

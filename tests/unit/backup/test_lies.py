@@ -1,4 +1,4 @@
-"""What an instance says of its data is doubted, too: a broken one spoils no backup quietly."""
+"""An instance's output is validated, too: a broken instance spoils no backup silently."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def named(name: str, **more: Any) -> tarfile.TarInfo:
     return info
 
 
-def test_what_it_says_becomes_a_backup_without_owners_and_special_modes(tmp_path: Path) -> None:
+def test_its_files_become_a_backup_without_owners_and_special_modes(tmp_path: Path) -> None:
     said = (named("files/a", mode=0o6755, uid=0, uname="root"), b"1")
     hands = saying(said, (named("report.json"), REPORT))
     made = create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
@@ -94,7 +94,7 @@ def _said(*names: str) -> list[tuple[tarfile.TarInfo, bytes]]:
         (_said("files/.hearth-restore/new/a"), "is not a valid place in a folder"),
     ],
 )
-def test_what_nobody_could_put_back_makes_no_backup(
+def test_files_that_could_not_be_restored_make_no_backup(
     tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]], reason: str
 ) -> None:
     hands = saying(*members, (named("report.json"), REPORT))

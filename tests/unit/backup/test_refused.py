@@ -1,4 +1,4 @@
-"""What is damaged, forged, newer or somebody else's is refused in one line, and nothing changed."""
+"""A damaged, forged or newer backup, or another key, is refused in one line; nothing changes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _vault_of_numbers(members: Members) -> Members:
         (_vault_of_numbers, "damaged: vault.json does not match the manifest"),
     ],
 )
-def test_what_the_manifest_does_not_say_is_refused(
+def test_a_mismatch_with_the_manifest_is_refused(
     tmp_path: Path, change: Callable[[Members], Members], reason: str
 ) -> None:
     file = sealed(tmp_path / "b", change(proper(member("data/open_webui/0/a", b"1"))))

@@ -129,7 +129,7 @@ def test_links_and_sockets_are_left_out_and_named(tmp_path: Path, data: Path) ->
     assert not [name for name in contents.manifest.entries if "passwd" in name]
 
 
-def test_a_damaged_database_is_copied_as_it_is_and_said(tmp_path: Path, data: Path) -> None:
+def test_a_damaged_database_is_copied_as_it_is_and_reported(tmp_path: Path, data: Path) -> None:
     upload = data / "uploads" / "broken.db"
     upload.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     made = backup(tmp_path / "to", place(data))
@@ -171,7 +171,7 @@ def test_a_copy_that_another_run_holds_stays_and_one_of_a_killed_run_goes(
     assert not left.exists()
 
 
-def test_a_copy_that_another_run_took_for_a_left_one_is_begun_anew(
+def test_a_copy_that_another_run_removed_as_a_leftover_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inside, "SCRATCH", str(tmp_path))
