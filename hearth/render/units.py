@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-# What a program on one socket with one folder needs; everything else is an exception with a reason.
+# Enough for a program with one socket and one folder; every exception has a reason.
 HARDENING: Mapping[str, str] = {
     "NoNewPrivileges": "yes",
     "CapabilityBoundingSet": "",
@@ -39,23 +39,23 @@ HARDENING: Mapping[str, str] = {
     "KeyringMode": "private",
     "UMask": "0077",
 }
-# What ends at once is started again after longer and longer rests, of 15 s at most: an error costs
-# little for as long as it lasts, and half a minute after its reason is gone all is well.
+# A program that exits is restarted after growing delays of at most 15 s: a lasting error costs
+# little, and the service is back within half a minute after the cause is gone.
 STEPS, SLOWEST_S = 5, 15
 CREDENTIALS_FOLDER = "/etc/hearth/credentials"
-# Of 10, on the scale of `systemd-analyze security`: what is left when every rule above is kept and
-# the program reads the machine from /proc. A unit that must be more open names its own ceiling.
+# Of 10, on the scale of `systemd-analyze security`: the exposure of a unit with all rules above
+# that reads /proc. A unit that needs more declares its own ceiling.
 EXPOSURE_CEILING = 1.4
 _CEILING_KEY = "X-ExposureCeiling"
 
 
 class UnitError(ValueError):
-    """The start data cannot become a unit; the text says what to change."""
+    """The start data is not valid; the text is one line that says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one program is started: what a role says, and all that it says about it."""
+    """How one program is started: everything that a role declares about it."""
 
     command: Sequence[str]
     summary: str
@@ -75,18 +75,22 @@ class Run:
     runtime_folder: str = ""
     limits: Mapping[str, str | int] = field(default_factory=dict)
     stop_s: int = 10
-    again_s: float = 1  # rest before it is started again; Debian 12 knows no growing one
-    once: bool = False  # does its work and ends, as loading a ruleset; `before` names who waits
+    again_s: float = 1  # delay before a restart; Debian 12 has no growing delays
+    once: bool = (
+        False  # exits after its work, such as loading rules; `before` names units that wait
+    )
     before: Sequence[str] = ()
 
 
 def _read(name: str, data: Mapping[str, Any]) -> Run:
-    # Python would refuse them, too, but its words differ from version to version.
+    # Python rejects them as well, but its messages differ between versions.
     known = {item.name: item.default is item.default_factory is MISSING for item in fields(Run)}
     if unknown := sorted(data.keys() - known.keys()):
-        raise UnitError(f"{name}: {unknown[0]} is no start datum; known are {', '.join(known)}")
-    if lacking := [word for word, needed in known.items() if needed and word not in data]:
-        raise UnitError(f"{name}: {', '.join(lacking)} is missing in the start data")
+        raise UnitError(
+            f"{name}: {unknown[0]} is not a valid field of start data; known are {', '.join(known)}"
+        )
+    if missing := [word for word, needed in known.items() if needed and word not in data]:
+        raise UnitError(f"{name}: {', '.join(missing)} is missing in the start data")
     return Run(**data)
 
 
@@ -102,7 +106,7 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
     """
     run = _read(name, data)
     if not run.command or not run.command[0].startswith("/"):
-        raise UnitError(f"{name}: command must begin with the full path of a program")
+        raise UnitError(f"{name}: command must start with the full path of a program")
     sections = {
         "Unit": _unit_section(run),
         "Service": _service_section(name, run),
@@ -115,7 +119,7 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
 
 
 def _line(name: str, key: str, value: str) -> str:
-    # Another line would be another setting, and a backslash at the end would swallow the next one.
+    # A second line would be another setting, and a final backslash would join the next line.
     if "\n" in value or value.endswith("\\"):
         raise UnitError(f"{name}: {key.strip('# ')}: {value!r} must be one line of text")
     return f"{key}: {value}" if key.startswith("#") else f"{key}={value}"
@@ -129,7 +133,7 @@ def _unit_section(run: Run) -> list[tuple[str, str]]:
         *([("Wants", " ".join(run.after))] if run.after else []),
         *([("PartOf", " ".join(run.follows))] if run.follows else []),
         *([("Before", " ".join(run.before))] if run.before else []),
-        # Never given up: what a full disk or a late device ended is back when that is over.
+        # Retry forever: a program that a full disk or a late device stopped comes back by itself.
         ("StartLimitIntervalSec", "0"),
     ]
 
@@ -169,7 +173,7 @@ def _limits(run: Run) -> list[tuple[str, str]]:
     names = {"memory": "MemoryMax", "tasks": "TasksMax"}
     unknown = set(run.limits) - set(names)
     if unknown:
-        raise UnitError(f"limits: {sorted(unknown)[0]} is none of {', '.join(names)}")
+        raise UnitError(f"limits: {sorted(unknown)[0]} is not one of {', '.join(names)}")
     return [(names[key], str(value)) for key, value in run.limits.items()]
 
 
@@ -193,7 +197,7 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
 
 
 def directives(rules: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the lines of a unit that say these rules."""
+    """Return the lines of a unit for these rules."""
     lines = []
     for rule, value in rules.items():
         # A deny list after an allow list is a directive of its own.
@@ -203,7 +207,7 @@ def directives(rules: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _ceiling(name: str, run: Run) -> list[tuple[str, str]]:
-    """Write how open the unit may be; systemd itself leaves out what begins with `X-`."""
+    """Write the unit's exposure ceiling; systemd ignores keys that start with `X-`."""
     if not run.ceiling:
         return []
     if set(run.ceiling) != {"value", "reason"} or not 0 < float(run.ceiling["value"]) < 10:
@@ -213,18 +217,18 @@ def _ceiling(name: str, run: Run) -> list[tuple[str, str]]:
 
 
 def exposure_ceiling(unit: str) -> float:
-    """Return how open a unit may be, from its text; the scale ends at 10."""
-    said = re.search(rf"^{_CEILING_KEY}=([0-9.]+)$", unit, re.MULTILINE)
-    return float(said[1]) if said else EXPOSURE_CEILING
+    """Return the exposure ceiling in a unit's text, on a scale of 10."""
+    found = re.search(rf"^{_CEILING_KEY}=([0-9.]+)$", unit, re.MULTILINE)
+    return float(found[1]) if found else EXPOSURE_CEILING
 
 
 def quoted(word: str, expands: str = "%$") -> str:
-    """Quote one word for systemd, which expands `%` everywhere and `$` in command lines."""
+    """Quote one argument for systemd, which expands `%` everywhere and `$` in command lines."""
     if "\n" in word:
         raise UnitError(f"{word!r} must be one line of text")
     escaped = word
-    for sign in expands:
-        escaped = escaped.replace(sign, sign * 2)
+    for character in expands:
+        escaped = escaped.replace(character, character * 2)
     if escaped and not any(letter in escaped for letter in " \t\"'\\;"):
         return escaped
     inner = escaped.replace("\\", "\\\\").replace('"', '\\"')

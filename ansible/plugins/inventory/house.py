@@ -1,4 +1,4 @@
-"""The inventory that Ansible sees, worked out from the catalogue: no host is written twice."""
+"""Ansible's inventory, derived from the catalogue."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ DOCUMENTATION = """
 name: house
 short_description: Hosts and variables from Hearth's catalogue
 description: Takes inventory/machines.yml as its source, reads the whole folder beside it, and
-  refuses it with every problem at once. Gives the machine, one host per instance, and `house`.
+  rejects it with every problem at once. Adds the machine, one host per instance, and `house`.
 author: Hearth
 options:
   plugin:
-    description: Not needed; the file's name says it.
+    description: Not needed; the file's name identifies the plugin.
     type: str
 """
 
@@ -34,7 +34,7 @@ class InventoryModule(BaseInventoryPlugin):
     NAME = "house"
 
     def verify_file(self, path: str) -> bool:
-        """Say whether this is the catalogue's folder."""
+        """Return whether this is the catalogue's folder."""
         return Path(path).name == "machines.yml"
 
     def parse(
@@ -86,7 +86,7 @@ class InventoryModule(BaseInventoryPlugin):
         instances = [
             s["instance"] for s in house["services"].values() if s["runtime"] != "external"
         ]
-        # They are all there, so that --limit may name them.
+        # All hosts exist, so that --limit can name them.
         for name in (house["machine"]["name"], "localhost", *instances):
             self.inventory.add_host(name, "remote")
             self.inventory.set_variable(name, "ansible_connection", "local")

@@ -35,7 +35,7 @@ def test_a_wrong_field_is_one_line(data: dict[str, Any], words: str) -> None:
 
 
 def test_wrong_start_data_name_the_program() -> None:
-    with pytest.raises(UnitError, match="app: command must begin with the full path of a program"):
+    with pytest.raises(UnitError, match="app: command must start with the full path of a program"):
         _ = program(run={**RUN, "command": []}).unit
 
 

@@ -130,10 +130,10 @@ def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
     [
         (
             {"comand": ["/bin/true"]},
-            f"x: comand is no start datum; known are {', '.join(FIELDS)}",
+            f"x: comand is not a valid field of start data; known are {', '.join(FIELDS)}",
         ),
-        ({"command": []}, "x: command must begin with the full path of a program"),
-        ({"command": ["true"]}, "x: command must begin with the full path of a program"),
+        ({"command": []}, "x: command must start with the full path of a program"),
+        ({"command": ["true"]}, "x: command must start with the full path of a program"),
         (
             {"exceptions": {"ProtectHome": {"value": "no"}}},
             "x: exception ProtectHome must be a rule with value and reason",
@@ -147,7 +147,7 @@ def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
             "x: ceiling must be a value from 0 to 10 and reason",
         ),
         ({"ceiling": {"value": 2}}, "x: ceiling must be a value from 0 to 10 and reason"),
-        ({"limits": {"cpu": 2}}, "limits: cpu is none of memory, tasks"),
+        ({"limits": {"cpu": 2}}, "limits: cpu is not one of memory, tasks"),
         (
             {"environment": {"A": "1\nExecStartPre=/bin/evil"}},
             r"'A=1\nExecStartPre=/bin/evil' must be one line of text",
