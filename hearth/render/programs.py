@@ -41,7 +41,8 @@ class Program:
     """One program: its unit, files, folders and credentials, and when it is healthy."""
 
     name: str  # of the unit: without `.service`, or with another suffix, as `.timer`
-    run: Mapping[str, Any] = field(default_factory=dict)  # fields of `Run`; none: Debian's unit
+    # Fields of `Run`, or of `python_service` instead of a command; none: Debian's unit.
+    run: Mapping[str, Any] = field(default_factory=dict)
     user: str | None = None  # system user to make; None: named like the program; "": none
     uid: int = 900  # fixed, so that its data outlive the instance; -1: any, on the machine
     folders: Sequence[Mapping[str, Any]] = ()  # path, owner, group, mode; whole: take over content
@@ -61,13 +62,15 @@ class Program:
         """The text of its unit; empty where Debian brings the unit."""
         if not self.run:
             return ""
-        return systemd_unit(self.name, {**self.run, "credentials": sorted(self.credentials)})
+        run = python_service(self.run) if "module" in self.run else self.run
+        return systemd_unit(self.name, {**run, "credentials": sorted(self.credentials)})
 
     def arguments(self) -> dict[str, Any]:
         """Return it as the module takes it, credentials left out."""
         given = asdict(self)
         for name in ("run", "paths", "credentials"):
             del given[name]
+        given["watch"] = [*self.run.get("import_from", ()), *self.watch]
         started = bool(self.run) if self.enabled is None else self.enabled
         stopped = self.enabled is False
         return given | {
@@ -76,6 +79,26 @@ class Program:
             "enabled": started,
             "stopped": stopped,
         }
+
+
+def python_service(run: Mapping[str, Any]) -> dict[str, Any]:
+    """Return start data with the command and the environment of a Python module.
+
+    `module` is what `python3 -m` runs, with `arguments`. `import_from` names the folders of the
+    installed programs that hold it and its libraries; a new version of one is a restart.
+    """
+    rest = dict(run)
+    module, arguments = rest.pop("module"), rest.pop("arguments", ())
+    folders = rest.pop("import_from")
+    environment = {
+        "HOME": "/nonexistent",
+        "PYTHONPATH": ":".join(folders),
+        # Programs are read-only for who runs them, and compiled where they are installed.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    # -P: a module of the same name in the current folder must never be taken for the program's.
+    command = ["/usr/bin/python3", "-P", "-m", module, *map(str, arguments)]
+    return {**rest, "command": command, "environment": environment | rest.get("environment", {})}
 
 
 def read_program(data: Mapping[str, Any]) -> Program:

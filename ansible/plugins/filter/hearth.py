@@ -14,7 +14,8 @@ from hearth.machine.facts import Facts
 from hearth.machine.images import recipe_of
 from hearth.machine.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten_secrets
-from hearth.render import chat_ui, files, gateway
+from hearth.render import chat_ui, files, gateway, speech
+from hearth.render.units import UnitError
 
 
 def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,6 +43,24 @@ def trust_config(
 ) -> dict[str, Any]:
     """Return the trust page's data on a machine with these facts."""
     return files.trust_config(house, machine["lan_interface"], service, root)
+
+
+def _of_service(project: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a projection the typed service; its error is one line."""
+
+    @wraps(project)
+    def call(service: Mapping[str, Any], *arguments: Any) -> Any:
+        try:
+            return project(from_vars(Service, service), *arguments)
+        except UnitError as error:
+            raise AnsibleFilterError(str(error)) from error
+
+    return call
+
+
+def sources_of(files: Mapping[str, str], house: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sources of files, given by their names in sources.lock.yml."""
+    return {name: house["sources"][source] for name, source in files.items()}
 
 
 def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
@@ -99,6 +118,9 @@ class FilterModule:
         return {
             "backup_files": backup_files,
             "health_at": health_at,
+            "kokoro": _of_service(speech.kokoro),
+            "sources_of": sources_of,
             "style_hash": files.style_hash,
+            "whisper": _of_service(speech.whisper),
             **{project.__name__: _of_house(project) for project in of_house},
         }

@@ -79,3 +79,14 @@ def test_a_newer_caddy_has_another_name_for_its_buffer() -> None:
 
 def test_without_paths_a_program_is_alone() -> None:
     assert with_sidecar(program(), SERVICE) == [program()]
+
+
+def test_a_python_module_is_started_isolated_and_watched() -> None:
+    run = {"summary": "A program", "user": "app", "module": "app", "arguments": ["--port", 80]}
+    given = program(run=run | {"import_from": ["/opt/a", "/opt/b"], "environment": {"HOME": "/x"}})
+    unit = given.unit
+    assert "ExecStart=/usr/bin/python3 -P -m app --port 80\n" in unit
+    assert "Environment=PYTHONPATH=/opt/a:/opt/b\n" in unit
+    assert "Environment=PYTHONDONTWRITEBYTECODE=1\n" in unit
+    assert "Environment=HOME=/x\n" in unit
+    assert given.arguments()["watch"] == ["/opt/a", "/opt/b"]

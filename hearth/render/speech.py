@@ -1,0 +1,158 @@
+"""How the speech programs are started: which files they need, and their command lines."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hearth.catalogue.house import Service
+from hearth.render.units import UnitError
+
+PROGRAMS = "/opt/hearth"
+# Drivers name their devices nvidia-frontend or nvidia, by version.
+_NVIDIA = ("char-nvidia*",)
+_OPENS_CARD = {"value": 1.5, "reason": "it opens the card"}
+# PyTorch loads Python's line editor, which reads about a terminal that has an entry as another
+# user would. No program of the house may do that, and it would be killed.
+_NO_TERMINAL = {"TERM": "none"}
+# Names of sources.lock.yml, and the names of the files.
+_KOKORO_FILES = {
+    "kokoro_model": "kokoro-v1.0.onnx",
+    "kokoro_model_fp16": "kokoro-v1.0.fp16.onnx",
+    "kokoro_model_int8": "kokoro-v1.0.int8.onnx",
+    "kokoro_weights": "kokoro-v1_0.pth",
+    "kokoro_config": "config.json",
+    "kokoro_voices": "voices-v1.0.bin",
+}
+# Without a card, and with one.
+_KOKORO_MODELS = (("kokoro_model", "kokoro_model_fp16", "kokoro_model_int8"), ("kokoro_weights",))
+
+
+def current(program: str, path: str = "") -> str:
+    """Return the path of an installed program as an instance sees it."""
+    return "/".join(part for part in (PROGRAMS, program, "current", path) if part)
+
+
+def whisper(
+    service: Service, accelerator: str, draft: str = "auto", unload_s: int = 0
+) -> dict[str, Any]:
+    """Return what the listening server needs and how it starts.
+
+    Args:
+        service: Its record.
+        accelerator: What the machine has for it.
+        draft: A small model that writes while somebody still speaks; "": none; "auto": chosen.
+        unload_s: Seconds without a request after which the models leave the memory; 0: they stay.
+
+    Raises:
+        UnitError: The draft is not a model of the service.
+    """
+    wanted = [model for model in service.weights if model.wanted]
+    if draft == "auto":
+        # An English draft would write nothing while somebody speaks another language.
+        english = all(model.name.endswith(".en") for model in wanted)
+        draft = "tiny.en" if english else "tiny"
+    drafts = [model for model in service.weights if model.name == draft]
+    if draft and not drafts:
+        known = ", ".join(sorted(model.name for model in service.weights))
+        raise UnitError(
+            f"whisper_draft names no model of {service.name}: {draft}; "
+            f'it is auto, "" or one of {known}'
+        )
+    fetched = wanted + [model for model in drafts if not model.wanted]
+    cuda, home = accelerator == "cuda", service.volumes[0].path
+    arguments = [
+        *("--device", "cuda" if cuda else "cpu"),
+        *("--host", service.address, "--port", service.port, "--state", home),
+        # Keys are checked at the reverse proxy; in here the link is the authentication.
+        "--open",
+        *(("--unload", unload_s) if unload_s else ()),
+        # The link decides who may reach it: `publish_tcp` of the record names them.
+        *(
+            ("--wyoming-host", service.address, "--wyoming-port", next(iter(ports)))
+            if (ports := service.publish_tcp)
+            else ()
+        ),
+        *_options("--model", [current(model.program, model.name) for model in wanted]),
+        *_options("--draft", [current(model.program, model.name) for model in drafts]),
+    ]
+    # Uploads lie on the disk; a systemd's /tmp is memory.
+    environment = {"HOME": home, "TMPDIR": home}
+    if cuda:
+        # CTranslate2 looks for cuBLAS where all programs look for libraries; its wheel does not.
+        environment["LD_LIBRARY_PATH"] = current(service.name, "nvidia/cublas/lib")
+    exceptions = {
+        "ProcSubset": "the choice of model and threads reads processor and memory from /proc",
+        "MemoryDenyWriteExecute": "CTranslate2's oneDNN compiles its kernels for this processor "
+        "in memory, as CUDA's driver does",
+    }
+    return {
+        "requirements": "whisper_gpu.txt" if cuda else "whisper.txt",
+        "files": {
+            # The server knows a model by the name of the folder around its files.
+            model.program: {f"{model.name}/{name}": at for name, at in model.files.items()}
+            for model in fetched
+        },
+        "watch": [current(model.program) for model in fetched],
+        "run": {
+            "module": "hearth_whisper",
+            "arguments": arguments,
+            "environment": environment,
+            **_run(service, "whisper", cuda, exceptions),
+        },
+    }
+
+
+def kokoro(service: Service, accelerator: str) -> dict[str, Any]:
+    """Return what the speech server needs and how it starts."""
+    cuda, home = accelerator == "cuda", service.volumes[0].path
+    models = [name for name in service.sources if name in _KOKORO_MODELS[cuda]]
+    # PyTorch's weights have their configuration beside them; other files have a folder each.
+    together = {name: [name] for name in service.sources if name != "kokoro_config"}
+    if "kokoro_weights" in together:
+        together["kokoro_weights"] = ["kokoro_weights", "kokoro_config"]
+    arguments = [
+        *("--engine", "torch" if cuda else "onnx"),
+        *("--voices", current("kokoro_voices", _KOKORO_FILES["kokoro_voices"])),
+        *("--host", service.address, "--port", service.port, "--state", home),
+        # Keys are checked at the reverse proxy; in here the link is the authentication.
+        "--open",
+        *_options("--model", [current(name, _KOKORO_FILES[name]) for name in models]),
+    ]
+    environment = {"HOME": home}
+    exceptions = {"ProcSubset": "the choice of kernels and threads reads the processor from /proc"}
+    if cuda:
+        environment |= _NO_TERMINAL
+        exceptions["MemoryDenyWriteExecute"] = "CUDA's driver compiles for its card in memory"
+    return {
+        "requirements": "kokoro_gpu.txt" if cuda else "kokoro.txt",
+        "files": {
+            program: {_KOKORO_FILES[name]: name for name in names}
+            for program, names in together.items()
+        },
+        "watch": [current(name) for name in together],
+        "run": {
+            "module": "hearth_kokoro",
+            "arguments": arguments,
+            "environment": environment,
+            **_run(service, "kokoro", cuda, exceptions),
+        },
+    }
+
+
+def _options(option: str, values: Iterable[str]) -> list[str]:
+    return [word for value in values for word in (option, value)]
+
+
+def _run(service: Service, user: str, cuda: bool, exceptions: Mapping[str, str]) -> dict[str, Any]:
+    """Return the start data of a program that may open a card."""
+    return {
+        "summary": service.summary,
+        "user": user,
+        "import_from": [current(service.name)],
+        "writable": [service.volumes[0].path],
+        "devices": list(_NVIDIA) if cuda else [],
+        "ceiling": dict(_OPENS_CARD) if cuda else {},
+        "exceptions": {
+            rule: {"value": "all" if rule == "ProcSubset" else "no", "reason": reason}
+            for rule, reason in exceptions.items()
+        },
+    }
