@@ -22,9 +22,7 @@ app = typer.Typer()
 def lock_all(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[SOURCE]...", help="Fetch these again and accept their new digests."
-        ),
+        typer.Argument(metavar="SOURCE", help="Fetch these again and accept their new digests."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

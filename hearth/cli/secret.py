@@ -70,7 +70,7 @@ def show_secret(
 def set_secret(name: Name) -> None:
     """Set a secret to a value that is asked for on a terminal, or read from standard input.
 
-    It is no argument, because every user of the machine can read command lines.
+    It is never an argument, because every user of the machine can read command lines.
 
     Example: hearth secret set openrouter_api_key < key.txt
     """

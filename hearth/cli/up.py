@@ -159,7 +159,7 @@ def first_answer(
     smallest = min(local, key=lambda model: model.download_bytes or 0)
     started = time.monotonic()
     _wait_for_model(house, smallest, console)
-    text = _ask(edge, gateway, key, smallest)
+    text = _ask(house, edge, gateway, key, smallest)
     return FirstAnswer(smallest.name, text, time.monotonic() - started)
 
 
@@ -181,7 +181,7 @@ def _give_up(state: ModelState) -> None:
         raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
 
 
-def _ask(edge: Edge, gateway: str, key: str, model: Model) -> str:
+def _ask(house: House, edge: Edge, gateway: str, key: str, model: Model) -> str:
     """Ask one short question over HTTPS, as a device on the LAN does."""
     send = {"model": model.name, "messages": [{"role": "user", "content": "Say hello."}]}
     deadline = time.monotonic() + _ANSWER_S
@@ -202,4 +202,5 @@ def _ask(edge: Edge, gateway: str, key: str, model: Model) -> str:
                 return str(answer.json()["choices"][0]["message"]["content"]).strip()
             trouble = f"https://{gateway} returns HTTP {answer.status}: {answer.text[:200]}"
         time.sleep(_POLL_S)
-    raise FirstAnswerError(f"{model.name} does not answer: {trouble}: see `hearth logs litellm`")
+    owner = next(s.name for s in house.services.values() if gateway in {p.fqdn for p in s.publish})
+    raise FirstAnswerError(f"{model.name} does not answer: {trouble}: see `hearth logs {owner}`")
