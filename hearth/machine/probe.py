@@ -47,8 +47,8 @@ def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
     """Query `server` for a name; return the answer's code and addresses."""
     number = secrets.randbelow(65536)
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-    asked = labels + b"\0" + struct.pack(">HH", TYPES[kind], 1)
-    query = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + asked
+    question = labels + b"\0" + struct.pack(">HH", TYPES[kind], 1)
+    query = struct.pack(">HHHHHH", number, 0x0100, 1, 0, 0, 0) + question
     try:
         family, form, proto, _, where = socket.getaddrinfo(
             server, 53, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
@@ -60,7 +60,7 @@ def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
             answer = connection.recv(4096)
     except OSError:
         return -1, []
-    return answer[3] & 0x0F, _addresses(answer, 12 + len(asked))
+    return answer[3] & 0x0F, _addresses(answer, 12 + len(question))
 
 
 def _addresses(answer: bytes, offset: int) -> list[str]:
@@ -79,7 +79,7 @@ def _addresses(answer: bytes, offset: int) -> list[str]:
     return found
 
 
-def answer(asked: dict[str, Any]) -> dict[str, Any]:
+def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Run all attempts and queries at once."""
     with ThreadPoolExecutor(max_workers=32) as pool:
 
@@ -87,8 +87,8 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
             return [future.result() for future in [pool.submit(call, *row) for row in rows]]
 
         return {
-            "connect": every(connect, asked.get("connect", [])),
-            "resolve": every(resolve, asked.get("resolve", [])),
+            "connect": every(connect, request.get("connect", [])),
+            "resolve": every(resolve, request.get("resolve", [])),
         }
 
 

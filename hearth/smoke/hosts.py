@@ -110,8 +110,8 @@ def sandbox(instance: str | None, unit: str, secrets: Sequence[str]) -> Sandbox 
     are tried in any case.
     """
     program = Path(unit_probe.__file__).read_text(encoding="utf-8")
-    asked = {"task": "sandbox", "program": program, "unit": unit, "secrets": list(secrets)}
-    found = _send(instance, unit_probe, asked)
+    request = {"task": "sandbox", "program": program, "unit": unit, "secrets": list(secrets)}
+    found = _send(instance, unit_probe, request)
     if not found["pid"]:
         return None
     return Sandbox(found["status"], found["capabilities"], **found["tried"])
@@ -128,8 +128,8 @@ class Loaded:
 
 def loaded(instance: str | None, unit: str, packages: Sequence[str] = ()) -> Loaded:
     """Return which versions of Python packages a unit's process has loaded."""
-    asked = {"task": "loaded", "unit": unit, "packages": list(packages)}
-    return Loaded(**_send(instance, unit_probe, asked))
+    request = {"task": "loaded", "unit": unit, "packages": list(packages)}
+    return Loaded(**_send(instance, unit_probe, request))
 
 
 def units(instance: str | None, unit: str) -> list[str]:
@@ -141,12 +141,12 @@ def units(instance: str | None, unit: str) -> list[str]:
 
 
 def _send(
-    instance: str | None, program: ModuleType, asked: dict[str, Any], prefix: Sequence[str] = ()
+    instance: str | None, program: ModuleType, request: dict[str, Any], prefix: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Run a whole program there; return the JSON that it prints."""
     text = Path(str(program.__file__)).read_text(encoding="utf-8")
     argv = [*prefix, "/usr/bin/python3", "-I", "-c", text]
-    done = engine.execute(instance, argv, timeout=_COMMAND_S, stdin=json.dumps(asked))
+    done = engine.execute(instance, argv, timeout=_COMMAND_S, stdin=json.dumps(request))
     if done.returncode:
         raise engine.EngineError(f"{instance or 'this machine'}: the probe failed: {done.stderr}")
     return json.loads(done.stdout)  # type: ignore[no-any-return]

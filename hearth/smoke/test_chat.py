@@ -34,7 +34,7 @@ pytestmark = pytest.mark.home
 WITHIN_S = 60.0
 CONNECT_S = 10.0
 ALIAS, TOKENS, TIMES = "fast", 16, 5
-# Only somebody who has signed in gets an answer from these.
+# These answer only an account that has signed in.
 CLOSED = ["/api/models", "/api/v1/chats/", "/api/v1/users/", "/api/v1/files/", "/openai/models"]
 # Risky features by their names in /api/config, and the setting of each. The inventory can switch
 # them on, and the receipt reports that.

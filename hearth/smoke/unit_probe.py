@@ -34,14 +34,14 @@ PROGRAM = re.compile(r"/opt/hearth/[^/]+/[^/]+/")
 DELETED = " (deleted)"
 
 
-def loaded(asked: dict[str, Any], pid: int) -> dict[str, Any]:
+def loaded(request: dict[str, Any], pid: int) -> dict[str, Any]:
     """Return the versions and the replaced files among what the process has open."""
     mapped = files(pid) if pid else set()
     gone = sorted(name for name in mapped if name.endswith(DELETED) and is_program(name))
     roots = sorted({found[0] for name in mapped if (found := PROGRAM.match(name))})
     versions = {}
     for root in roots:
-        for name in asked["packages"]:
+        for name in request["packages"]:
             if found_version := version(Path(root), name):
                 versions[name] = found_version
     return {"pid": pid, "stale": gone, "packages": versions}
@@ -74,18 +74,18 @@ def version(folder: Path, package: str) -> str:
     return ""
 
 
-def sandbox(asked: dict[str, Any], pid: int) -> dict[str, Any]:
+def sandbox(request: dict[str, Any], pid: int) -> dict[str, Any]:
     """Read what the kernel holds the process to, then try from inside its namespaces."""
     if not pid:
         return {"pid": 0}
-    unit, status = asked["unit"], kernel_status(pid)
+    unit, status = request["unit"], kernel_status(pid)
     with tempfile.NamedTemporaryFile(dir=TMP, prefix="hearth-probe-") as marker:
         inner = {
             "marker": marker.name,
             "own": sorted(glob.glob(f"{CREDENTIALS}/{unit}/*")),
-            "secrets": foreign_secrets(unit, asked["secrets"]),
+            "secrets": foreign_secrets(unit, request["secrets"]),
         }
-        tried = enter(pid, status, asked["program"], inner)
+        tried = enter(pid, status, request["program"], inner)
     capabilities = unit_property(unit, "CapabilityBoundingSet").split()
     return {"pid": pid, "status": status, "capabilities": capabilities, "tried": tried}
 
@@ -113,7 +113,7 @@ def foreign_secrets(unit: str, patterns: list[str]) -> list[str]:
     return sorted(path for path in found if not path.startswith(own) and os.path.isfile(path))
 
 
-def enter(pid: int, status: dict[str, str], program: str, asked: dict[str, Any]) -> Any:
+def enter(pid: int, status: dict[str, str], program: str, request: dict[str, Any]) -> Any:
     """Run this program again in the namespaces of the unit's process and as its user."""
     user, group = status["Uid"].split()[0], status["Gid"].split()[0]
     groups = ",".join(status["Groups"].split())
@@ -123,22 +123,27 @@ def enter(pid: int, status: dict[str, str], program: str, asked: dict[str, Any])
     argv += ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
     argv += ["/usr/bin/python3", "-I", "-c", program, "inside"]
     done = subprocess.run(  # noqa: S603 - fixed words and numbers
-        argv, input=json.dumps(asked), capture_output=True, text=True, timeout=WITHIN_S, check=False
+        argv,
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
     )
     if done.returncode:
         sys.exit(f"{done.stderr.strip()} (exit {done.returncode})")
     return json.loads(done.stdout)
 
 
-def attempts(asked: dict[str, Any]) -> dict[str, Any]:
+def attempts(request: dict[str, Any]) -> dict[str, Any]:
     """Try what must fail, and also what must work, so that a broken probe is noticed."""
     return {
         "user": os.getuid(),
         "written": {path: make_folder(path) for path in (*READ_ONLY, TMP)},
-        "marker_seen": os.path.exists(asked["marker"]),
+        "marker_seen": os.path.exists(request["marker"]),
         "homes": {path: list_folder(path) for path in HOMES},
-        "own": {path: read_byte(path) for path in asked["own"]},
-        "secrets": {path: read_byte(path) for path in asked["secrets"]},
+        "own": {path: read_byte(path) for path in request["own"]},
+        "secrets": {path: read_byte(path) for path in request["secrets"]},
         "processes": sorted(foreign_processes()),
     }
 
@@ -187,10 +192,10 @@ def error_name(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, "unknown")
 
 
-def main(asked: dict[str, Any]) -> dict[str, Any]:
+def main(request: dict[str, Any]) -> dict[str, Any]:
     """Do one task from outside the unit's namespaces."""
-    pid = int(unit_property(asked["unit"], "MainPID") or 0)
-    return {"loaded": loaded, "sandbox": sandbox}[asked["task"]](asked, pid)
+    pid = int(unit_property(request["unit"], "MainPID") or 0)
+    return {"loaded": loaded, "sandbox": sandbox}[request["task"]](request, pid)
 
 
 if __name__ == "__main__":
