@@ -50,11 +50,13 @@ class Page:
         start = time.perf_counter()
         try:
             async with asyncio.timeout(self.call_s):
-                said = await self.client.post(
+                response = await self.client.post(
                     COMPLETIONS, json=self._body(prompt, max_tokens, answer)
                 )
-                if not said.is_success:
-                    return self._failed(start, f"HTTP {said.status_code}: {said.text[:200]}")
+                if not response.is_success:
+                    return self._failed(
+                        start, f"HTTP {response.status_code}: {response.text[:200]}"
+                    )
                 await asyncio.to_thread(self._wait, answer)
         except TimeoutError:
             return self._failed(start, f"no complete answer within {self.call_s:g} s")
@@ -164,8 +166,8 @@ def _healthy(service: Service, server: ChatServer) -> bool:
 
 def _process(service: Service) -> int:
     argv = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
-    said = engine.execute(service.instance, argv, timeout=_ASK_S).stdout.strip()
-    return int(said) if said.isdecimal() else 0
+    pid = engine.execute(service.instance, argv, timeout=_ASK_S).stdout.strip()
+    return int(pid) if pid.isdecimal() else 0
 
 
 def _memory(service: Service) -> int | None:

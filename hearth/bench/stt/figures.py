@@ -28,7 +28,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All answers of one kind; the spreads are of those that succeeded, n says how many.
+    """All answers of one kind; the spreads are of those that succeeded, n is their number.
 
     Of a stream: `final_ms` from the end of speech (the last sample above -40 dBFS) to its final
     text, `ended_ms` to the event that the speech ended; `started_ms` and `first_partial_ms` from
@@ -141,7 +141,7 @@ class BaselineFigures:
     """The baseline: faster_whisper calls on the same sound, in turns with the server.
 
     `three_ms` of 3 s, `thirty_ms` of 30 s, `four_ms` of four of 3 s one after the other; `how`
-    describes their options, `reason` says why there is no figure.
+    describes their options, `reason` is why there is no figure.
     """
 
     three_ms: Spread | None
@@ -155,7 +155,7 @@ class BaselineFigures:
 class Report:
     """The results of one run of `hearth bench stt`; the ratios of the first server come first.
 
-    `stopped` says why it ended early.
+    `stopped` is the reason for an early end.
     """
 
     form: str

@@ -34,7 +34,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All answers of one kind; the spreads are of those that succeeded, n says how many.
+    """All answers of one kind; the spreads are of those that succeeded, n is their number.
 
     Times run from the request. `ttfa_ms` is when the first 10 ms block above -45 dBFS could be
     decoded, `gap_ms` the longest wait between two chunks, `lead_ms` the silence in the sound
@@ -89,7 +89,7 @@ class BaselineFigures:
     """The baseline: one inference of the same words without a server, in turns with the requests.
 
     `how` describes its options; `first_piece` is the latest text that the server spoke first;
-    `reason` says why there is no figure.
+    `reason` is why there is no figure.
     """
 
     first_piece_ms: Spread | None
@@ -114,7 +114,7 @@ class RoundFigures:
 class Report:
     """The results of one run of `hearth bench tts`; the ratios of the first server come first.
 
-    `stopped` says why it ended early.
+    `stopped` is the reason for an early end.
     """
 
     form: str
