@@ -1,4 +1,4 @@
-"""Who asks for what is not running is told so by Debian's Caddy, in the front door's words."""
+"""Who asks for what is not running is told so by Debian's Caddy, in the reverse proxy's words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Answer:
 
 
 class Program(BaseHTTPRequestHandler):
-    """A program behind the front door: refuses in words of its own, breaks off, or ends at once."""
+    """A program behind the reverse proxy that refuses in its own words, breaks off, or ends."""
 
     protocol_version = "HTTP/1.1"
 
@@ -74,7 +74,7 @@ class Program(BaseHTTPRequestHandler):
 
 
 def snippet(name: str) -> str:
-    """Return one of the front door's pieces as it stands in its file."""
+    """Return one of the reverse proxy's pieces as it stands in its file."""
     found = re.search(rf"^\({name}\) \{{\n.*?^\}}\n", FILE, re.MULTILINE | re.DOTALL)
     assert found, name
     return found[0]

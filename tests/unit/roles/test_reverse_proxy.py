@@ -1,4 +1,4 @@
-"""What Caddy itself makes of the front door's file."""
+"""What Caddy itself makes of the reverse proxy's file."""
 
 from __future__ import annotations
 
