@@ -12,7 +12,7 @@ from tests.role_data import ROOT
 PAGE = ROOT / "docs/checks.md"
 CODE = re.compile(r"`([^`]+)`")
 SCRIPTS = {path.name for path in (ROOT / "scripts").iterdir()}
-HEAD = "| promise | proved by | told in |"
+HEAD = "| promise | proved by | details |"
 
 
 def rows(text: str) -> list[list[str]]:
