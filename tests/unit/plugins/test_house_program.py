@@ -28,7 +28,7 @@ def asked(patch: list[str] | None, **more: Any) -> Any:
 
 
 def digest(patch: list[str]) -> str:
-    return program.the_change(asked(patch)).digest_with("archive")
+    return str(program.the_change(asked(patch)).digest_with("archive"))
 
 
 def test_the_steps_decide_what_is_installed() -> None:
