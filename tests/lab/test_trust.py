@@ -189,8 +189,8 @@ def test_a_device_that_asks_somebody_else_for_names_is_told_so(house: House, gue
     )
     found = visit["nameless"]
     assert (found["state"], found["checks"]["names"]) == ("red", "bad")
-    assert found["headline"] == "This device does not ask the house for names yet."
-    assert "asking" in found["shown"]
+    assert found["headline"] == "This device cannot find the house by name yet."
+    assert "dns" in found["shown"]
 
 
 def test_everybody_can_use_the_page(believed: Visit, unbelieved: Visit) -> None:

@@ -1,1 +1,1 @@
-"""Hands the house's certificate to devices, and shows whether it works there."""
+"""Serves the trust page: it gives devices the house's certificate and tests whether it works."""

@@ -1,4 +1,4 @@
-"""Serve the page: `python3 -m hearth_trust --config FILE --port 9181`."""
+"""Serve the trust page: `python3 -m hearth_trust --config FILE --port 9181`."""
 
 import argparse
 import sys
@@ -10,14 +10,14 @@ import uvicorn
 from .app import make_app
 from .config import TrustError, load_config
 
-# The longest text that it sends back, in bytes.
+# The longest message that the echo accepts, in bytes.
 ECHO_BYTES = 1024
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM; 2 and one line on stderr when there is nothing to hand out."""
-    parser = argparse.ArgumentParser(prog="hearth_trust", description="The page of trust.")
-    parser.add_argument("--config", type=Path, required=True, help="what to show, as JSON")
+    """Serve until SIGTERM; return 2 with one line on stderr if the setup is not valid."""
+    parser = argparse.ArgumentParser(prog="hearth_trust", description="The trust page.")
+    parser.add_argument("--config", type=Path, required=True, help="names and certificate, as JSON")
     parser.add_argument("--port", type=int, default=9181)
     options = parser.parse_args(argv)
     try:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     uvicorn.run(
         app,
-        # Only the front door beside it has any business here.
+        # Only the reverse proxy on this machine connects.
         host="127.0.0.1",
         port=options.port,
         log_config=None,
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ws="websockets-sansio",
         ws_max_size=ECHO_BYTES,
         ws_per_message_deflate=False,
-        # Somebody who opens an echo and goes away holds nothing for long.
+        # A client that opens an echo and disappears must not hold its connection for long.
         ws_ping_interval=10,
         ws_ping_timeout=10,
         limit_concurrency=64,

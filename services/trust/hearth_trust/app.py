@@ -1,4 +1,4 @@
-"""The page's web application: a document, the certificate, a picture and an echo."""
+"""The trust page's web application: the page, the certificate, a QR code and an echo."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from hearth_serving.page import page_files
 
 from .config import Config, address_of
-from .document import code, document, policy
+from .document import content_security_policy, qr_code, render_page
 
 CERTIFICATE = "/hearth-root.crt"
 ECHOES, ECHO_S = 8, 30
@@ -20,19 +20,19 @@ _TYPES = {".css": "text/css", ".mjs": "text/javascript", ".svg": "image/svg+xml"
 
 
 def make_app(config: Config) -> Starlette:
-    """Return the application; it knows no secret and keeps nothing."""
+    """Return the application; it has no secrets and stores nothing."""
     files = page_files(Path(__file__).parent / "page")
     headers = {
-        "Content-Security-Policy": policy(config.site),
+        "Content-Security-Policy": content_security_policy(config.site),
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Permissions-Policy": "microphone=(self), camera=(), geolocation=()",
-        # The address may be another one tomorrow, and so may the certificate.
+        # The address and the certificate may change.
         "Cache-Control": "no-store",
     }
 
     async def page(request: Request) -> Response:
-        text = document(
+        text = render_page(
             config,
             files,
             user_agent=request.headers.get("user-agent", ""),
@@ -42,24 +42,23 @@ def make_app(config: Config) -> Starlette:
         return Response(text, headers=headers, media_type="text/html")
 
     async def certificate(_: Request) -> Response:
-        # By this type a phone's settings and Firefox know what it is; a name that ends in .crt is
-        # what Windows, a Mac and Linux go by.
+        # Phones and Firefox recognise it by this type; Windows, macOS and Linux by the name's .crt.
         return Response(config.root_pem, headers=headers, media_type="application/x-x509-ca-cert")
 
-    async def picture(_: Request) -> Response:
-        made = code(address_of(config.interface) or config.site)
-        return Response(made, headers=headers, media_type="image/svg+xml")
+    async def code(_: Request) -> Response:
+        picture = qr_code(address_of(config.interface) or config.site)
+        return Response(picture, headers=headers, media_type="image/svg+xml")
 
     async def check(_: Request) -> Response:
-        # Asked by the page under another name or address of the same house; it tells nothing.
+        # The page requests this under another name or address of the house; it reveals nothing.
         return JSONResponse({"house": "Hearth"}, headers={"Access-Control-Allow-Origin": "*"})
 
-    async def file(request: Request) -> Response:
+    async def page_file(request: Request) -> Response:
         name = request.path_params["name"]
-        kind = _TYPES.get(Path(name).suffix)
-        if kind is None or name not in files:
-            return PlainTextResponse("There is no such file.\n", status_code=404)
-        return Response(files[name], headers=headers, media_type=kind)
+        media_type = _TYPES.get(Path(name).suffix)
+        if media_type is None or name not in files:
+            return PlainTextResponse("This file does not exist.\n", status_code=404)
+        return Response(files[name], headers=headers, media_type=media_type)
 
     async def echo(socket: WebSocket) -> None:
         await _echo(socket, f"https://{config.site}")
@@ -71,9 +70,9 @@ def make_app(config: Config) -> Starlette:
         routes=[
             Route("/", page),
             Route(CERTIFICATE, certificate),
-            Route("/qr.svg", picture),
+            Route("/qr.svg", code),
             Route("/check", check),
-            Route("/page/{name}", file),
+            Route("/page/{name}", page_file),
             Route("/health", health),
             WebSocketRoute("/echo", echo),
         ]
@@ -81,7 +80,7 @@ def make_app(config: Config) -> Starlette:
 
 
 async def _echo(socket: WebSocket, origin: str) -> None:
-    """Send back the first few texts of the page itself; nobody else is answered."""
+    """Send back the first few messages of the page itself; reject every other origin."""
     if socket.headers.get("origin") != origin:
         await socket.close()
         return
@@ -93,6 +92,6 @@ async def _echo(socket: WebSocket, origin: str) -> None:
     except WebSocketDisconnect:
         return
     except (TimeoutError, KeyError):
-        # Silent for long, or it sent bytes: this is no place to keep a connection.
+        # The client was silent for too long, or sent bytes.
         pass
     await socket.close()

@@ -1,4 +1,4 @@
-"""What the page is about: the house's name for it, its address, its certificate."""
+"""The page's configuration: its name, the house's address and certificate."""
 
 import fcntl
 import hashlib
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 _SITE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
-# From linux/sockios.h: the IPv4 address of an interface, 20 bytes into what comes back.
+# From linux/sockios.h; the IPv4 address of the interface starts at byte 20 of the result.
 _SIOCGIFADDR = 0x8915
 
 
 class TrustError(Exception):
-    """One line for a person: why the page cannot be shown."""
+    """One line for a person: why the page cannot be served."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`site` is the page's own name, `pages` are names that a person opens afterwards."""
+    """`site` is the page's own name; `pages` are the names that people open afterwards."""
 
     site: str
     domain: str
@@ -38,20 +38,20 @@ class Config:
 
 
 def load_config(path: Path) -> Config:
-    """Read `path`, and the certificate that it names.
+    """Read `path` and the certificate file that it names.
 
     Raises:
-        TrustError: a file is missing or no such thing.
+        TrustError: a file is missing or not valid.
     """
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        root = Path(said["root"])
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        root = Path(raw["root"])
         config = Config(
-            site=_text(said, "site"),
-            domain=_text(said, "domain"),
-            interface=_text(said, "interface"),
+            site=_text(raw, "site"),
+            domain=_text(raw, "domain"),
+            interface=_text(raw, "interface"),
             root_pem=root.read_text(encoding="ascii"),
-            pages=tuple(str(name) for name in said["pages"]),
+            pages=tuple(str(name) for name in raw["pages"]),
         )
         ssl.PEM_cert_to_DER_cert(config.root_pem)
     except OSError as error:
@@ -59,23 +59,23 @@ def load_config(path: Path) -> Config:
     except (ValueError, KeyError, TypeError) as error:
         raise TrustError(f"{path}: {error!r}: run `hearth up`, which writes it") from None
     if not _SITE.fullmatch(config.site):
-        raise TrustError(f"{path}: site: {config.site!r} is no name: run `hearth up`")
+        raise TrustError(f"{path}: site: {config.site!r} is not a valid name: run `hearth up`")
     return config
 
 
-def _text(said: Any, key: str) -> str:
-    value = said[key]
+def _text(raw: Any, key: str) -> str:
+    value = raw[key]
     if not isinstance(value, str):
-        raise TypeError(f"{key} must be a text")
+        raise TypeError(f"{key} must be a string")
     return value
 
 
 def address_of(interface: str) -> str | None:
-    """Return the IPv4 address that the interface has now: a router may give another one."""
-    asked = struct.pack("256s", interface.encode()[:15])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
+    """Return the interface's current IPv4 address, which DHCP may change at any time."""
+    request = struct.pack("256s", interface.encode()[:15])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            said = fcntl.ioctl(wire.fileno(), _SIOCGIFADDR, asked)
+            response = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError:
             return None
-    return socket.inet_ntoa(said[20:24])
+    return socket.inet_ntoa(response[20:24])

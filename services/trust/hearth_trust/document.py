@@ -1,35 +1,44 @@
-"""The page as a text: one document for plain HTTP and HTTPS, without a script in it."""
+"""The page as text: one document for HTTP and HTTPS, without scripts in it, with device guides."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from html import escape
+from importlib.resources import files
 from io import BytesIO
 from string import Template
 
 import segno
 
 from .config import Config
-from .devices import guides
 
 _PAGE = "/page/"
+_GUIDES = files("hearth_trust") / "page" / "guides"
 
 
-def code(address: str) -> str:
-    """Return a QR code with the page's plain address, as an SVG picture."""
-    # Level M: read also from a screen that mirrors a lamp. The quiet zone of 4 is the standard's.
-    made = segno.make(plain(address), error="m", micro=False)
-    drawn = BytesIO()
-    made.save(drawn, kind="svg", border=4, dark="#000", light="#fff", omitsize=True, xmldecl=False)
-    return drawn.getvalue().decode()
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device: its name for people, and a pattern for its browsers' `User-Agent`."""
+
+    key: str
+    title: str
+    user_agent: str
 
 
-def plain(address: str) -> str:
-    """Return the address to type: it needs neither names nor trust."""
-    return f"http://{address}/"
+# In the order on the page. An iPad may call itself a Mac; the page's script detects that.
+DEVICES = (
+    Device("ios", "iPhone, iPad", r"iPhone|iPad|iPod"),
+    Device("android", "Android", r"Android"),
+    Device("windows", "Windows", r"Windows NT"),
+    Device("macos", "Mac", r"Macintosh"),
+    Device("linux", "Linux", r"^(?!.*Android).*(Linux|X11)"),
+    Device("firefox", "Firefox on any device", r"Firefox/|FxiOS/"),
+)
 
 
-def document(
+def render_page(
     config: Config,
-    files: Mapping[str, bytes],
+    assets: Mapping[str, bytes],
     *,
     user_agent: str,
     secure: bool,
@@ -40,29 +49,54 @@ def document(
         "site": escape(config.site),
         "domain": escape(config.domain),
         "certificate": escape(f"Hearth root for {config.domain}"),
-        # A narrow screen breaks it between two bytes.
+        # A narrow screen may break the line between two bytes.
         "fingerprint": escape(config.fingerprint).replace(":", ":<wbr>"),
         "address": escape(address or config.site),
-        "plain": escape(plain(address or config.site)),
+        "plain": escape(_http_url(address or config.site)),
     }
     links = "\n".join(
         f'<li><a class="button" href="https://{escape(name)}/">{escape(name)}</a></li>'
         for name in config.pages
     )
-    return Template(files["index.html"].decode()).substitute(
+    return Template(assets["index.html"].decode()).substitute(
         values,
         files=_PAGE.rstrip("/"),
         secure="yes" if secure else "no",
-        guides="\n".join(guides(user_agent, values)),
+        guides="\n".join(_guides(user_agent, values)),
         pages=links,
     )
 
 
-def policy(site: str) -> str:
-    """Return the page's Content-Security-Policy: nothing but the house, and no script in a text."""
+def _guides(user_agent: str, values: dict[str, str]) -> Iterator[str]:
+    """Yield each guide as HTML: first, and open, those for the requesting device."""
+    matching = {device.key for device in DEVICES if re.search(device.user_agent, user_agent)}
+    for device in sorted(DEVICES, key=lambda device: device.key not in matching):
+        template = Template((_GUIDES / f"{device.key}.html").read_text(encoding="utf-8"))
+        opened = " open" if device.key in matching else ""
+        yield (
+            f'<details id="{device.key}"{opened}><summary>{device.title}</summary>\n'
+            f"{template.substitute(values)}</details>"
+        )
+
+
+def _http_url(address: str) -> str:
+    return f"http://{address}/"
+
+
+def qr_code(address: str) -> str:
+    """Return a QR code of the page's URL at `address`, as SVG; it needs neither DNS nor trust."""
+    # Level M is readable on a screen with reflections. The standard requires a quiet zone of 4.
+    code = segno.make(_http_url(address), error="m", micro=False)
+    svg = BytesIO()
+    code.save(svg, kind="svg", border=4, dark="#000", light="#fff", omitsize=True, xmldecl=False)
+    return svg.getvalue().decode()
+
+
+def content_security_policy(site: str) -> str:
+    """Return the page's policy: it loads from its own house only, and runs no inline scripts."""
     return (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-        # Under its address the page looks whether it is found by name, and believed by HTTPS.
+        # Opened by address, the page tests the name and the certificate of `site`.
         f"connect-src 'self' http://{site} https://{site} wss://{site}; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )

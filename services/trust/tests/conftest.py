@@ -1,4 +1,4 @@
-"""The page of a house whose root is a real certificate, asked as the front door asks."""
+"""Configure a trust page with a certificate, and request it as the reverse proxy does."""
 
 import json
 import ssl
@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-# The look that all pages share.
+# The style that all pages share.
 sys.path.insert(0, str(Path(__file__).parents[2] / "serving"))
 
 from hearth_trust.app import make_app
@@ -19,14 +19,14 @@ from hearth_trust.config import Config, load_config
 
 @pytest.fixture
 def root() -> str:
-    """Any certificate will do: it is handed out as it is."""
+    """Return a certificate; its contents do not matter, because it is served unchanged."""
     return ssl.DER_cert_to_PEM_cert(b"a certificate")
 
 
 @pytest.fixture
 def file(tmp_path: Path, root: str) -> Path:
     (tmp_path / "root.crt").write_text(root)
-    said = {
+    settings = {
         "site": "trust.lan",
         "domain": "lan",
         "interface": "lo",
@@ -34,7 +34,7 @@ def file(tmp_path: Path, root: str) -> Path:
         "pages": ["chat.lan", "home.lan"],
     }
     path = tmp_path / "trust.json"
-    path.write_text(json.dumps(said))
+    path.write_text(json.dumps(settings))
     return path
 
 

@@ -1,4 +1,4 @@
-"""The echo answers the page itself, with what it was sent, and keeps nobody."""
+"""The echo returns messages to the page itself only, and closes idle connections."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from hearth_trust.config import Config
 OWN = {"Origin": "https://trust.lan"}
 
 
-def test_what_is_sent_comes_back_a_few_times(config: Config) -> None:
+def test_echo_returns_a_few_messages(config: Config) -> None:
     client = TestClient(app.make_app(config))
     with client.websocket_connect("/echo", headers=OWN) as socket:
         for number in range(app.ECHOES):
@@ -25,7 +25,7 @@ def test_what_is_sent_comes_back_a_few_times(config: Config) -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://chat.lan", "http://trust.lan", "https://evil.example"])
-def test_another_page_is_not_answered(config: Config, origin: str) -> None:
+def test_other_origins_are_rejected(config: Config, origin: str) -> None:
     client = TestClient(app.make_app(config))
     with (
         pytest.raises(WebSocketDisconnect),
@@ -34,7 +34,7 @@ def test_another_page_is_not_answered(config: Config, origin: str) -> None:
         pass
 
 
-def test_bytes_end_it(config: Config) -> None:
+def test_bytes_close_the_connection(config: Config) -> None:
     client = TestClient(app.make_app(config))
     with client.websocket_connect("/echo", headers=OWN) as socket:
         socket.send_bytes(b"\0")
@@ -42,21 +42,23 @@ def test_bytes_end_it(config: Config) -> None:
             socket.receive_text()
 
 
-async def test_silence_ends_it(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_closes_the_connection(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(app, "ECHO_S", 0.05)
     sent: list[str] = []
-    said: list[Message] = [{"type": "websocket.connect"}]
+    received: list[Message] = [{"type": "websocket.connect"}]
 
     async def receive() -> Message:
-        # Whoever connected says nothing more.
-        return said.pop() if said else await asyncio.Future()
+        # The client connects and sends nothing more.
+        return received.pop() if received else await asyncio.Future()
 
     async def send(message: Message) -> None:
         sent.append(message["type"])
 
     headers = [(name.lower().encode(), value.encode()) for name, value in OWN.items()]
     scope = {"type": "websocket", "path": "/echo", "headers": headers, "subprotocols": []}
-    # A program that waits for ever shall not keep the tests.
+    # If the connection stays open, fail instead of waiting for ever.
     async with asyncio.timeout(20):
         await app.make_app(config)(scope, receive, send)
     assert sent == ["websocket.accept", "websocket.close"]

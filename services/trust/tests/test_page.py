@@ -1,4 +1,4 @@
-"""One document for all: the certificate without a script, the right guide, nothing foreign."""
+"""The page offers the certificate without scripts, opens the right guide, loads nothing else."""
 
 import re
 from html.parser import HTMLParser
@@ -10,8 +10,7 @@ import segno
 
 from hearth_trust.app import CERTIFICATE
 from hearth_trust.config import Config
-from hearth_trust.devices import DEVICES
-from hearth_trust.document import policy
+from hearth_trust.document import DEVICES, content_security_policy
 
 BROWSERS = {
     "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like"
@@ -29,7 +28,7 @@ BROWSERS = {
 
 
 class Elements(HTMLParser):
-    """Every element of a document, with what it is given."""
+    """Every element of a document with its attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,66 +41,69 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize(("browser", "wanted"), BROWSERS.items())
-async def test_the_guide_of_the_asking_device_is_open_and_comes_first(
+async def test_guides_for_the_requesting_device_are_open_and_first(
     page: httpx.AsyncClient, browser: str, wanted: set[str]
 ) -> None:
     text = (await page.get("/", headers={"User-Agent": browser})).text
-    shown = [given for tag, given in Elements(text).found if tag == "details"]
-    assert {given["id"] for given in shown} == {device.key for device in DEVICES}
-    opened = [str(given["id"]) for given in shown if "open" in given]
+    shown = [attributes for tag, attributes in Elements(text).found if tag == "details"]
+    assert {attributes["id"] for attributes in shown} == {device.key for device in DEVICES}
+    opened = [str(attributes["id"]) for attributes in shown if "open" in attributes]
     assert set(opened) == wanted
-    assert [given["id"] for given in shown[: len(opened)]] == opened
+    assert [attributes["id"] for attributes in shown[: len(opened)]] == opened
 
 
-async def test_the_certificate_is_a_link_of_the_document(
-    page: httpx.AsyncClient, config: Config
-) -> None:
+async def test_page_links_to_the_certificate(page: httpx.AsyncClient, config: Config) -> None:
     text = (await page.get("/")).text
-    assert CERTIFICATE in [given.get("href") for tag, given in Elements(text).found if tag == "a"]
+    links = [attributes.get("href") for tag, attributes in Elements(text).found if tag == "a"]
+    assert CERTIFICATE in links
     assert config.fingerprint in text.replace("<wbr>", "")
     answer = await page.get(CERTIFICATE)
     assert answer.headers["content-type"] == "application/x-x509-ca-cert"
     assert answer.text == config.root_pem
 
 
-async def test_nothing_comes_from_elsewhere_and_nothing_is_written_into_the_document(
+async def test_page_loads_its_own_files_only_and_has_no_inline_code(
     page: httpx.AsyncClient,
 ) -> None:
     answer = await page.get("/", headers={"User-Agent": next(iter(BROWSERS))})
-    for tag, given in Elements(answer.text).found:
-        assert not [name for name in given if name.startswith("on") or name == "style"], given
+    for tag, attributes in Elements(answer.text).found:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"], (
+            attributes
+        )
         for name in ("src", "href"):
-            to = given.get(name) or "/"
+            to = attributes.get(name) or "/"
             assert to.startswith("/") or re.fullmatch(r"https://[a-z-]+\.lan/", to), (tag, to)
         if tag in ("script", "link", "img"):
-            # What is there is there.
-            assert (await page.get(str(given.get("src") or given.get("href")))).status_code == 200
-    assert answer.headers["content-security-policy"] == policy("trust.lan")
-    assert "unsafe" not in policy("trust.lan")
-    assert set(re.findall(r"\w+://[\w.]+", policy("trust.lan"))) == {
+            assert (
+                await page.get(str(attributes.get("src") or attributes.get("href")))
+            ).status_code == 200
+    policy = content_security_policy("trust.lan")
+    assert answer.headers["content-security-policy"] == policy
+    assert "unsafe" not in policy
+    assert set(re.findall(r"\w+://[\w.]+", policy)) == {
         "http://trust.lan", "https://trust.lan", "wss://trust.lan",
     }  # fmt: skip
 
 
-async def test_how_it_was_asked_for_stands_in_the_document(page: httpx.AsyncClient) -> None:
+async def test_page_knows_whether_it_was_requested_over_https(page: httpx.AsyncClient) -> None:
     for scheme, secure in (("http", "no"), ("https", "yes")):
         text = (await page.get("/", headers={"X-Forwarded-Proto": scheme})).text
-        (main,) = [given for tag, given in Elements(text).found if tag == "main"]
+        (main,) = [attributes for tag, attributes in Elements(text).found if tag == "main"]
         assert main["data-secure"] == secure
 
 
-async def test_other_paths_are_not_there(page: httpx.AsyncClient) -> None:
+async def test_other_paths_do_not_exist(page: httpx.AsyncClient) -> None:
     for path in ("/v1/models", "/page/index.html", "/page/../app.py", "/page/nothing.css", "/echo"):
         assert (await page.get(path)).status_code == 404, path
     assert (await page.post("/", content=b"x")).status_code == 405
 
 
-async def test_the_picture_holds_the_address_that_a_device_can_type(
+async def test_qr_code_has_the_address_that_people_can_type(
     page: httpx.AsyncClient,
 ) -> None:
     answer = await page.get("/qr.svg")
     assert answer.headers["content-type"] == "image/svg+xml"
-    # A picture of its own is one by its name space only.
+    # Browsers show a separate SVG file only if it has the namespace.
     drawn = ElementTree.fromstring(answer.content)  # noqa: S314 - our own
     assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
     expected = segno.make("http://127.0.0.1/", error="m", micro=False)

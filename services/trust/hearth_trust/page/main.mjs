@@ -1,115 +1,117 @@
-/** Look whether this device finds the house by name, believes it, and may talk and listen there. */
-import { answers, echoes, hears } from "./looking.mjs";
+/** Test whether this device finds the house, trusts it, and may use everything on its pages. */
+import { detectSound, echoes, reachable } from "./checks.mjs";
 
 const main = document.querySelector("main");
 const { site } = main.dataset;
 const secure = location.protocol === "https:";
-const button = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 
-/** Show what came of one check; its text says what to do where it is not good. */
-function note(id, state, text) {
-  const row = document.getElementById(id);
+/** Show the result of one check; the text says what to do if it failed. */
+function showCheck(id, state, text) {
+  const row = byId(id);
   row.dataset.state = state;
   row.querySelector("span").textContent = text;
 }
 
-/** Show what is true of the whole device. */
-function judge(state, headline, advice = "") {
+/** Show the result for the device as a whole. */
+function showResult(state, headline, advice = "") {
   main.dataset.state = state;
-  document.getElementById("headline").textContent = headline;
-  document.getElementById("advice").textContent = advice;
+  byId("headline").textContent = headline;
+  byId("advice").textContent = advice;
 }
 
-/** Under plain HTTP: find out what is missing; where nothing is, go on by HTTPS. */
-async function approach() {
-  judge("looking", "Looking at this device…");
-  const named = location.hostname === site || (await answers(`http://${site}/check`));
-  note("names", named ? "good" : "bad", named
-    ? `this device finds ${site}`
-    : `this device does not find ${site}: step 3`);
-  const believed = await answers(`https://${site}/check`);
-  if (believed) {
-    note("trust", "good", "this device believes it");
-    judge("looking", "This device trusts the house. Going on…");
+/** Over plain HTTP: find out what is missing; if nothing is, continue over HTTPS. */
+async function checkOverHttp() {
+  showResult("checking", "Testing this device…");
+  const named = location.hostname === site || (await reachable(`http://${site}/check`));
+  showCheck("names", named ? "good" : "bad", named
+    ? `this device can find ${site}`
+    : `this device cannot find ${site}: see step 3`);
+  const trusted = await reachable(`https://${site}/check`);
+  if (trusted) {
+    showCheck("trust", "good", "this device trusts it");
+    showResult("checking", "This device trusts the house. Continuing…");
     location.replace(`https://${site}/`);
     return;
   }
-  note("trust", "bad", named
-    ? "this device does not believe it: steps 1 and 2"
-    : "cannot be tested before the name is found");
-  note("secure", "waiting", "comes with the certificate");
-  note("socket", "waiting", "comes with the certificate");
-  note("microphone", "waiting", "comes with the certificate");
-  judge("red", named ? "This device does not trust the house yet." : "This device does not ask the house for names yet.",
+  showCheck("trust", "bad", named
+    ? "this device does not trust it yet: see steps 1 and 2"
+    : "cannot be tested until this device can find the name");
+  showCheck("secure", "waiting", "needs the certificate first");
+  showCheck("socket", "waiting", "needs the certificate first");
+  showCheck("microphone", "waiting", "needs the certificate first");
+  showResult("red", named
+      ? "This device does not trust the house yet."
+      : "This device cannot find the house by name yet.",
     named
-      ? "Do steps 1 and 2 below; this page looks again when you come back."
-      : "Do the three steps below; this page looks again when you come back.");
-  button("again").hidden = false;
+      ? "Follow steps 1 and 2 below. This page tests again when you come back."
+      : "Follow the three steps below. This page tests again when you come back.");
+  byId("again").hidden = false;
 }
 
-/** By HTTPS: look at what only a trusted page may do. */
-async function arrive() {
-  judge("looking", "Looking at this device…");
-  note("names", "good", `this device finds ${site}`);
-  note("trust", "good", "this device believes it");
+/** Over HTTPS: test the features that browsers give to trusted pages only. */
+async function checkOverHttps() {
+  showResult("checking", "Testing this device…");
+  showCheck("names", "good", `this device can find ${site}`);
+  showCheck("trust", "good", "this device trusts it");
   const safe = globalThis.isSecureContext && Boolean(globalThis.crypto?.subtle);
-  note("secure", safe ? "good" : "bad", safe
-    ? "the browser gives this page all it has"
-    : "the browser does not count this page as secure");
+  showCheck("secure", safe ? "good" : "bad", safe
+    ? "the browser allows everything that this page needs"
+    : "the browser does not treat this page as secure");
   const live = await echoes(`wss://${site}/echo`);
-  note("socket", live ? "good" : "bad", live
-    ? "what was sent came back"
-    : "nothing came back: a proxy or a filter between this device and the house may be in the way");
+  showCheck("socket", live ? "good" : "bad", live
+    ? "the test message came back"
+    : "no reply: a proxy or filter between this device and the house may be blocking it");
   if (!safe || !live) {
-    judge("red", "Something is in the way.", "The list says what.");
-    button("again").hidden = false;
+    showResult("red", "Something is blocking this device.", "The list below shows what.");
+    byId("again").hidden = false;
     return;
   }
-  note("microphone", "waiting", "not tested yet");
-  judge("nearly", "This device trusts the house.", "One thing is left, if you want to talk to it.");
-  button("listen").hidden = false;
+  showCheck("microphone", "waiting", "not tested yet");
+  showResult("nearly", "This device trusts the house.", "To talk to it, test the microphone too.");
+  byId("listen").hidden = false;
 }
 
-/** Listen until something is heard, and show how loud it is. */
-async function listen() {
-  const level = document.getElementById("level");
-  button("listen").hidden = true;
-  note("microphone", "waiting", "say something");
+/** Record until the microphone picks something up, and show the level. */
+async function checkMicrophone() {
+  const level = byId("level");
+  byId("listen").hidden = true;
+  showCheck("microphone", "waiting", "say something");
   level.hidden = false;
   try {
-    const heard = await hears((loud) => { level.value = loud; });
-    note("microphone", heard ? "good" : "bad", heard
-      ? "it hears you"
-      : "it is open, but silent: is it the right one, and not muted?");
+    const works = await detectSound((value) => { level.value = value; });
+    showCheck("microphone", works ? "good" : "bad", works
+      ? "it works"
+      : "it is on but silent: is it the right one, and is it muted?");
   } catch (error) {
-    note("microphone", "bad", error.name === "NotAllowedError"
-      ? "the browser was not allowed to listen: see its settings for this site"
-      : "this device has none that the browser can use");
+    showCheck("microphone", "bad", error.name === "NotAllowedError"
+      ? "this page may not use it: allow it in the browser's settings for this site"
+      : "the browser finds no microphone on this device");
   }
   level.hidden = true;
-  if (document.getElementById("microphone").dataset.state === "good") {
-    judge("green", "All is well.", "This device trusts the house and can talk to it.");
+  if (byId("microphone").dataset.state === "good") {
+    showResult("green", "Everything works.", "This device trusts the house and can talk to it.");
     return;
   }
-  judge("nearly", "This device trusts the house.", "Only the microphone does not work.");
-  button("listen").hidden = false;
+  showResult("nearly", "This device trusts the house.", "Only the microphone does not work.");
+  byId("listen").hidden = false;
 }
 
-document.getElementById("checks").hidden = false;
+byId("checks").hidden = false;
 let running = null;
-/** Look, but never twice at once. */
-function look() {
-  running ??= (secure ? arrive() : approach()).finally(() => { running = null; });
+/** Run all checks, unless they are running already. */
+function runChecks() {
+  running ??= (secure ? checkOverHttps() : checkOverHttp()).finally(() => { running = null; });
 }
-button("again").addEventListener("click", look);
-button("listen").addEventListener("click", listen);
-// Whoever comes back from the device's settings has done something there.
+byId("again").addEventListener("click", runChecks);
+byId("listen").addEventListener("click", checkMicrophone);
+// People who come back from the device's settings have usually changed something there.
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && main.dataset.state === "red") look();
+  if (!document.hidden && main.dataset.state === "red") runChecks();
 });
 // An iPad calls itself a Mac; a Mac has no touch screen.
 if (navigator.maxTouchPoints > 1 && document.querySelector("#macos")?.open) {
   document.querySelector("#macos").open = false;
   document.querySelector("#ios").open = true;
 }
-look();
+runChecks();

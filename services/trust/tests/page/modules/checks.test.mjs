@@ -1,29 +1,29 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { answers, echoes, hears } from "../../../hearth_trust/page/looking.mjs";
+import { detectSound, echoes, reachable } from "../../../hearth_trust/page/checks.mjs";
 
 const json = (text, init) => async () => new Response(text, init);
 
-test("only the house itself is an answer", async () => {
+test("only a response of the house counts as reachable", async () => {
   globalThis.fetch = json('{"house": "Hearth"}');
-  assert.equal(await answers("https://trust.lan/check"), true);
+  assert.equal(await reachable("https://trust.lan/check"), true);
   globalThis.fetch = json('{"house": "another"}');
-  assert.equal(await answers("https://trust.lan/check"), false);
+  assert.equal(await reachable("https://trust.lan/check"), false);
   globalThis.fetch = json("<html>sign in to this network</html>");
-  assert.equal(await answers("https://trust.lan/check"), false);
+  assert.equal(await reachable("https://trust.lan/check"), false);
   globalThis.fetch = json('{"house": "Hearth"}', { status: 502 });
-  assert.equal(await answers("https://trust.lan/check"), false);
+  assert.equal(await reachable("https://trust.lan/check"), false);
 });
 
-test("a certificate that the browser does not believe is no answer, and nothing is thrown", async () => {
+test("a certificate that the browser does not trust counts as unreachable, without an error", async () => {
   globalThis.fetch = async () => { throw new TypeError("Failed to fetch"); };
-  assert.equal(await answers("https://trust.lan/check"), false);
+  assert.equal(await reachable("https://trust.lan/check"), false);
 });
 
-/** A socket that is told what to do with what it is sent. */
+/** A socket whose response to a message is chosen by the test. */
 class Socket extends EventTarget {
-  static does = () => {};
+  static respond = () => {};
   closed = false;
   constructor(address) {
     super();
@@ -32,30 +32,30 @@ class Socket extends EventTarget {
     setTimeout(() => this.dispatchEvent(new Event("open")));
   }
   send(text) {
-    Socket.does(this, text);
+    Socket.respond(this, text);
   }
   close() {
     this.closed = true;
   }
-  say(text) {
+  receive(text) {
     this.dispatchEvent(new MessageEvent("message", { data: text }));
   }
 }
 
-test("what comes back is what was sent, and the line is given back", async () => {
+test("only the same message counts as an echo, and the connection is closed", async () => {
   globalThis.WebSocket = Socket;
-  Socket.does = (socket, text) => socket.say(text);
+  Socket.respond = (socket, text) => socket.receive(text);
   assert.equal(await echoes("wss://trust.lan/echo"), true);
   assert.equal(Socket.last.address, "wss://trust.lan/echo");
   assert.ok(Socket.last.closed);
-  Socket.does = (socket) => socket.say("something else");
+  Socket.respond = (socket) => socket.receive("something else");
   assert.equal(await echoes("wss://trust.lan/echo"), false);
 });
 
-test("a line that breaks is no echo", async () => {
+test("a connection that breaks is not an echo", async () => {
   globalThis.WebSocket = Socket;
   for (const kind of ["error", "close"]) {
-    Socket.does = (socket) => socket.dispatchEvent(new Event(kind));
+    Socket.respond = (socket) => socket.dispatchEvent(new Event(kind));
     assert.equal(await echoes("wss://trust.lan/echo"), false);
   }
 });
@@ -81,17 +81,17 @@ beforeEach(() => {
   };
 });
 
-test("a voice is heard, and the microphone is let go of", async () => {
+test("a voice is detected, and the microphone is released", async () => {
   const shown = [];
   loudness = 0.1;
-  assert.equal(await hears((loud) => shown.push(loud)), true);
+  assert.equal(await detectSound((level) => shown.push(level)), true);
   assert.deepEqual([stopped, closed, shown.length], [1, 1, 1]);
   assert.ok(shown[0] > 0.5 && shown[0] <= 1, `${shown}`);
 });
 
-test("who may not listen is told why", async () => {
+test("a refused microphone throws the browser's error", async () => {
   navigator.mediaDevices.getUserMedia = async () => {
     throw new DOMException("no", "NotAllowedError");
   };
-  await assert.rejects(hears(() => {}), { name: "NotAllowedError" });
+  await assert.rejects(detectSound(() => {}), { name: "NotAllowedError" });
 });
