@@ -17,7 +17,7 @@ from hearth.catalogue.read import FILES
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "roles/caddy/templates/Caddyfile.j2"
 PAGE, API = "kokoro-web.lan", "kokoro-stream.lan"
-# As docs/speaking-page.md shows it.
+# As docs/text-to-speech.md shows it.
 OPENED = "services:\n  kokoro:\n    publish:\n      kokoro-web: {auth: lan}\n"
 
 
