@@ -35,7 +35,7 @@ pytestmark = pytest.mark.lab
 SLOW_ALIAS, SLOW_MODEL, SLOW_S = "coder", "qwen2.5-coder:7b", 1200
 READY_S = 180
 # A run on a bare machine has more events than this, so a kill at each of them comes.
-EVENTS = 380
+EVENTS = 190
 WAYS = ("direct", "ssh")
 
 
@@ -109,7 +109,7 @@ def _build_over_ssh(house: House, folder: Path) -> None:
     assert output.returncode == 0, output.text[-6000:]
     # The controller's own task comes last: it reports that the run there changed something.
     assert output.changed[-1] == 1, output.text[-3000:]
-    assert sum(output.changed[:-1]) > 1, output.text[-3000:]
+    assert sum(output.changed[:-1]) >= 1, output.text[-3000:]
 
 
 def _slow_down(machine: lab.Machine) -> None:

@@ -12,7 +12,7 @@ from tests.lab.house import NAME, House
 pytestmark = pytest.mark.lab
 
 # Where a run that changes something was seen to end, at least; the kill lies before it.
-EVENTS = 380
+EVENTS = 190
 
 
 @pytest.fixture(scope="module")
