@@ -1,6 +1,6 @@
-"""For the tests only: a fake Ollama on the loopback, and a puller on a clock that a test holds."""
+"""Test helpers: a fake Ollama on loopback, and a puller whose clock the test controls."""
 
-# ruff: noqa: D102, D103 - a helper of the tests: its names say what it promises
+# ruff: noqa: D102, D103 - test helpers with descriptive names
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hearth_model_puller import ollama
+from hearth_model_puller.environment import Environment
+from hearth_model_puller.model_list import key_of
 from hearth_model_puller.puller import Puller
-from hearth_model_puller.state import Board, Ledger
-from hearth_model_puller.wanted import key_of
-from hearth_model_puller.world import World
+from hearth_model_puller.state import ProgressFile, PullRecords
 
 MB = 10**6
 GB = 10**9
 
 
-class Cut(Exception):
-    """Ends a stream in its middle."""
+class BrokenStreamError(Exception):
+    """Breaks a stream in the middle."""
 
 
 @dataclass
@@ -90,7 +90,7 @@ class FakeOllama:
             yield _line(status="pulling aa", digest="sha256:aa", total=size, completed=done)
             self.partial[key] = done
             if fault == f"cut {quarter}":
-                raise Cut
+                raise BrokenStreamError
             if fault == f"hold {quarter}":
                 await self.hold.wait()
             while fault == f"drip {quarter}":
@@ -103,7 +103,7 @@ class FakeOllama:
         self.disk[key] = (digest, size)
         self.partial.pop(key)
         if fault == "cut at the end":
-            raise Cut
+            raise BrokenStreamError
         yield _line(status="success")
 
 
@@ -130,7 +130,7 @@ async def fake() -> AsyncIterator[FakeOllama]:
 
 @dataclass
 class Clock:
-    """Time that passes only where somebody sleeps."""
+    """A clock that advances only during sleep."""
 
     now: float = 1000.0
 
@@ -141,7 +141,7 @@ class Clock:
 
 @dataclass
 class House:
-    """One house's files and the puller over them."""
+    """The files of one house, and pullers that use them."""
 
     folder: Path
     client: httpx.AsyncClient
@@ -155,31 +155,31 @@ class House:
 
     def want(self, *models: dict[str, Any], first: tuple[str, ...] = (), **more: Any) -> None:
         text = json.dumps({"models": list(models), "first": list(first), **more})
-        fresh = self.folder / "models.json.new"
-        fresh.write_text(text)
-        fresh.replace(self.models_file)
+        new = self.folder / "models.json.new"
+        new.write_text(text)
+        new.replace(self.models_file)
 
     def puller(self, *, read_only: bool = False) -> Puller:
-        world = World(
+        environment = Environment(
             free_bytes=lambda: self.free,
             memory_bytes=lambda: self.memory,
             monotonic=lambda: self.clock.now,
             wall=lambda: 1.8e9 + self.clock.now,
             sleep=self.clock.sleep,
-            chance=lambda: 1.0,
+            jitter=lambda: 1.0,
         )
-        board = Board(self.folder / "progress.json")
-        board.load()
-        ledger = Ledger(self.folder / "pulled.json")
-        return Puller(self.client, self.models_file, board, ledger, world, read_only)
+        progress = ProgressFile(self.folder / "progress.json")
+        progress.load()
+        records = PullRecords(self.folder / "pulled.json")
+        return Puller(self.client, self.models_file, progress, records, environment, read_only)
 
-    async def work(self, puller: Puller, steps: int = 1) -> float:
-        """Let the puller take so many turns as its `run` would, without its pauses."""
+    async def run_steps(self, puller: Puller, steps: int = 1) -> float:
+        """Run some steps as `run` would, without the pauses; return the last pause."""
         pause_s = 0.0
         for _ in range(steps):
-            puller._reread()
+            puller._reload()
             pause_s = await puller.step()
-            puller.board.write()
+            puller.progress.write()
         return pause_s
 
     def progress(self) -> dict[str, dict[str, Any]]:
@@ -205,8 +205,8 @@ def model(name: str, size: int, **more: Any) -> dict[str, Any]:
     return {"name": name, "id": name, "download_bytes": size, "memory_bytes": size, **more}
 
 
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until something holds; a test that waits for ever fails after ten seconds."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds; fail after ten seconds."""
     async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 - what is waited for happens in another process
+        while not condition():  # noqa: ASYNC110 - the change happens in another process
             await asyncio.sleep(0.005)

@@ -1,5 +1,5 @@
-"""Keeps the models of one Ollama as the house's model list says, for as long as it runs."""
+"""Keeps the models of one Ollama in step with the house's model list."""
 
 
 class PullerError(Exception):
-    """One line for a person: what is wrong, where, and what to do."""
+    """One line: what is wrong, where, and what to do."""

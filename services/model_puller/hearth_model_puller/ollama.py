@@ -1,9 +1,10 @@
-"""The four calls of Ollama's API that the puller needs, each with a total deadline."""
+"""The three calls of Ollama's API that the puller needs, each with a deadline, and its progress."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -12,16 +13,17 @@ from typing import Any
 import httpx
 
 from hearth_model_puller import PullerError
-from hearth_model_puller.wanted import key_of, plain_digest
+from hearth_model_puller.model_list import hex_digest, key_of
 
 ANSWER_S = 30.0
 STALL_S = 180.0
-# Ollama says nothing while it hashes what it downloaded, and a slow disk reads 50 MB/s.
+# Ollama sends nothing while it hashes the download, and a slow disk reads 50 MB/s.
 VERIFY_S = 3600.0
+RATE_WINDOW_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class InstalledModel:
     """One model on Ollama's disk."""
 
     id: str
@@ -30,15 +32,15 @@ class Present:
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far a pull is: bytes of each layer, by digest."""
+class PullProgress:
+    """The progress of a pull: bytes of each layer, by digest."""
 
     completed: dict[str, int] = field(default_factory=dict)
     total: dict[str, int] = field(default_factory=dict)
     status: str = ""
 
-    def take(self, event: dict[str, Any]) -> bool:
-        """Take one event in; return whether the pull got further by it."""
+    def update(self, event: dict[str, Any]) -> bool:
+        """Apply one event; return whether the pull has advanced."""
         before = (self.status, self.completed_bytes)
         self.status = str(event.get("status") or "")
         layer = str(event.get("digest") or "")
@@ -49,71 +51,92 @@ class Progress:
 
     @property
     def completed_bytes(self) -> int:
-        """Return the bytes on disk, of all layers known so far."""
+        """Return the downloaded bytes of all layers known so far."""
         return sum(self.completed.values())
 
     @property
     def total_bytes(self) -> int:
-        """Return the bytes of all layers known so far."""
+        """Return the size of all layers known so far."""
         return sum(self.total.values())
 
 
+class DownloadRate:
+    """Bytes per second over a sliding window, from counts that only grow."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._samples: deque[tuple[float, int]] = deque()
+
+    def add(self, count: int) -> None:
+        """Add the current byte count; bytes from before the first count are ignored."""
+        now = self._monotonic()
+        self._samples.append((now, count))
+        while now - self._samples[0][0] > RATE_WINDOW_S:
+            self._samples.popleft()
+
+    def bytes_per_s(self) -> float:
+        """Return the rate, or 0 while it is unknown."""
+        (start, first), (end, last) = self._samples[0], self._samples[-1]
+        return max(0.0, (last - first) / (end - start)) if end > start else 0.0
+
+
 def client_for(url: str) -> httpx.AsyncClient:
-    """Make a client for one Ollama; proxies of the environment are not for the loopback."""
+    """Return a client for one Ollama; it ignores proxy variables."""
     return httpx.AsyncClient(base_url=url, trust_env=False, timeout=None)  # noqa: S113 - see below
 
 
-async def present(client: httpx.AsyncClient) -> dict[str, Present]:
-    """Return what lies on Ollama's disk, by key; raise PullerError when it does not say."""
+async def list_models(client: httpx.AsyncClient) -> dict[str, InstalledModel]:
+    """Return the models on Ollama's disk by key; raise PullerError if Ollama does not answer."""
     try:
-        # httpx bounds each read, not the whole answer; so every call here is bounded as a whole.
+        # httpx limits each read, not the whole response, so each call has a deadline of its own.
         async with asyncio.timeout(ANSWER_S):
             response = await client.get("/api/tags")
         response.raise_for_status()
         entries = response.json().get("models") or ()
-        return {key_of(e["name"]): _present(e) for e in entries}
+        return {key_of(e["name"]): _installed(e) for e in entries}
     except TimeoutError as error:
         raise PullerError(f"Ollama does not answer within {ANSWER_S:g} s") from error
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise PullerError(f"Ollama does not answer: {_said(error)}") from error
+        raise PullerError(f"Ollama does not answer: {_describe(error)}") from error
 
 
 async def delete(client: httpx.AsyncClient, model_id: str) -> None:
-    """Remove one model; one that is not there is fine. Raise PullerError when it stays."""
+    """Remove a model if it is there; raise PullerError if that fails."""
     try:
         async with asyncio.timeout(ANSWER_S):
             response = await client.request("DELETE", "/api/delete", json={"model": model_id})
     except TimeoutError as error:
         raise PullerError(f"{model_id}: not removed within {ANSWER_S:g} s") from error
     except httpx.HTTPError as error:
-        raise PullerError(f"{model_id}: not removed: {_said(error)}") from error
+        raise PullerError(f"{model_id}: not removed: {_describe(error)}") from error
     if not response.is_success and response.status_code != httpx.codes.NOT_FOUND:
         raise PullerError(f"{model_id}: not removed: {_error_in(response.content)}")
 
 
 async def pull(
-    client: httpx.AsyncClient, model_id: str, on_progress: Callable[[Progress], bool]
+    client: httpx.AsyncClient, model_id: str, on_progress: Callable[[PullProgress], bool]
 ) -> bool:
-    """Pull one model; return False when `on_progress` said to stop, which Ollama can resume from.
+    """Pull one model; return False if `on_progress` stopped it. Ollama can resume it later.
 
-    Raise PullerError when it fails or stands still. A download may take hours, so its deadline is
-    on standing still: each byte that arrives moves it on, not each event, of which a stalled pull
-    sends sixteen a second.
+    Raise PullerError if the pull fails or stalls. A download may take hours, so its deadline
+    moves with each byte that arrives. Events do not count: a stalled pull still sends sixteen a
+    second.
     """
-    progress = Progress()
+    progress = PullProgress()
     loop = asyncio.get_running_loop()
+    events = _events(client, model_id)
     try:
-        async with asyncio.timeout(STALL_S) as deadline, aclosing(_events(client, model_id)) as got:
-            async for event in got:
-                if progress.take(event):
-                    patience_s = VERIFY_S if progress.status.startswith("verifying") else STALL_S
-                    deadline.reschedule(loop.time() + patience_s)
+        async with asyncio.timeout(STALL_S) as deadline, aclosing(events):
+            async for event in events:
+                if progress.update(event):
+                    limit_s = VERIFY_S if progress.status.startswith("verifying") else STALL_S
+                    deadline.reschedule(loop.time() + limit_s)
                 if not on_progress(progress):
                     return False
     except TimeoutError as error:
-        raise PullerError(f"stood still for {STALL_S:g} s ({progress.status})") from error
+        raise PullerError(f"stalled for {STALL_S:g} s ({progress.status})") from error
     except (httpx.HTTPError, ValueError) as error:
-        raise PullerError(_said(error)) from error
+        raise PullerError(_describe(error)) from error
     if progress.status != "success":
         raise PullerError(f"the pull ended after {progress.status!r}")
     return True
@@ -131,15 +154,15 @@ async def _events(client: httpx.AsyncClient, model_id: str) -> AsyncGenerator[di
             yield event
 
 
-def _present(entry: dict[str, Any]) -> Present:
-    return Present(
+def _installed(entry: dict[str, Any]) -> InstalledModel:
+    return InstalledModel(
         id=str(entry["name"]),
-        digest=plain_digest(entry.get("digest")),
+        digest=hex_digest(entry.get("digest")),
         size_bytes=int(entry.get("size") or 0),
     )
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     text = _one_line(str(error))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -148,7 +171,7 @@ def _error_in(body: bytes) -> str:
     try:
         return _one_line(str(json.loads(body)["error"]))
     except (ValueError, KeyError, TypeError):
-        return _one_line(body.decode("utf-8", "replace")) or "an answer without a reason"
+        return _one_line(body.decode("utf-8", "replace")) or "a response without a reason"
 
 
 def _one_line(text: str) -> str:

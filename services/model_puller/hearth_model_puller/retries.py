@@ -1,17 +1,17 @@
-"""When a model may be tried again: later after each failure, but never never."""
+"""When to retry a model: with a longer delay after each failure, but without giving up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-FIRST_S = 5.0
-LAST_S = 600.0
+FIRST_DELAY_S = 5.0
+MAX_DELAY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """After how many failures, why, and from when on the next try is allowed."""
+    """The number of failures, the earliest time of the next try, and the last reason."""
 
     failures: int
     not_before: float
@@ -20,33 +20,33 @@ class Retry:
 
 @dataclass(slots=True)
 class Retries:
-    """The failures of all models, on one monotonic clock."""
+    """The failures of all models; `jitter` returns 0 to 1."""
 
     monotonic: Callable[[], float]
-    chance: Callable[[], float]
+    jitter: Callable[[], float]
     by_key: dict[str, Retry] = field(default_factory=dict)
 
-    def tried(self, key: str, reason: str, *, further: bool) -> None:
-        """Note one try. One that got further than any before starts the waiting anew."""
+    def record_try(self, key: str, reason: str, *, advanced: bool) -> None:
+        """Record one try. If the download advanced, the delay starts from the shortest again."""
         known = self.by_key.get(key)
-        failures = 1 if further or known is None else known.failures + 1
-        wait_s = min(LAST_S, FIRST_S * 2 ** min(failures - 1, 10))
-        # Jitter: a street full of houses must not come back to one registry in step.
-        not_before = self.monotonic() + wait_s * (0.5 + self.chance() / 2)
+        failures = 1 if advanced or known is None else known.failures + 1
+        wait_s = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** min(failures - 1, 10))
+        # Jitter: many houses must not return to one registry at the same time.
+        not_before = self.monotonic() + wait_s * (0.5 + self.jitter() / 2)
         self.by_key[key] = Retry(failures, not_before, reason)
 
     def wait_s(self, key: str) -> float:
-        """Return the seconds until this model may be tried again, 0 for now."""
+        """Return the seconds until this model may be retried, or 0."""
         known = self.by_key.get(key)
         return max(0.0, known.not_before - self.monotonic()) if known else 0.0
 
     def reason(self, key: str) -> str:
-        """Return why the last try failed, nothing when there was none."""
+        """Return why the last try failed, or an empty string."""
         known = self.by_key.get(key)
         return known.reason if known else ""
 
     def forget(self, key: str) -> None:
-        """Let this model be tried now: what its last try failed for is gone."""
+        """Allow a retry now, because the cause of the last failure is gone."""
         self.by_key.pop(key, None)
 
     def keep_only(self, keys: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Keeps what must outlive this process: how far each model is, and which ones Hearth pulled."""
+"""The files that outlive this process: each model's progress, and which ones Hearth pulled."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ UNFINISHED = frozenset({WAITING, PULLING, FAILED})
 
 
 def now_text() -> str:
-    """Return this moment as RFC 3339 in UTC."""
+    """Return the current time as RFC 3339 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replace a file whole: a reader, or a power cut, sees the old one or the new one."""
+    """Replace a file atomically: after a power cut, it is the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     with fresh.open("w", encoding="utf-8") as stream:
@@ -37,8 +37,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """How far one model is. Bytes count all layers known so far; `percent` is 100 when ready."""
+class ModelStatus:
+    """One model's progress. Bytes count all layers known so far; `percent` is 100 when ready."""
 
     state: str
     percent: int = 0
@@ -51,42 +51,42 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Board:
-    """progress.json: one entry for each name of each model, and one note about them all."""
+class ProgressFile:
+    """progress.json: the status of each name of each model, and one note about all of them."""
 
     path: Path
-    entries: dict[str, Entry] = field(default_factory=dict)
+    models: dict[str, ModelStatus] = field(default_factory=dict)
     note: str = ""
 
-    def put(self, names: tuple[str, ...], entry: Entry) -> None:
-        """Note an entry under all names of a model, and log it when its state is new."""
-        before = self.entries.get(names[0])
-        if before is None or (before.state, before.reason) != (entry.state, entry.reason):
-            LOG.info("%s: %s%s", names[0], entry.state, entry.reason and f": {entry.reason}")
+    def put(self, names: tuple[str, ...], status: ModelStatus) -> None:
+        """Set the status of all names of a model, and log it if it has changed."""
+        before = self.models.get(names[0])
+        if before is None or (before.state, before.reason) != (status.state, status.reason):
+            LOG.info("%s: %s%s", names[0], status.state, status.reason and f": {status.reason}")
         for name in names:
-            self.entries[name] = entry
+            self.models[name] = status
 
     def keep_only(self, names: set[str]) -> None:
         """Forget the models that are no longer wanted."""
-        self.entries = {name: entry for name, entry in self.entries.items() if name in names}
+        self.models = {name: status for name, status in self.models.items() if name in names}
 
-    def say(self, note: str) -> None:
-        """Note what holds for all models, and log it when it is new."""
+    def set_note(self, note: str) -> None:
+        """Set the note about all models, and log it if it has changed."""
         if note and note != self.note:
             LOG.warning("%s", note)
         self.note = note
 
     def load(self) -> None:
-        """Take up what the last process knew; a file that cannot be read is as good as none."""
+        """Read what the last process wrote; ignore a file that is missing or not valid."""
         try:
             document = json.loads(self.path.read_text(encoding="utf-8"))
-            self.entries = {name: Entry(**entry) for name, entry in document["models"].items()}
+            self.models = {name: ModelStatus(**raw) for name, raw in document["models"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            self.entries = {}
+            self.models = {}
 
     def write(self) -> None:
-        """Write the file as a whole; a full disk costs the news, not the work."""
-        models = {name: asdict(entry) for name, entry in self.entries.items()}
+        """Write the file; if the disk is full, log that and continue."""
+        models = {name: asdict(status) for name, status in self.models.items()}
         document = {"updated_at": now_text(), "note": self.note, "models": models}
         try:
             write_json(self.path, document)
@@ -94,11 +94,11 @@ class Board:
             LOG.error("%s: not written: %s", self.path, error.strerror)
 
 
-# A record says "pulling" from before the first byte, so that a kill between Ollama's last byte and
-# our "pulled" cannot make a model of ours look like somebody else's.
+# The state is "pulling" from before the first byte. A kill between Ollama's last byte and our
+# "pulled" must not make our model look like one that somebody else pulled.
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One model that Hearth pulls, pulled or refused; `before` was on the disk at the start."""
+class PullRecord:
+    """A model that Hearth pulls, pulled or refused; `before` is the digest at the start."""
 
     id: str
     state: str
@@ -108,37 +108,37 @@ class Record:
     at: float = 0.0
 
 
-class Ledger:
-    """pulled.json: the models that are Hearth's to remove. Every change is on disk at once."""
+class PullRecords:
+    """pulled.json: the models that Hearth may remove. Every change is written at once."""
 
     def __init__(self, path: Path) -> None:
-        """Read the file; an unreadable one is put aside, and nothing in it is ever removed."""
+        """Read the file; an unreadable one is renamed, and none of its models is ever removed."""
         self.path = path
-        self.records: dict[str, Record] = {}
+        self.by_key: dict[str, PullRecord] = {}
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            self.records = {key: Record(**record) for key, record in document["models"].items()}
+            self.by_key = {key: PullRecord(**raw) for key, raw in document["models"].items()}
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            aside = path.with_name(f"{path.name}.unreadable")
-            LOG.error("%s: unreadable (%s), kept as %s: nothing is removed", path, error, aside)
-            path.replace(aside)
+            renamed = path.with_name(f"{path.name}.unreadable")
+            LOG.error("%s: unreadable (%s), kept as %s: nothing is removed", path, error, renamed)
+            path.replace(renamed)
 
-    def put(self, key: str, record: Record) -> None:
-        """Record one model."""
-        if self.records.get(key) != record:
-            self._write({**self.records, key: record})
+    def put(self, key: str, record: PullRecord) -> None:
+        """Add or replace the record of one model."""
+        if self.by_key.get(key) != record:
+            self._write({**self.by_key, key: record})
 
     def drop(self, key: str) -> None:
-        """Forget one model."""
-        if key in self.records:
-            self._write({k: record for k, record in self.records.items() if k != key})
+        """Remove the record of one model."""
+        if key in self.by_key:
+            self._write({k: record for k, record in self.by_key.items() if k != key})
 
-    def _write(self, records: dict[str, Record]) -> None:
+    def _write(self, records: dict[str, PullRecord]) -> None:
         document = {"models": {key: asdict(record) for key, record in records.items()}}
         try:
             write_json(self.path, document)
         except OSError as error:
-            raise PullerError(f"{self.path}: not written: {error.strerror}; mend that") from error
-        self.records = records
+            raise PullerError(f"{self.path}: not written: {error.strerror}; fix that") from error
+        self.by_key = records

@@ -1,4 +1,4 @@
-"""The real process: ended and killed in the middle of a download, it goes on afterwards."""
+"""The real process resumes a download after SIGTERM and after SIGKILL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from fake_ollama import MB, FakeOllama, House, model, until
+from fake_ollama import MB, FakeOllama, House, model, wait_until
 
 PACKAGE = Path(__file__).parent.parent
 
@@ -24,36 +24,36 @@ async def start(house: House, fake: FakeOllama) -> asyncio.subprocess.Process:
     )
 
 
-async def in_the_middle(house: House, fake: FakeOllama) -> asyncio.subprocess.Process:
+async def start_and_wait_for_half(house: House, fake: FakeOllama) -> asyncio.subprocess.Process:
     fake.registry["m:latest"] = ("a" * 64, 8 * MB)
     fake.faults["m:latest"] = ["hold 1"]
     house.want(model("m", 8 * MB))
     process = await start(house, fake)
-    await until(lambda: fake.partial.get("m:latest") == 4 * MB)
+    await wait_until(lambda: fake.partial.get("m:latest") == 4 * MB)
     return process
 
 
 async def finish(house: House, fake: FakeOllama) -> None:
     process = await start(house, fake)
-    await until(lambda: house.progress().get("m", {}).get("state") == "ready")
+    await wait_until(lambda: house.progress().get("m", {}).get("state") == "ready")
     process.send_signal(signal.SIGTERM)
     assert await process.wait() == 0
     assert fake.started_at == [0, 4 * MB]
     assert house.pulled()["m:latest"]["state"] == "pulled"
 
 
-async def test_sigterm_ends_at_once_and_loses_nothing(house: House, fake: FakeOllama) -> None:
-    process = await in_the_middle(house, fake)
+async def test_sigterm_stops_at_once_and_loses_nothing(house: House, fake: FakeOllama) -> None:
+    process = await start_and_wait_for_half(house, fake)
     process.send_signal(signal.SIGTERM)
-    _, said = await asyncio.wait_for(process.communicate(), 5)
-    assert (process.returncode, b"Traceback" in said) == (0, False)
+    _, output = await asyncio.wait_for(process.communicate(), 5)
+    assert (process.returncode, b"Traceback" in output) == (0, False)
     entry = house.progress()["m"]
     assert (entry["state"], entry["reason"]) == ("waiting", "the puller was stopped")
     await finish(house, fake)
 
 
-async def test_kill_in_the_middle_is_recovered(house: House, fake: FakeOllama) -> None:
-    process = await in_the_middle(house, fake)
+async def test_a_killed_download_is_resumed(house: House, fake: FakeOllama) -> None:
+    process = await start_and_wait_for_half(house, fake)
     process.kill()
     await process.communicate()
     assert house.progress()["m"]["state"] == "pulling"

@@ -1,4 +1,4 @@
-"""Reads which models the house wants, in the order in which they are pulled."""
+"""Reads the house's model list, in the order in which the models are pulled."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from hearth_model_puller import PullerError
 
-# What Ollama's own short names leave out.
+# The parts that Ollama omits in its short names.
 DEFAULT_REGISTRY = ("registry.ollama.ai/", "ollama.com/")
 DEFAULT_OWNER = "library/"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of the registry under all the names that the house has for it."""
+    """One model of the registry, with all the names that the house has for it."""
 
     names: tuple[str, ...]
     id: str
@@ -26,20 +26,20 @@ class Model:
 
     @property
     def key(self) -> str:
-        """Return what this model is compared by."""
+        """Return the normalised id, by which models are compared."""
         return key_of(self.id)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The models in pull order, and the memory that a card adds to the machine's."""
+class ModelList:
+    """The models in pull order, and the memory of the accelerator, if there is one."""
 
     models: tuple[Model, ...] = ()
     accelerator_bytes: int = 0
 
 
 def key_of(model_id: str) -> str:
-    """Return one spelling for all the ways in which Ollama lets a model be written."""
+    """Normalise a model id: Ollama accepts several spellings for the same model."""
     key = model_id.strip().lower()
     for registry in DEFAULT_REGISTRY:
         key = key.removeprefix(registry)
@@ -47,19 +47,19 @@ def key_of(model_id: str) -> str:
     return key if ":" in key.rsplit("/", 1)[-1] else f"{key}:latest"
 
 
-def plain_digest(digest: str | None) -> str | None:
-    """Return a digest as bare hex, or None where none is known yet."""
+def hex_digest(digest: str | None) -> str | None:
+    """Return a digest as hex without a prefix, or None if it is unverified."""
     if not digest or digest == "unverified":
         return None
     return digest.strip().lower().removeprefix("sha256:")
 
 
-def read(path: Path) -> Wanted:
-    """Read models.json; raise PullerError with one line when it is not usable."""
+def read_model_list(path: Path) -> ModelList:
+    """Read models.json; raise PullerError with one line if it is not valid."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PullerError(f"{path}: {error.strerror}; the list of models must be there") from error
+        raise PullerError(f"{path}: {error.strerror}; the model list must be there") from error
     except ValueError as error:
         raise PullerError(f"{path}: not JSON ({error}); write it again") from error
     try:
@@ -67,9 +67,9 @@ def read(path: Path) -> Wanted:
         first = {key_of(model_id) for model_id in document.get("first") or ()}
         accelerator_bytes = int(document.get("accelerator_bytes") or 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        wrong = f"{type(error).__name__}: {error}"
-        raise PullerError(f"{path}: not a list of models ({wrong}); write it again") from error
-    return Wanted(_ordered(_merged(models), first), accelerator_bytes)
+        problem = f"{type(error).__name__}: {error}"
+        raise PullerError(f"{path}: not a list of models ({problem}); write it again") from error
+    return ModelList(_ordered(_merged(models), first), accelerator_bytes)
 
 
 def _model(entry: dict[str, Any]) -> Model:
@@ -78,12 +78,12 @@ def _model(entry: dict[str, Any]) -> Model:
         id=str(entry["id"]),
         download_bytes=int(entry.get("download_bytes") or 0),
         memory_bytes=int(entry.get("memory_bytes") or 0),
-        digest=plain_digest(entry.get("digest")),
+        digest=hex_digest(entry.get("digest")),
     )
 
 
 def _merged(models: list[Model]) -> list[Model]:
-    """Join the names that stand for the same model, so that it is pulled once."""
+    """Merge entries of the same model, so that it is pulled once."""
     by_key: dict[str, Model] = {}
     for model in models:
         known = by_key.get(model.key)
@@ -101,7 +101,7 @@ def _merged(models: list[Model]) -> list[Model]:
 
 
 def _ordered(models: list[Model], first: set[str]) -> tuple[Model, ...]:
-    """Put the smallest of `first` in front: the house answers as soon as it is there."""
+    """Put the smallest of `first` in front: with it the house can answer."""
     by_size = sorted(models, key=lambda model: (model.download_bytes, model.key))
     front = next((model for model in by_size if model.key in first), None)
     if front is None:
