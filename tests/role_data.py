@@ -91,6 +91,16 @@ def run_units(
     return units
 
 
+def units_of_tasks(path: Path, house: Mapping[str, Any], service: str) -> dict[str, str]:
+    """Unit name to unit text, for the programs in one file of tasks for a service of the house."""
+    variables = _variables(path.stem, house, house["services"][service], "none")
+    units: dict[str, str] = {}
+    for task in read(path):
+        for program in task["service_converge"]["programs"]:
+            units |= _units_of(program, variables)
+    return units
+
+
 def rendered_file(role: str, template: str, house: Mapping[str, Any]) -> str:
     """Return what a template of a role of the machine becomes."""
     text = trust_as_template((ROLES / role / "templates" / template).read_text(encoding="utf-8"))

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.catalogue import load, schema
+from hearth.catalogue import derive, load, schema
 from hearth.catalogue.read import FILES
-from tests import documents
+from tests import documents, role_data
 from tests.documents import Block, DocumentError, blocks
 
 ROOT = Path(__file__).parents[3]
@@ -21,6 +21,11 @@ FILE_OF = {name: name for name in FILES} | {
     "parts": "services",
 }
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+READMES = [
+    path for top in ("roles", "services", "tests") for path in (ROOT / top).glob("*/README.md")
+]
 
 
 def test_generated_parts_are_up_to_date() -> None:
@@ -34,9 +39,24 @@ def test_every_command_block_says_whether_it_runs(page: Path) -> None:
         assert block.lab or len(block.reason) > 10, f"{page.name}:{block.line}: which reason?"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_something(page: Path) -> None:
     gone = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
+    assert not gone
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and Forgejo make them."""
+    headings = (re.sub(r"[^\w\- ]", "", text.lower()) for text in HEADING.findall(page.read_text()))
+    return {heading.replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_anchors_name_a_heading(page: Path) -> None:
+    named = [
+        (page.parent / to if to else page, name) for to, name in ANCHOR.findall(page.read_text())
+    ]
+    gone = [f"{to}#{name}" for to, name in named if name not in anchors(to)]
     assert not gone
 
 
@@ -118,6 +138,22 @@ def test_settings_that_a_page_shows_are_good(where: str, text: str, tmp_path: Pa
         file = FILE_OF[section.partition(":")[0]]
         (local / f"{file}.yml").write_text(section)
     load(inventory)
+
+
+def test_the_service_that_a_page_adds_gets_a_unit(tmp_path: Path) -> None:
+    record, role = SETTINGS.findall((ROOT / "docs/add-a-service.md").read_text())
+    (tmp_path / "roles/ntfy").mkdir(parents=True)
+    inventory = tmp_path / "inventory"
+    (inventory / "local").mkdir(parents=True)
+    for name in FILES:
+        (inventory / f"{name}.yml").write_bytes((ROOT / "inventory" / f"{name}.yml").read_bytes())
+    (inventory / "local/services.yml").write_text(record)
+    (tmp_path / "ntfy.yml").write_text(role)
+    house = derive(load(inventory)).as_vars()
+    (unit,) = role_data.units_of_tasks(tmp_path / "ntfy.yml", house, "ntfy").values()
+    assert "--listen-http=10.140.30.40:2586" in unit
+    assert "--base-url=https://ntfy.lan" in unit
+    assert "ReadWritePaths=/var/lib/ntfy" in unit
 
 
 def test_pages_show_settings() -> None:
