@@ -1,4 +1,4 @@
-"""The command `hearth`: a thin front of ansible-playbook, pytest and the engine."""
+"""The command `hearth`: a thin layer over ansible-playbook, pytest and the engine."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""Run a module of ours in Ansible's own process first, and start it only where it has work to do.
+"""Run a module of ours in Ansible's own process first, and start it only if it has work to do.
 
 Most of a task's time is the start of its module: a new Python that imports Hearth's package takes
-half a second of a processor. Ansible's own process has imported it already. A module takes part
-with three names: `SPEC`, the arguments of `AnsibleModule`; `work(params, write)`, which changes
+half a second of CPU time. Ansible's own process has imported it already. A module needs three
+names for this: `SPEC`, the arguments of `AnsibleModule`; `work(params, write)`, which changes
 nothing without `write` and returns what a run would do; and `TROUBLES`, its exceptions.
 """
 
@@ -17,7 +17,7 @@ from ansible.plugins.action import ActionBase
 
 
 def module_beside(action: str) -> ModuleType:
-    """Import the module that has the name of an action plugin, given by its file."""
+    """Import the module with the name of an action plugin, which is given by its file."""
     path = Path(action).resolve()
     name = f"hearth_module_{path.stem}"
     if name not in sys.modules:
@@ -32,14 +32,14 @@ def module_beside(action: str) -> ModuleType:
 
 
 class LookFirst(ActionBase):  # type: ignore[misc]
-    """An action that runs its module only where a look in this process finds work for it."""
+    """An action that starts its module only if a comparison in this process finds work."""
 
     _supports_check_mode = True
     _requires_connection = False
     module: ModuleType
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
-        """Look; in check mode, and where all is as it should be, that is the answer."""
+        """Compare; in check mode, or without differences, return that result."""
         result = super().run(tmp, task_vars)
         _, params = self.validate_argument_spec(**self.module.SPEC)
         try:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 ROOT_LIFE = timedelta(days=3652)
-# Renewed on the first run within its last year: a house that nobody touches lasts three.
+# Renewed on the first run within its last year; without a run it is valid for three.
 INTERMEDIATE_LIFE = timedelta(days=1096)
 # A device whose clock is a little late must still accept a new certificate.
 _SKEW = timedelta(hours=1)

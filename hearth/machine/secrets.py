@@ -50,13 +50,13 @@ def _refuse(problems: Iterable[str | None]) -> None:
 def _missing(
     values: Mapping[str, str], names: Mapping[str, Kind], needed: Mapping[str, str]
 ) -> list[str]:
-    """Return the random secrets that are missing, once the others are found right."""
+    """Return the missing random secrets, after checking the others."""
     wrong = (secret_rules.weak(name, values[name]) for name in names if name in values)
     _refuse([*wrong, *secret_rules.missing(values, needed)])
     return sorted(n for n, kind in names.items() if kind == "random" and n not in values)
 
 
-# A fifth of a second each: Ansible's process forks for each task, and its tasks share this.
+# A fifth of a second each; Ansible forks for each task, and its tasks share this cache.
 @functools.lru_cache(maxsize=2)
 def _opened(encrypted: bytes, password: bytes) -> bytes:
     from ansible.parsing.vault import VaultLib, VaultSecret
@@ -91,7 +91,7 @@ class Vault:
         return made
 
     def preview(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
-        """Return what `ensure` would make, and refuse what it refuses."""
+        """Return the names that `ensure` would make; raise what it raises."""
         return _missing(self.values(), names, needed)
 
     def values(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class Vault:
 
     @contextmanager
     def _change(self) -> Iterator[dict[str, str]]:
-        """Give the secrets under the lock; write them back when they changed."""
+        """Yield the secrets under the lock; write them back if they changed."""
         self.password_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             # Beside the password, not beside the vault: git never sees it there.

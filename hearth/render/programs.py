@@ -59,14 +59,14 @@ class Program:
 
     @property
     def unit(self) -> str:
-        """The text of its unit; empty where Debian brings the unit."""
+        """The text of its unit; empty for Debian's own unit."""
         if not self.run:
             return ""
         run = python_service(self.run) if "module" in self.run else self.run
         return systemd_unit(self.name, {**run, "credentials": sorted(self.credentials)})
 
     def arguments(self) -> dict[str, Any]:
-        """Return it as the module takes it, credentials left out."""
+        """Return the module's arguments without the credentials."""
         given = asdict(self)
         for name in ("run", "paths", "credentials"):
             del given[name]
@@ -85,7 +85,7 @@ def python_service(run: Mapping[str, Any]) -> dict[str, Any]:
     """Return start data with the command and the environment of a Python module.
 
     `module` is what `python3 -m` runs, with `arguments`. `import_from` names the folders of the
-    installed programs that hold it and its libraries; a new version of one is a restart.
+    installed programs with it and its libraries; a new version of one causes a restart.
     """
     rest = dict(run)
     module, arguments = rest.pop("module"), rest.pop("arguments", ())
@@ -93,7 +93,7 @@ def python_service(run: Mapping[str, Any]) -> dict[str, Any]:
     environment = {
         "HOME": "/nonexistent",
         "PYTHONPATH": ":".join(folders),
-        # Programs are read-only for who runs them, and compiled where they are installed.
+        # Programs are read-only for their users, and compiled when they are installed.
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     # -P: a module of the same name in the current folder must never be taken for the program's.
@@ -102,7 +102,7 @@ def python_service(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_program(data: Mapping[str, Any]) -> Program:
-    """Read what a role wrote; `UnitError` names an unknown or a missing field."""
+    """Read a role's data; `UnitError` names an unknown or a missing field."""
     known = [item.name for item in fields(Program)]
     if unknown := sorted(data.keys() - set(known)):
         raise UnitError(f"{unknown[0]} is not a field of a program; known are {', '.join(known)}")

@@ -34,20 +34,20 @@ def current(program: str, path: str = "") -> str:
 def whisper(
     service: Service, accelerator: str, draft: str = "auto", unload_s: int = 0
 ) -> dict[str, Any]:
-    """Return what the listening server needs and how it starts.
+    """Return the files that the STT server needs, and its start data.
 
     Args:
         service: Its record.
         accelerator: What the machine has for it.
-        draft: A small model that writes while somebody still speaks; "": none; "auto": chosen.
-        unload_s: Seconds without a request after which the models leave the memory; 0: they stay.
+        draft: A small model for text during speech; "": none; "auto": chosen.
+        unload_s: Seconds without a request until the models are unloaded; 0: never.
 
     Raises:
         UnitError: The draft is not a model of the service.
     """
     wanted = [model for model in service.weights if model.wanted]
     if draft == "auto":
-        # An English draft would write nothing while somebody speaks another language.
+        # An English draft would write nothing for speech in another language.
         english = all(model.name.endswith(".en") for model in wanted)
         draft = "tiny.en" if english else "tiny"
     drafts = [model for model in service.weights if model.name == draft]
@@ -102,7 +102,7 @@ def whisper(
 
 
 def kokoro(service: Service, accelerator: str) -> dict[str, Any]:
-    """Return what the speech server needs and how it starts."""
+    """Return the files that the TTS server needs, and its start data."""
     cuda, home = accelerator == "cuda", service.volumes[0].path
     models = [name for name in service.sources if name in _KOKORO_MODELS[cuda]]
     # PyTorch's weights have their configuration beside them; other files have a folder each.

@@ -1,7 +1,7 @@
 """Turn the start of a program, which is data, into a hardened systemd unit.
 
-The same data becomes a quadlet or a compose entry where the runtime is another one; a role
-therefore never writes a unit.
+With another runtime, the same data becomes a quadlet or a compose entry. A role therefore never
+writes a unit.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Install releases, plain files, programs with a patch of ours, and the inventory's pipelines.
 
-What is installed and intact is not fetched again. A running program is never changed in place:
-another source, another change or a change of the change is another digest, and so a fresh folder;
-the one before stays, byte for byte.
+An intact installation is not fetched again. A running program is never changed in place: another
+source, another patch or a new version of the patch has another digest, and so a fresh folder. The
+previous folder stays, byte for byte.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from hearth.sources.programs import MANIFEST, Installed, install, is_installed, 
 from hearth.sources.source import Source, SourceError
 from hearth.sources.unpack import sha256_of, unpack
 
-# Files of git's own, and those that Python leaves behind.
+# Git's own files, and Python's byte code.
 LEFT_OUT = frozenset({".git", "__pycache__"})
-# Raised when the steps below change in a way that their inputs do not show.
+# Increase these when the steps below change in a way that their inputs do not show.
 _CHANGE_VERSION, _PIPELINES_VERSION = 1, 1
 
 
@@ -30,8 +30,8 @@ _CHANGE_VERSION, _PIPELINES_VERSION = 1, 1
 class Plain:
     """One verified file, and its name in the folder, which may have a folder before it.
 
-    A file that is `ours` is moved in rather than copied, so that hundreds of megabytes do not lie
-    here twice; any other stays where it is.
+    A file that is `ours` is moved in rather than copied, so that hundreds of megabytes are not
+    stored twice; any other stays where it is.
     """
 
     path: Path
@@ -42,11 +42,11 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is done to an unpacked program before it runs.
+    """A change to an unpacked program before it runs.
 
-    `apply` gets its folder and raises SourceError where it does not recognise the program.
-    `digest` covers all that decides what `apply` does. `links` are paths in the folder, each with
-    a target below PROGRAMS: another program's files, which need not lie here twice.
+    `apply` gets its folder and raises SourceError if it does not recognise the program.
+    `digest` covers everything that determines what `apply` does. `links` are paths in the folder,
+    each with a target below PROGRAMS: another program's files, which are then stored only once.
     """
 
     apply: Callable[[Path], None] = lambda folder: None

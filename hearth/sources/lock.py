@@ -69,10 +69,10 @@ def fetch_once(
     progress: Progress | None = None,
 ) -> Fetched:
     """Fetch and verify one source; a digest that was not known is recorded."""
-    from hearth.sources.download import fetch  # only a download pays for httpx
+    from hearth.sources.download import fetch  # only a download needs httpx
 
     fetched = fetch(source, downloads, mirrors, progress)
-    # At once, so that a kill later on does not change what is trusted.
+    # At once, so that a later kill does not change what is trusted.
     if fetched.unverified:
         record_unverified(inventory, source, fetched)
     return fetched
@@ -88,7 +88,7 @@ def lock(
 ) -> list[Locked]:
     """Record every source that has no digest yet; verify local files and `names` again.
 
-    A digest that this house recorded is replaced when its source is named; one that stands in
+    A digest that this house recorded is replaced if its source is named; one in
     `inventory/sources.lock.yml` never is.
 
     Raises:
@@ -122,7 +122,7 @@ def _lock_one(
         return Locked(source.name, source.version, held.sha256, state)
     if named:
         (downloads / source.file_name).unlink(missing_ok=True)
-    # A named one is looked at with fresh eyes, except where the project itself knows better.
+    # For a named source the recorded digest is ignored, but not the project's own.
     fetched = fetch(source if named else held, downloads, mirrors, progress)
     if held.sha256 == fetched.sha256:
         return Locked(source.name, source.version, fetched.sha256, "verified")

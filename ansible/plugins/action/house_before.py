@@ -1,4 +1,4 @@
-"""Look whether what was here before is remembered; write it down where it is not."""
+"""Check whether the machine before Hearth is recorded; record it if it is not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from hearth.machine.look_first import LookFirst, module_beside
 
 
 class ActionModule(LookFirst):
-    """The module of the same name, started only where it has work to do."""
+    """Start the module of the same name only if it has work to do."""
 
     module = module_beside(__file__)

@@ -1,4 +1,4 @@
-"""Compare images, volumes and instances with the catalogue; converge them where they differ."""
+"""Compare images, volumes and instances with the catalogue; converge what differs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from hearth.machine.look_first import LookFirst, module_beside
 
 
 class ActionModule(LookFirst):
-    """The module of the same name, started only where it has work to do."""
+    """Start the module of the same name only if it has work to do."""
 
     module = module_beside(__file__)

@@ -1,4 +1,4 @@
-"""Compare the installed pipelines with the inventory's; install them where they differ."""
+"""Compare the installed pipelines with the inventory's; install what differs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from hearth.machine.look_first import LookFirst, module_beside
 
 
 class ActionModule(LookFirst):
-    """The module of the same name, started only where it has work to do."""
+    """Start the module of the same name only if it has work to do."""
 
     module = module_beside(__file__)

@@ -1,8 +1,8 @@
-"""Let a house on another machine run a playbook itself, and show its lines as they come.
+"""Let a remote house run a playbook itself, and show its output as it arrives.
 
 Arguments: `project` (the checkout to send there), `reach` (the record's `reach: ssh://…`) and
-`playbook`. Options of this run (--check, --diff, --tags, --limit, -e, -v) hold there too. The task
-fails when the run there fails, and is `changed` when that run changed anything.
+`playbook`. Options of this run (--check, --diff, --tags, --limit, -e, -v) apply there too. The task
+fails if the remote run fails, and is `changed` if it changed anything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Make the secrets of the house that it does not have yet, and its certificate authority.
+"""Make the missing secrets of the house, and its certificate authority.
 
-An action and not a module: the vault lies on the controller and is Ansible's own format.
-Arguments: `secrets` (name to random or given), `owners` (the records of services and parts, which
-say what they cannot do without), `domain`, and `forget` (names that nobody uses any more). No value
-is given back; tasks read values with the lookup `house_secret`.
+This is an action because the vault is on the controller, in Ansible's own format.
+Arguments: `secrets` (name to random or given), `owners` (the records of services and parts with
+the secrets that they require), `domain`, and `forget` (names that are no longer used). No value is
+returned; tasks read values with the lookup `house_secret`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hearth.project import current
 
 
 class ActionModule(ActionBase):
-    """Fill the vault; answer with the names of what was made."""
+    """Fill the vault, and return the names of the secrets made."""
 
     _supports_check_mode = True
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
-        """Make what lacks, or in check mode say what would be made."""
+        """Make the missing secrets; in check mode, only return their names."""
         result = super().run(tmp, task_vars)
         _, arguments = self.validate_argument_spec(
             {

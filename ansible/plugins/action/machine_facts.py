@@ -1,11 +1,12 @@
-"""Read the machine and refuse one that cannot become this house.
+"""Read the machine, and reject one that cannot become this house.
 
 Arguments: `services` (of this machine, as derived from the catalogue), `record` (the machine's;
-what is `auto` there is read), `packages` (that the machine needs) and `masked` (units that must not
-start). Returns `machine` (facts), `accelerators` (service to accelerator) and `packages` (what is
-not as it should be), and fails with one line for each violation before anything is touched.
+`auto` values are read from the machine), `packages` (that the machine needs) and `masked` (units
+that must not start). Returns `machine` (facts), `accelerators` (service to accelerator) and
+`packages` (missing or half-installed ones), and fails with one line for each violation before
+anything is changed.
 
-An action and not a module: it only reads, and Ansible's own process has imported all that it needs.
+This is an action because it only reads, and Ansible's own process has all imports already.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def package_states(wanted: list[str]) -> dict[str, list[str]]:
 
 
 def is_masked(unit: str) -> bool:
-    """Whether systemd will not start the unit by itself."""
+    """Whether systemd is kept from starting the unit by itself."""
     try:
         return os.readlink(f"/etc/systemd/system/{unit}") == os.devnull
     except OSError:

@@ -5,8 +5,8 @@ named here and read from the vault in Ansible's own process; their values travel
 them differs. With the variable `render_folder` the files are written there and nothing is
 converged: `ansible/playbooks/render.yml` does so.
 
-What runs on the machine itself is looked at in this process first. Ansible starts the module only
-where it has work to do, because most of a task's time is the start of its module.
+Programs on the machine itself are compared in this process first. Ansible starts the module only if
+it has work to do, because most of a task's time is the start of its module.
 """
 
 from __future__ import annotations

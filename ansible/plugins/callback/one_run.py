@@ -1,4 +1,4 @@
-"""Let one run of site.yml at a time work on a machine: the lock dies with it and names it."""
+"""Allow one run of site.yml at a time on a machine; its lock names it and ends with it."""
 
 from __future__ import annotations
 
@@ -40,43 +40,43 @@ EVENTS = "HEARTH_EVENTS_FD"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Lives in Ansible's own process, from the first play to the last."""
+    """Runs in Ansible's own process, from the first play to the last."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "one_run"
-    # Somebody's own list of callbacks would turn it off in silence.
+    # A user's own list of callbacks would silently disable it.
     CALLBACK_NEEDS_ENABLED = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Hold nothing yet."""
+        """Start without the lock."""
         super().__init__(*args, **kwargs)
         self._held = contextlib.ExitStack()
         self._changes = False
 
     def v2_playbook_on_start(self, playbook: Playbook) -> None:
-        """See whether it is a playbook that changes the machine."""
-        # A playbook of somebody's own may import ours.
+        """Determine whether the playbook changes the machine."""
+        # A user's own playbook may import ours.
         files = {Path(play.get_path().rpartition(":")[0]).name for play in playbook.get_plays()}
-        # Whoever is not root changes nothing on this machine.
+        # Without root, a run changes nothing on this machine.
         self._changes = PLAYBOOK in files and not os.geteuid()
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
-        """Before the first task take the lock and wait for what others left, or end here."""
+        """Take the lock before the first task and wait for orphans, or end the run."""
         lock, changes, self._changes = self.get_option("lock"), self._changes, False
-        # For a house elsewhere the run there takes the lock of its own machine.
+        # For a remote house, the remote run takes the lock of its own machine.
         if not changes or not lock or play.get_variable_manager()._inventory.get_hosts(REMOTE):
             return
         try:
             self._held.enter_context(runs.alone(self._say, Path(lock)))
         except runs.BusyError as error:
-            # Unbroken, so that whoever reads the log for its last error finds all of it.
+            # Not wrapped, so that a reader of the log's last error finds all of it.
             self._display.error(str(error), wrap_text=False)
-            # Anything else that a callback raises is a warning to Ansible.
+            # Ansible turns any other exception of a callback into a warning.
             sys.exit(1)
 
     def _say(self, text: str) -> None:
-        """Tell who reads Ansible's own lines, and the display of `hearth up` where there is one."""
+        """Print a line as Ansible's, and send it to the display of `hearth up` if there is one."""
         self._display.warning(text)
         if number := os.environ.get(EVENTS):
             os.write(int(number), json.dumps({"kind": "note", "text": text}).encode() + b"\n")

@@ -49,7 +49,7 @@ from hearth.machine.engine import EngineError, run_inside
 
 
 def _mark() -> dict[str, str]:
-    """Give what runs inside the name of this run, so that the next one can wait for its end."""
+    """Mark processes inside with this run's name, so that the next run can wait for their end."""
     return {key: value for key, value in os.environ.items() if key == runs.MARK}
 
 
@@ -83,7 +83,7 @@ class Connection(ConnectionBase):
     def exec_command(
         self, cmd: str, in_data: bytes | None = None, sudoable: bool = True
     ) -> tuple[int, bytes, bytes]:
-        """Run one shell line as root in the instance; give exit code, output and errors."""
+        """Run one shell line as root in the instance; return exit code, output and errors."""
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
         try:
             result = run_inside(

@@ -19,7 +19,7 @@ from hearth.render.units import UnitError
 
 
 def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a projection the typed house, where Ansible has plain data."""
+    """Pass the typed house to a projection, made from Ansible's plain data."""
 
     @wraps(project)
     def call(house: Mapping[str, Any], *arguments: Any) -> Any:
@@ -46,7 +46,7 @@ def trust_config(
 
 
 def _of_service(project: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a projection the typed service; its error is one line."""
+    """Pass the typed service to a projection; an error is one line."""
 
     @wraps(project)
     def call(service: Mapping[str, Any], *arguments: Any) -> Any:
@@ -59,7 +59,7 @@ def _of_service(project: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sources_of(files: Mapping[str, str], house: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sources of files, given by their names in sources.lock.yml."""
+    """Return the sources of files by their names in sources.lock.yml."""
     return {name: house["sources"][source] for name, source in files.items()}
 
 

@@ -36,7 +36,7 @@ def brought(project: Path) -> list[str]:
 
 
 def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
-    """Remember it, unless that was done before."""
+    """Record it, unless that was done before."""
     project = current().root
     # apt's module brings its own library where it is missing.
     packages = [*params["packages"], "python3-apt", "python3-venv"]
@@ -47,7 +47,7 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do it, and answer with what was done."""
+    """Record the machine, and return what was done."""
     module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
         result = work(module.params, write=not module.check_mode)

@@ -7,7 +7,7 @@ DOCUMENTATION = """
 module: house_instances
 short_description: Converge the Incus instances of one machine
 description: Builds missing images, creates, rebuilds, updates and starts instances, and
-  removes images of ours that are unused. An instance that is right is left alone.
+  removes images of ours that are unused. An instance without differences is left alone.
 author: Hearth
 options:
   services: {description: The services of this machine., type: dict, required: true}
@@ -95,7 +95,7 @@ def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> li
 
 
 def main() -> None:
-    """Do it, and answer with what was done."""
+    """Run the module, and return what was done."""
     module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
         result = work(module.params, write=not module.check_mode)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_pipelines
-short_description: Install what lies in inventory/pipelines/ and inventory/local/pipelines/
+short_description: Install the files of inventory/pipelines/ and inventory/local/pipelines/
 description: Builds a fresh folder under /var/lib/hearth/programs/NAME and switches one link last,
   as house_program does; instances see it read-only.
 author: Hearth
 options:
   name: {description: Name of the folder among the programs., type: str, required: true}
-  valves: {description: "What pipelines are told: name of a pipeline to its valves.", type: dict}
+  valves: {description: "Settings of pipelines: name of a pipeline to its valves.", type: dict}
   without: {description: Names of pipelines that are left out., type: list, elements: str}
   owner: {description: The service that it is for; it goes with the last one., type: str}
 """
@@ -52,7 +52,7 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do it, and answer with what was done."""
+    """Run the module, and return what was done."""
     module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
         result = work(module.params, write=not module.check_mode)

@@ -6,21 +6,21 @@ from __future__ import annotations
 DOCUMENTATION = """
 module: house_program
 short_description: Install a release archive, plain files, a locked Python environment, or
-  somebody else's program with our patch
+  another project's program with our patch
 description: Builds in a fresh folder under /var/lib/hearth/programs/NAME and switches one link
-  last. Instances see the folder read-only; they need no way out to be installed.
+  last. Instances see the folder read-only; installing needs no egress.
 author: Hearth
 options:
   name: {description: Name of the program., type: str, required: true}
   source: {description: "A source of sources.lock.yml: name, version, url, sha256.", type: dict}
-  files: {description: "Sources that are no archives but files: what each shall be called, to the
+  files: {description: "Sources that are files instead of archives: the name of each, to its
     source.", type: dict}
   mirrors: {description: Other places for the same addresses., type: dict}
-  folder: {description: A folder of this machine that is installed as an archive would be.,
+  folder: {description: A folder of this machine that is installed like an archive.,
     type: path}
   patch: {description: "Steps of hearth_kokoro_patch that are applied to the source or the folder
-    before anybody runs it; an empty list installs it as it comes.", type: list, elements: str}
-  links: {description: "Paths in a patched program, each with the path of another program that it
+    before it runs; an empty list installs it unchanged.", type: list, elements: str}
+  links: {description: "Links in a patched program, each with the path in another program that it
     leads to.", type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
   packages: {description: Our own packages that are installed beside them., type: list,
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:
-    """Install a release; a digest that nobody knew is recorded for ever after."""
+    """Install a release; an unknown digest is recorded on first use."""
     if params["patch"] is not None:
         return from_upstream(params, write)
-    # Fetching needs httpx, which only whoever fetches has to load.
+    # Fetching needs httpx, so it is imported only here.
     from hearth.sources.installers import install_release
 
     return install_release(
@@ -66,7 +66,7 @@ def from_archive(params: dict[str, Any], write: bool) -> Installed:
 
 
 def from_upstream(params: dict[str, Any], write: bool) -> Installed:
-    """Install somebody else's program, out of an archive or a folder, with our patch."""
+    """Install another project's program from an archive or a folder, with our patch."""
     from hearth.sources.installers import install_folder, install_release
 
     change = the_change(params)
@@ -86,30 +86,31 @@ def from_upstream(params: dict[str, Any], write: bool) -> Installed:
 
 
 def the_change(params: dict[str, Any]) -> Change:
-    """Say what is done to it: the patch's steps, and its own code, decide together."""
+    """Return the change: the patch's steps and its own code determine it."""
     from hearth.sources.installers import Change, folder_digest
 
     links = params["links"] or {}
     steps = frozenset(params["patch"] or ())
-    # A folder that somebody patched is taken back where no step is wanted.
+    # Without steps, a folder that was patched before is restored.
     folder = params["folder"]
     if not steps and not (folder and Path(folder, ".hearth-patch").exists()):
         return Change(links=links)
-    # It reads Python by a library that nobody else here loads.
+    # It parses Python with a library that nothing else here imports.
     import hearth_kokoro_patch as patch
 
     if unknown := sorted(steps - patch.ALL):
-        raise SourceError(f"{unknown[0]!r} is no step of the patch: {', '.join(sorted(patch.ALL))}")
+        known = ", ".join(sorted(patch.ALL))
+        raise SourceError(f"{unknown[0]!r} is not a step of the patch: {known}")
 
     def apply(folder: Path) -> None:
         try:
             patch.plan(folder, steps).apply()
         except patch.PatchError as error:
-            # The folder is gone when somebody reads this.
+            # The folder is gone by the time a person reads this.
             words = str(error).replace(f"{folder}/", "").replace(str(folder), "what came")
             raise SourceError(f"{params['name']}: {words}") from None
 
-    # Its own files decide with which result, so that a change of the patch is a fresh folder.
+    # The digest covers the patch's own files, so a new version of it gets a fresh folder.
     code = folder_digest(Path(patch.__file__).parent)
     digest = hashlib.sha256(f"{code} {' '.join(sorted(steps))}".encode()).hexdigest()
     return Change(apply, digest, links)
@@ -183,11 +184,11 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do it, and answer with what was done."""
+    """Run the module, and return what was done."""
     module = AnsibleModule(
         **SPEC,
         supports_check_mode=True,
-        # Nor shall the journal hold the arguments.
+        # The journal must not contain the arguments either.
         no_log=True,
     )
     # Ansible shows a module's arguments with -vvv; a mirror's address may hold a password.

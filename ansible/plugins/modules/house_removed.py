@@ -5,9 +5,9 @@ from __future__ import annotations
 
 DOCUMENTATION = """
 module: house_removed
-short_description: Remove what services with `present false` still have on the machine
-description: Instance, programs and downloads that nobody else uses; volumes with data only of
-  services that are named for it. What is gone already is left alone.
+short_description: Remove what services with `present false` have left on the machine
+description: Instances, and programs and downloads that nothing else uses; volumes with data only of
+  services that are named for it. A repeated run continues where the last one ended.
 author: Hearth
 options:
   house: {description: The house as derived from the catalogue., type: dict, required: true}
@@ -36,7 +36,7 @@ TROUBLES = (InstanceError, OSError, LXDAPIException, ClientConnectionFailed)
 
 
 def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
-    """Look, remove, and name what was (or would be) removed."""
+    """Search and remove; return what was (or would be) removed."""
     client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
     did = []
     for trace in traces(client, House.from_vars(params["house"]), params["data"]):
@@ -47,7 +47,7 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do it, and answer with what was done."""
+    """Run the module, and return what was done."""
     module = AnsibleModule(**SPEC, supports_check_mode=True)
     try:
         result = work(module.params, write=not module.check_mode)

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Bring programs to the described state, decided from what is there and not from this run."""
+"""Bring programs to the described state; the machine's state decides, not the run's history."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ DOCUMENTATION = """
 module: service_converge
 short_description: Converge the files, credentials and running units of programs in one step
 description:
-  - Writes what differs, restarts (or reloads) when the digest of all that the process depends on is
-    not the one recorded when it was last healthy, waits until it is healthy, and records last.
-    A killed run therefore leaves nothing undone that the next one does not see.
-  - Roles call the action of the same name, which makes these arguments from the fields of
+  - Writes files that differ. Restarts (or reloads) if the digest of everything that the process
+    depends on differs from the one recorded when it was last healthy. Waits until it is healthy,
+    and records last. So the next run sees everything that a killed run left undone.
+  - Roles call the action of the same name, which builds these arguments from the fields of
     hearth/render/programs.py. Without `secrets` the module only compares credentials with salted
-    digests; where one differs it changes nothing and returns `needs_secrets`.
+    digests; if one differs, it changes nothing and returns `needs_secrets`.
 author: Hearth
 options:
   programs:
@@ -48,7 +48,7 @@ UNITS = Path("/etc/systemd/system")
 USERS = Path("/etc/sysusers.d")
 COMMAND_LIMIT_S = 120
 ANSWER_BYTES = 65536
-LOOP = 5  # starts in vain, after which a program will not come up by itself
+LOOP = 5  # failed starts, after which a program does not come up by itself
 
 
 class Trouble(Exception):
@@ -56,7 +56,7 @@ class Trouble(Exception):
 
 
 def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run one local program with a limit; `Trouble` with its last words when it fails."""
+    """Run one local program with a time limit; `Trouble` with its last output line if it fails."""
     try:
         result = subprocess.run(  # noqa: S603  the role's own words, no shell
             argv,
@@ -75,7 +75,7 @@ def run(argv: list[str], check: bool = True) -> subprocess.CompletedProcess[str]
 
 
 class Desired:
-    """Every file that the program needs, its unit and its user included; secrets lie elsewhere."""
+    """Every file that the program needs, with its unit and its user; secrets are kept elsewhere."""
 
     def __init__(self, params: dict[str, Any]) -> None:
         self.name = params["name"]
@@ -90,7 +90,7 @@ class Desired:
 
 
 def unit_of(name: str) -> str:
-    """The unit's whole name; a name with a suffix of its own, as `.timer`, is kept."""
+    """Return the unit's full name; a name with its own suffix, such as `.timer`, is kept."""
     return name if name.endswith(".timer") else f"{name}.service"
 
 
@@ -108,12 +108,12 @@ def differs(file: dict[str, Any]) -> bool:
 
 
 def mode_of(item: dict[str, Any], default: str) -> int:
-    """The mode as a number."""
+    """Return the mode as a number."""
     return int(item.get("mode", default), 8)
 
 
 def owner_of(item: dict[str, Any]) -> tuple[int, int]:
-    """Numbers of owner and group; -1 for a user that is not made yet (as in check mode)."""
+    """Return the ids of owner and group; -1 for a user not created yet (as in check mode)."""
     owner, group = item.get("owner", "root"), item.get("group") or item.get("owner", "root")
     try:
         return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
@@ -125,8 +125,8 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
     """Make the folder or repair its mode and owner; return whether that was needed."""
     path, mode = Path(item["path"]), mode_of(item, "0755")
     if path.is_symlink():
-        # Its owner may be the program itself, and root would give it whatever the link points to.
-        raise Trouble(f"{path} is a link where a folder belongs: remove it")
+        # The program may own it, and root would then give it whatever the link points to.
+        raise Trouble(f"{path} is a link and must be a folder: remove it")
     try:
         stat = path.stat()
         same = (stat.st_mode & 0o7777, stat.st_uid, stat.st_gid) == (mode, *owner_of(item))
@@ -135,7 +135,7 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
     if not same and write:
         path.mkdir(parents=True, exist_ok=True)
         if item.get("whole"):
-            # Before the folder itself: a run killed in the middle is then seen and done again.
+            # Before the folder itself, so that a run after a kill repeats it.
             owner, group = owner_of(item)
             run(["chown", "--recursive", "--no-dereference", f"{owner}:{group}", f"{path}/."])
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -148,17 +148,17 @@ def make_folder(item: dict[str, Any], write: bool) -> bool:
 
 
 def fresh_name(path: Path) -> Path:
-    """Where the new text of a file lies until it is whole."""
+    """Return where the new text of a file is written until it is complete."""
     return path.with_name(f".{path.name}.new")
 
 
 def write_file(file: dict[str, Any]) -> None:
-    """Replace one file at once, after its checker has accepted the new text."""
+    """Replace one file atomically, after its checker has accepted the new text."""
     path = Path(file["path"])
     path.parent.mkdir(parents=True, exist_ok=True)
     name = str(fresh_name(path))
     try:
-        # A fixed name: what a killed run left here is found, and goes first.
+        # Because of the fixed name, a killed run's leftover is found and removed first.
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -172,7 +172,7 @@ def write_file(file: dict[str, Any]) -> None:
             run([word.replace("%s", name) for word in file["check"]])
         os.replace(name, path)
     except Trouble as error:
-        raise Trouble(f"{path} was not replaced, its checker refused it: {error}") from None
+        raise Trouble(f"{path} was not replaced, its checker rejected it: {error}") from None
     except OSError as error:
         raise Trouble(f"{path} was not replaced: {error.strerror}") from None
     finally:
@@ -181,7 +181,7 @@ def write_file(file: dict[str, Any]) -> None:
 
 
 def diff_of(file: dict[str, Any]) -> dict[str, str]:
-    """Before and after for `--diff`."""
+    """Return the text before and after, for `--diff`."""
     path = Path(file["path"])
     before = path.read_text(errors="replace") if path.is_file() else ""
     header = {"before_header": str(path), "after_header": str(path)}
@@ -189,7 +189,7 @@ def diff_of(file: dict[str, Any]) -> dict[str, str]:
 
 
 def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
-    """One digest of all that the process depends on, except the paths in `skip`."""
+    """Return one digest of all that the process depends on, except the paths in `skip`."""
     whole = hashlib.sha256()
     for file in sorted(desired.files, key=lambda item: item["path"]):
         if file["path"] not in skip:
@@ -198,7 +198,7 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
     for name in sorted([*params["watch"], *secrets]):
         whole.update(f"{name}\0{look_at(Path(name))}\0".encode())
     for command in params["observe"]:
-        # Before the first run the program that shows it may still be missing (check mode).
+        # Before the first run the program that prints it may still be missing (check mode).
         if shutil.which(str(command[0])) is None:
             continue
         whole.update(run([str(word) for word in command], check=False).stdout.encode())
@@ -206,7 +206,7 @@ def digest_of(desired: Desired, params: dict[str, Any], skip: set[str]) -> str:
 
 
 def look_at(path: Path) -> str:
-    """The target of a link, the digest of a file, or that there is nothing."""
+    """Return the target of a link, the digest of a file, or `nothing`."""
     if path.is_symlink():
         return os.readlink(path)
     if path.is_file():
@@ -215,7 +215,7 @@ def look_at(path: Path) -> str:
 
 
 def recorded(name: str) -> str:
-    """The digest that was true when the program was last healthy."""
+    """Return the digest of when the program was last healthy."""
     try:
         return str(json.loads((RECORDS / f"{name}.json").read_text())["digest"])
     except (OSError, ValueError, KeyError):
@@ -223,7 +223,7 @@ def recorded(name: str) -> str:
 
 
 def record(name: str, digest: str, files: list[dict[str, Any]]) -> None:
-    """Keep what is true now, for the next run; and which files are ours, for who removes them."""
+    """Record the present digest for the next run, and the list of our files for their removal."""
     paths = sorted(file["path"] for file in files)
     RECORDS.mkdir(parents=True, exist_ok=True)
     write_file(
@@ -236,7 +236,7 @@ def record(name: str, digest: str, files: list[dict[str, Any]]) -> None:
 
 
 def unit_state(name: str) -> dict[str, str]:
-    """The unit's properties: whether it runs, starts at boot, and is as on disk."""
+    """Return the unit's properties: whether it runs, starts at boot, and matches its file."""
     shown = run(
         [
             "systemctl",
@@ -251,14 +251,14 @@ def unit_state(name: str) -> dict[str, str]:
 
 
 def healthy(health: dict[str, Any]) -> str:
-    """Ask once; the empty text for yes, otherwise what was seen."""
+    """Check once; return the empty text if healthy, otherwise what was observed."""
     if "command" in health:
         result = run(health["command"], check=False)
         return "" if result.returncode == 0 else f"exit code {result.returncode}"
     if "dns_name" in health:
         return answered(health["dns_name"], health["dns_server"])
     try:
-        # The address comes from the catalogue, and a proxy of the machine has no part in it.
+        # The address is inside the house, so a proxy of the machine must not be used.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(health["url"], timeout=health["within_s"]) as answer:
             text = read_within(answer, health["within_s"]).decode(errors="replace")
@@ -270,17 +270,17 @@ def healthy(health: dict[str, Any]) -> str:
 
 
 def read_within(answer: Any, within_s: float) -> bytes:
-    """Read the start of a response; a timeout bounds each read alone, and a drip never ends."""
+    """Read the start of a response by a deadline; a timeout alone would allow endless dripping."""
     end, text = time.monotonic() + within_s, b""
     while (piece := answer.read1(8192)) and len(text) < ANSWER_BYTES:
         text += piece
         if time.monotonic() > end:
-            raise OSError(f"no whole answer in {within_s:g} s")
+            raise OSError(f"no complete answer in {within_s:g} s")
     return text
 
 
 def answered(name: str, server: str) -> str:
-    """Ask a resolver for one IPv4 address; the empty text when it knew one."""
+    """Query a resolver for one IPv4 address; return the empty text if it has one."""
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
     question = b"HE\x01\0\0\1\0\0\0\0\0\0" + labels + b"\0\0\1\0\1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
@@ -295,7 +295,7 @@ def answered(name: str, server: str) -> str:
 
 
 def wait_healthy(name: str, health: dict[str, Any]) -> None:
-    """Return when the program answers as it should; `Trouble` with its last words otherwise."""
+    """Wait until the program is healthy; `Trouble` with its last output otherwise."""
     began, before = time.monotonic(), restarts(unit_state(name))
     while seen := healthy(health):
         now = unit_state(name)
@@ -303,21 +303,21 @@ def wait_healthy(name: str, health: dict[str, Any]) -> None:
         waited, ends = time.monotonic() - began, restarts(now) - before
         if waited > health["ready_s"]:
             raise unhealthy(name, f"is not healthy after {health['ready_s']} s ({seen}; {state})")
-        # One that ends as often as it is started would be waited for in vain.
+        # Waiting is useless if it ends as often as it is started.
         if state == "failed" or ends >= LOOP:
             raise unhealthy(name, f"ended {ends + 1} times in {waited:.0f} s ({seen})")
         time.sleep(0.3)
 
 
 def restarts(state: dict[str, str]) -> int:
-    """How often systemd has started the program again since somebody asked for it."""
+    """Return how often systemd has restarted the program since its last start by hand."""
     count = state.get("NRestarts", "")
     return int(count) if count.isdigit() else 0
 
 
 def unhealthy(name: str, what: str) -> Trouble:
-    """The trouble, with the program's last words."""
-    # The journal says why; a person should not have to know where to look for it.
+    """Return the error, with the program's last output."""
+    # The journal has the reason; a person should not have to look for it.
     lines = run(
         ["journalctl", "-u", unit_of(name), "-n", "15", "-o", "cat", "--no-pager"],
         check=False,
@@ -326,27 +326,27 @@ def unhealthy(name: str, what: str) -> Trouble:
 
 
 def make_user(desired: Desired, user: str) -> list[str]:
-    """Make the program's user where it is missing; return the path of its record if written."""
+    """Create the program's user if it is missing; return the path of its record if written."""
     if not user:
         return []
     file = desired.files[0]
     wrote = differs(file)
     if wrote:
         write_file(file)
-    # A run that was killed right here left the record and no user.
+    # A run killed at this point leaves the record without the user.
     if wrote or owner_of({"owner": user}) == (-1, -1):
         run(["systemd-sysusers", file["path"]])
     return [file["path"]] if wrote else []
 
 
 def stale_credentials(name: str, params: dict[str, Any]) -> list[Path]:
-    """Secret files of earlier runs that no unit loads any more."""
+    """Return secret files of earlier runs that no unit loads any more."""
     wanted = params["credentials"]
     return sorted(path for path in (CREDENTIALS / name).glob("*") if path.name not in wanted)
 
 
 def differing_credentials(params: dict[str, Any]) -> list[Path]:
-    """Credentials that hold another value, or that others than root can read."""
+    """Return credentials that hold another value, or that users besides root can read."""
     folder = CREDENTIALS / params["name"]
     return [
         folder / key
@@ -368,20 +368,20 @@ def holds(path: Path, digest: str) -> bool:
 
 
 def write_credentials(paths: list[Path], name: str, values: dict[str, str]) -> None:
-    """Write secrets where systemd alone takes them from."""
+    """Write secrets where only systemd reads them."""
     folder = CREDENTIALS / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    # What has no record is restarted: also when this run is killed right here.
+    # Without a record the program is restarted, even if this run is killed here.
     (RECORDS / f"{name}.json").unlink(missing_ok=True)
     for path in paths:
         write_file({"path": str(path), "content": values[path.name], "mode": "0400"})
 
 
 def still_true(files: list[dict[str, Any]], params: dict[str, Any]) -> str:
-    """What the last record still says when these files are not as described.
+    """Return the part of the last record that is still valid although these files differ.
 
-    The program may have been started with them as they were found, so that part is in doubt.
+    The program may have been started with the differing files, so their part is dropped.
     """
     before = recorded(params["name"])
     if not files:
@@ -420,13 +420,13 @@ def converge(
 
 
 def write_files(desired: Desired, files: list[dict[str, Any]], before: str) -> None:
-    """Write the files that differ, and remove what a killed run left beside any."""
+    """Write the files that differ, and remove a killed run's leftovers beside any."""
     if files:
-        # First of all: were this run killed, the next one would find the files right.
+        # First of all: if this run is killed, the next one finds no difference in the files.
         record(desired.name, before, desired.files)
     for file in files:
         write_file(file)
-    # Its file may be right again by now, and no run would write it.
+    # Its file may be correct again by now, so no run would write it.
     for file in desired.files:
         fresh_name(Path(file["path"])).unlink(missing_ok=True)
 
@@ -434,9 +434,9 @@ def write_files(desired: Desired, files: list[dict[str, Any]], before: str) -> N
 def converge_all(
     programs: list[dict[str, Any]], *, write: bool, diff: bool, secrets: dict[str, dict[str, str]]
 ) -> dict[str, Any]:
-    """Converge the programs in their order; the first one that fails ends it."""
+    """Converge the programs in order, up to the first failure."""
     if shutil.which("systemctl") is None:
-        raise Trouble("there is no systemd here; this part of a house needs it")
+        raise Trouble("there is no systemd here, which this part of a house needs")
     if write and not secrets and any(differing_credentials(params) for params in programs):
         return {"changed": False, "needs_secrets": True}
     done: dict[str, Any] = {"changed": False, "did": [], "diff": []}
@@ -449,13 +449,13 @@ def converge_all(
 
 
 def wanted_record(desired: Desired, params: dict[str, Any]) -> str:
-    """`WHOLE/PROCESS`: everything, and everything that needs a restart and not only a reload."""
+    """Return `WHOLE/PROCESS`: digests of everything, and of what a reload does not cover."""
     own = {file["path"] for file in params["files"]} if params["reloads"] else set()
     return f"{digest_of(desired, params, set())}/{digest_of(desired, params, own)}"
 
 
 def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
-    """What the running state needs: restart, reload, start, stop, enable, or nothing."""
+    """Return the action needed: restart, reload, start, stop, enable, or none."""
     if params["files_only"]:
         return ""
     now = wanted_record(desired, params)
@@ -467,10 +467,10 @@ def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
         alive = state.get("ActiveState") == "active"
         only_files = params["reloads"] and before.partition("/")[2] == now.partition("/")[2]
         return "reload" if alive and only_files else "restart"
-    # systemd itself leaves some units out where they cannot work (sysctl in a container).
+    # systemd itself skips some units where they cannot work (sysctl in a container).
     if state.get("ActiveState") != "active" and state.get("ConditionResult") != "no":
         return "start"
-    # One that starts by its socket, as Debian's Incus, is called indirect.
+    # A unit that is started by its socket, such as Debian's Incus, is `indirect`.
     if params["enabled"] and state.get("UnitFileState") not in ("enabled", "indirect"):
         return "enable"
     return "daemon-reload" if state.get("NeedDaemonReload") == "yes" else ""
@@ -486,7 +486,7 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
     if params["enabled"]:
         run(["systemctl", "enable", "--quiet", unit])
     if action in ("restart", "start"):
-        # A unit that reached its start limit would refuse even a good configuration.
+        # A unit that reached its start limit would not start with a good configuration either.
         run(["systemctl", "reset-failed", unit], check=False)
     if action in ("restart", "reload", "start"):
         run(["systemctl", action, unit])
@@ -495,7 +495,7 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the arguments, converge, and answer."""
+    """Read the arguments, converge, and return the result."""
     module = AnsibleModule(
         argument_spec={
             "programs": {"type": "list", "elements": "dict", "required": True},

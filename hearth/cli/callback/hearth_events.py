@@ -17,17 +17,17 @@ DOCUMENTATION = """
 name: hearth_events
 type: notification
 short_description: Events for the display of `hearth up`
-description: Writes tasks, results and totals to the file descriptor in HEARTH_EVENTS_FD. Says what
-  was changed and what failed, never the arguments or the content of a task.
+description: Writes tasks, results and totals to the file descriptor in HEARTH_EVENTS_FD. Reports
+  changes and failures, never the arguments or the content of a task.
 author: Hearth
 requirements: []
 """
-# A program's last words have fewer.
+# The last output of a program is shorter.
 _LINES = 30
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Tells one reader; without one it is silent."""
+    """Writes events for one reader, and nothing without one."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -45,21 +45,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._stream.write(json.dumps({"kind": kind, **more}) + "\n")
 
     def v2_playbook_on_start(self, playbook: Playbook) -> None:
-        """Say that it begins."""
+        """Report the start."""
         self._tell("start")
 
     def v2_playbook_on_play_start(self, play: Play) -> None:
-        """Name the play."""
+        """Report the start of a play."""
         self._tell("play", name=play.get_name())
 
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
-        """Name the task."""
+        """Report the start of a task."""
         self._tell("task", name=task.get_name().strip())
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
-        """Say whether a task changed a host."""
+        """Report whether a task changed a host."""
         told = result.result
-        # What our own modules say that they did: paths and names, never contents.
+        # The actions that our own modules report: paths and names, never contents.
         did = told.get("did") or told.get("done") or ()
         warnings = told.get("warnings") or ()
         self._tell(
@@ -72,21 +72,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         )
 
     def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
-        """Say that a host was left out."""
+        """Report that a task skipped a host."""
         self._tell("skipped", host=result.host.get_name())
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
-        """Say what failed and why."""
+        """Report a failure and its reason."""
         if not ignore_errors:
             self._fail(result)
 
     def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
-        """Say whom nobody could reach."""
+        """Report an unreachable host."""
         self._fail(result)
 
     def _fail(self, result: CallbackTaskResult) -> None:
         told = result.result
-        # `no_log` leaves only this word; nothing of such a result may be shown.
+        # `no_log` leaves only this key; nothing of such a result may be shown.
         hidden = "censored" in told
         message = "the task's output is hidden" if hidden else _message(told)
         self._tell(
@@ -97,21 +97,21 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         )
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
-        """Give the totals of each host."""
+        """Report the totals of each host."""
         self._tell("stats", hosts={host: stats.summarize(host) for host in stats.processed})
 
 
 def _message(told: dict[str, Any]) -> str:
-    """Return the reason that a module gave, or the best of what a program said."""
+    """Return a module's own reason, or the most useful line of a program's output."""
     for row in told.get("results") or ():
         if isinstance(row, dict) and row.get("failed"):
             return _message(row)
     for key in ("msg", "stderr", "module_stderr", "stdout"):
         lines = [line for line in str(told.get(key) or "").splitlines() if line.strip()]
         if lines and not (key == "msg" and lines[0].startswith("MODULE FAILURE")):
-            # A traceback's reason stands in its last line.
+            # The reason of a traceback is in its last line.
             if key.endswith("stderr"):
                 return lines[-1]
-            # All problems at once, or the last words of a program: what our own modules say.
+            # Our own modules report all problems at once, or the last output of a program.
             return "\n".join(lines[:_LINES]) if key == "msg" else lines[0]
     return "it gave no reason"

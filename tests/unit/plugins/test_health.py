@@ -127,7 +127,7 @@ def test_another_protocol_is_not(module: ModuleType, server: str) -> None:
 def test_an_answer_that_drips_for_ever_is_not(module: ModuleType, server: str) -> None:
     drip, began = asked(f"{server}/drip", within_s=0.3), time.monotonic()
     # A machine that stalls delays one drop so long that other words are right; not three times.
-    assert any(module.healthy(drip) == "no whole answer in 0.3 s" for _ in range(3))
+    assert any(module.healthy(drip) == "no complete answer in 0.3 s" for _ in range(3))
     assert time.monotonic() - began < 3
 
 

@@ -66,7 +66,7 @@ def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted
 def test_what_is_no_step_or_no_upstream_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SourceError, match="'sentence' is no step of the patch: "):
+    with pytest.raises(SourceError, match="'sentence' is not a step of the patch: "):
         program.the_change(asked(["sentence"]))
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     (tmp_path / "other").mkdir()

@@ -313,7 +313,7 @@ def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: M
     bad = [{"path": str(machine.config), "content": "bad\n", "check": check}]
     with pytest.raises(machine.module.Trouble) as caught:
         machine.converge(files=bad)
-    refusal = f"{machine.config} was not replaced, its checker refused it: /bin/grep -q good: "
+    refusal = f"{machine.config} was not replaced, its checker rejected it: /bin/grep -q good: "
     assert str(caught.value) == refusal + "no output"
     assert machine.config.read_text() == "port = 1\n"
     assert [path.name for path in machine.config.parent.iterdir()] == ["app.conf"]
@@ -362,7 +362,7 @@ def test_a_link_put_in_the_place_of_a_folder_is_refused(machine: Machine) -> Non
     link.symlink_to(target)
     with pytest.raises(machine.module.Trouble) as caught:
         machine.converge(folders=[{"path": str(link), "owner": "root", "mode": "0777"}])
-    assert str(caught.value) == f"{link} is a link where a folder belongs: remove it"
+    assert str(caught.value) == f"{link} is a link and must be a folder: remove it"
     assert stat.S_IMODE(target.stat().st_mode) == 0o700
 
 
