@@ -139,7 +139,7 @@ def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
         assert chat.description(offered["lights"]) == "Says which light is on."
         assert said(child, WORD, "lights").text == f"It is on: {WORD}"
         failed = said(child, "fail", "lights")
-        assert failed.error == "The pipeline lights failed; the house's log says where."
+        assert failed.error == "The pipeline lights failed; the house's log shows where."
         log = house.shell(JOURNAL)
         assert "broken.py is left out: ModuleNotFoundError in line 1" in log
         assert "lights.py failed: ValueError in line 9" in log

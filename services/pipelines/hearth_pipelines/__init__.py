@@ -1,4 +1,9 @@
-"""Start upstream's server of pipelines so that nothing is fetched, moved or changed.
+"""Start Open WebUI's pipelines server so that it downloads, moves and changes nothing.
 
-Of this package a pipeline may use `hearth_pipelines.ask`.
+A pipeline may use `ask` and `PipelineError`.
 """
+
+from hearth_pipelines.client import ask
+from hearth_pipelines.errors import PipelineError
+
+__all__ = ["PipelineError", "ask"]

@@ -1,9 +1,9 @@
-"""What goes wrong, in one line for a person."""
+"""The errors of this package, each one line for a person."""
 
 
-class PipelinesError(Exception):
+class SetupError(Exception):
     """The server cannot start, or a pipeline is left out; the text says what to change."""
 
 
 class PipelineError(Exception):
-    """A pipeline has no answer; the text is shown to whoever asked, so it holds no secret."""
+    """A pipeline has no answer; the user sees the text, so it must not contain a secret."""

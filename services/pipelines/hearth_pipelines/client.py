@@ -1,4 +1,4 @@
-"""Ask the house's models from inside a pipeline, with the pipelines' own key."""
+"""A client for the house's models, for use in pipelines, with their own key."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import requests
 from hearth_pipelines.errors import PipelineError
 
 CONNECT_S = 5.0
-PASSED_ON = {"max_tokens", "temperature", "top_p", "seed", "stop"}
+FORWARDED = {"max_tokens", "temperature", "top_p", "seed", "stop"}
 
 
 def ask(
@@ -19,52 +19,52 @@ def ask(
     messages: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any] | None = None,
     *,
-    within_s: float = 600,
+    timeout_s: float = 600,
 ) -> Iterator[str]:
-    """Give a model's answer piece by piece, as it is made.
+    """Send messages to a model, and yield its answer in pieces as it arrives.
 
-    `model` is a name of inventory/aliases.yml or inventory/models.yml; of `messages` only role and
-    content go on. Of `options`, which may be a pipeline's whole `body`, those go on that say how
-    long and how freely a model shall answer.
+    `model` is a name in inventory/aliases.yml or inventory/models.yml. Only role and content of
+    `messages` are sent. `options` may be a pipeline's whole `body`; of it, the length limit and
+    the sampling parameters are sent.
 
     Raises:
-        PipelineError: it refuses, breaks off or takes longer than `within_s`; words for people.
+        PipelineError: the model refuses, fails or takes longer than `timeout_s`.
     """
-    end = time.monotonic() + within_s
+    end = time.monotonic() + timeout_s
     try:
         yield from _stream(model, messages, options or {}, end)
     except requests.Timeout:
         raise PipelineError(f"{model} gave no answer in time") from None
     except requests.RequestException:
-        # Its text would name an address that tells nobody anything.
+        # Its text names an internal address, which does not help the user.
         raise PipelineError(f"{model} cannot be reached, or broke off") from None
 
 
 def _stream(
     model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any], end: float
 ) -> Iterator[str]:
-    plain = [{"role": message["role"], "content": message["content"]} for message in messages]
-    body: dict[str, Any] = {"model": model, "messages": plain, "stream": True}
+    selected = [{"role": message["role"], "content": message["content"]} for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": selected, "stream": True}
     with requests.Session() as session:
-        session.trust_env = False  # a proxy of the environment has no part in this house
+        session.trust_env = False  # ignore proxy variables
         with session.post(
             f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
-            json=body | {name: value for name, value in options.items() if name in PASSED_ON},
+            json=body | {name: value for name, value in options.items() if name in FORWARDED},
             headers={"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"},
             stream=True,
             timeout=(CONNECT_S, max(end - time.monotonic(), CONNECT_S)),
-        ) as answer:
-            if answer.status_code != 200:
-                raise PipelineError(f"{model} has no answer: {_reason(answer.content)}")
-            yield from _pieces(model, answer, end)
+        ) as response:
+            if response.status_code != 200:
+                raise PipelineError(f"{model} has no answer: {_reason(response.content)}")
+            yield from _pieces(model, response, end)
 
 
-def _pieces(model: str, answer: requests.Response, end: float) -> Iterator[str]:
+def _pieces(model: str, response: requests.Response, end: float) -> Iterator[str]:
     finished = False
-    for line in answer.iter_lines():
-        # The timeout bounds each read alone, and a drip would never end.
+    for line in response.iter_lines():
+        # The timeout limits each read only, and a slow stream would never end.
         if time.monotonic() > end:
-            raise PipelineError(f"{model} gave no whole answer in time")
+            raise PipelineError(f"{model} did not finish its answer in time")
         kind, _, data = line.partition(b":")
         if kind != b"data" or data.strip() == b"[DONE]":
             continue
@@ -88,7 +88,7 @@ def _event(data: bytes) -> dict[str, Any]:
 
 
 def _reason(body: bytes) -> str:
-    """Return the gateway's own words for people."""
+    """Return the gateway's error message."""
     error = _event(body).get("error")
-    words = error.get("message") if isinstance(error, dict) else error
-    return str(words) if words else "no reason was given"
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message) if message else "no reason was given"
