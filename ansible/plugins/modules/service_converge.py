@@ -243,7 +243,8 @@ def unit_state(name: str) -> dict[str, str]:
             "show",
             unit_of(name),
             "-p",
-            "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,NRestarts",
+            "ActiveState,UnitFileState,NeedDaemonReload,ConditionResult,NRestarts,"
+            "ConditionTimestampMonotonic",
         ],
         check=False,
     ).stdout
@@ -467,8 +468,11 @@ def next_action(desired: Desired, params: dict[str, Any], before: str) -> str:
         alive = state.get("ActiveState") == "active"
         only_files = params["reloads"] and before.partition("/")[2] == now.partition("/")[2]
         return "reload" if alive and only_files else "restart"
-    # systemd itself skips some units where they cannot work (sysctl in a container).
-    if state.get("ActiveState") != "active" and state.get("ConditionResult") != "no":
+    # systemd itself skips some units where they cannot work (sysctl in a container). Of a unit that
+    # never started, it has not looked at the conditions yet.
+    looked = state.get("ConditionTimestampMonotonic", "0") != "0"
+    skipped = looked and state.get("ConditionResult") == "no"
+    if state.get("ActiveState") != "active" and not skipped:
         return "start"
     # A unit that is started by its socket, such as Debian's Incus, is `indirect`.
     if params["enabled"] and state.get("UnitFileState") not in ("enabled", "indirect"):

@@ -157,6 +157,10 @@ def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None
     assert environment.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
     # The role does not overwrite a file that was missed.
     tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
-    masks = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
-    assert [mask["path"] for mask in masks] == [f"/{environment.MASK}"]
-    assert "force" not in masks[0]
+    (mask,) = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
+    assert mask["path"] == "/etc/systemd/system/{{ item }}"
+    variables = yaml.safe_load((ROOT / "roles/machine/vars/main.yml").read_text())
+    assert [f"etc/systemd/system/{unit}" for unit in variables["__machine_masked"]] == [
+        str(environment.MASK)
+    ]
+    assert "force" not in mask

@@ -194,7 +194,17 @@ def test_a_stopped_program_is_started_instead_of_reloaded(machine: Machine) -> N
         ("ActiveState=failed\nUnitFileState=enabled\n", "start"),
         ("ActiveState=active\nUnitFileState=disabled\n", "enable"),
         ("ActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=yes\n", "daemon-reload"),
-        ("ActiveState=inactive\nUnitFileState=enabled\nConditionResult=no\n", ""),
+        (
+            "ActiveState=inactive\nUnitFileState=enabled\nConditionResult=no\n"
+            "ConditionTimestampMonotonic=5\n",
+            "",
+        ),
+        # A timer that never started: systemd has not looked at its conditions.
+        (
+            "ActiveState=inactive\nUnitFileState=disabled\nConditionResult=no\n"
+            "ConditionTimestampMonotonic=0\n",
+            "start",
+        ),
     ],
 )
 def test_what_the_running_state_lacks_is_mended(machine: Machine, state: str, action: str) -> None:
