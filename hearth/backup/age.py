@@ -32,7 +32,7 @@ def recipient_of(identity: str) -> str:
 
     try:
         key = x25519.Identity.from_str(identity)
-        # pyrage takes small letters too; the program age does not.
+        # pyrage accepts lower case too; the program age does not.
         if str(key) == identity:
             return str(key.to_public())
     except IdentityError:

@@ -148,7 +148,7 @@ def _verdict(deployed: Reads, cpu: Reads, low: float, high: float) -> tuple[str,
     if low >= RATIO:
         return GPU_PROVEN, f"reads at least {low:.1f} times as fast as on the CPU"
     if statistics.median(cpu.seconds) < FLOOR_S or statistics.median(deployed.seconds) < FLOOR_S:
-        return NOT_MEASURED, "the model is too small to tell: it reads any prompt at once"
+        return NOT_MEASURED, "the model is too small to measure: it reads any prompt at once"
     if high < RATIO:
         return NO_GPU, f"reads at most {high:.1f} times as fast as on the CPU alone"
     return NOT_MEASURED, f"the runs differ too much: between {low:.1f} and {high:.1f} times"
@@ -189,7 +189,7 @@ async def _measure(call: JsonCall, model: str, rounds: int, repeats: int) -> Pro
 
 
 async def _enough_words(call: JsonCall, model: str) -> int:
-    """Return the length of prompt that takes this model a time that can be told."""
+    """Return the length of prompt that takes this model a measurable time."""
     for words in PROMPT_WORDS:
         _, seconds = await _read(call, model, words, {})
         if seconds >= FLOOR_S:

@@ -25,7 +25,7 @@ WITHIN_S = 240.0
 BY_COMMAND = "It is the command given by --baseline, with that command's options."
 KOKORO_HOW = (
     "It runs with the server's own session options: threads do not spin while they wait, and "
-    "memory is given back after each run."
+    "memory is returned after each run."
 )
 WHISPER_HOW = "Each is a call of faster_whisper with its own defaults, and the server's threads."
 NO_COMMAND = "there is no baseline command: give one by --baseline"

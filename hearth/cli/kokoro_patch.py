@@ -75,7 +75,7 @@ def patch(request: Request) -> None:
         raise typer.BadParameter("add --path DIR or --container NAME")
     if not (request.yes or request.as_json or sys.stdin.isatty()):
         raise typer.BadParameter(
-            "this is not a terminal, so nobody can be asked: add --yes, or --json to change nothing"
+            "this is not a terminal, so there is no way to ask: add --yes, or --json for no changes"
         )
     try:
         if request.container is None:

@@ -29,7 +29,7 @@ Known = Literal["known", "kept", "itself", "none"]
 
 
 class FactsError(RuntimeError):
-    """The machine could not be read; the text says what is missing and what to do."""
+    """The machine could not be read; the text names the cause and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

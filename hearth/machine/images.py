@@ -36,7 +36,7 @@ RECIPE_VERSION = 3
 
 
 class ImageError(RuntimeError):
-    """An image could not be built; the text says which and why."""
+    """An image could not be built; the text names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)

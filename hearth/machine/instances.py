@@ -43,7 +43,7 @@ PROBE = (
 
 
 class InstanceError(RuntimeError):
-    """An instance could not be converged; the text says which one and what to do."""
+    """An instance could not be converged; the text names it and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)

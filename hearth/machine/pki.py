@@ -65,7 +65,7 @@ SECRETS = tuple(f"house_{part}" for part in _PARTS)
 def make_house_authority(domain: str, now: datetime) -> Authority:
     """Make a root (10 years) and an intermediate (3 years) for `domain`; `now` has a zone."""
     if not _DOMAIN.fullmatch(domain):
-        raise PkiError(f"domain {domain!r}: write a DNS name in small letters, as lan or home.arpa")
+        raise PkiError(f"domain {domain!r}: write a DNS name in lower case, e.g. lan")
     key = ec.generate_private_key(ec.SECP256R1())
     # The year tells two roots of one house apart in a phone's list.
     name = _name(f"Hearth root for {domain} ({now:%Y-%m-%d})")

@@ -31,7 +31,7 @@ _KILLED_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _WORDS = 100
 _WAITS = "waits for the end of another run"
-_OTHER = "another run is at work on this machine"
+_OTHER = "another run is active on this machine"
 
 
 class BusyError(Exception):
@@ -171,9 +171,9 @@ def _take(
                 _end(list(left_at_work(scope(lock), run.name)), PATIENCE_S, say)
                 killed = True
             if waited >= (PATIENCE_S + _KILLED_S if dead else within_s):
-                whose = "what a killed run left at work does not end" if dead else _OTHER
+                whose = "a process of a killed run does not end" if dead else _OTHER
                 raise BusyError(f"{whose}: {who}") from None
-            why = "a run was killed, its last task goes on" if dead else _WAITS
+            why = "a run was killed, and its last task is still running" if dead else _WAITS
             if told != why:
                 say(f"{why}: {who}")
                 told = why
@@ -193,12 +193,12 @@ def outlast(
     end, told, killed = time.monotonic() + patience_s, False, False
     while left := list(left_at_work(machine, mine)):
         if not told:
-            say(f"a run that was killed left this at work: {_list(left)}; waiting for its end")
+            say(f"a killed run left this running: {_list(left)}; waiting for its end")
             told = True
         if time.monotonic() > end and killed:
             raise BusyError(
-                f"{_list(left)} does not end, also when it is killed: it waits for a disk that "
-                "does not answer; reboot this machine, then run this again"
+                f"{_list(left)} does not end even when killed: it waits for a disk that "
+                "does not respond; reboot this machine, then run this again"
             )
         if time.monotonic() > end:
             _end(left, patience_s, say)
@@ -208,7 +208,7 @@ def outlast(
 
 def _end(left: list[Left], patience_s: float, say: Callable[[str], None]) -> None:
     if left:
-        say(f"ended, as it took longer than {patience_s:g} s: {_list(left)}")
+        say(f"killed after more than {patience_s:g} s: {_list(left)}")
     for process in left:
         _kill(process.pid)
 
@@ -229,7 +229,7 @@ def _command(folder: Path) -> str:
         words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         words = ""
-    # A module of Ansible is a long line of shell; only its end tells which one it is.
+    # Ansible starts a module with a long shell line; only its end names the module.
     return " ".join(words.split())[-_WORDS:] or "ending"
 
 

@@ -188,7 +188,7 @@ class Vault:
         ):
             raise SecretsError(
                 f"{self.password_file}: the vault's password would lie in the repository of the "
-                "vault it opens: name a file outside, as ~/.config/hearth/vault-password"
+                "vault it opens: name a file outside, e.g. ~/.config/hearth/vault-password"
             )
         write_atomic(self.password_file, f"{secrets.token_urlsafe(32)}\n".encode(), 0o600)
 
@@ -208,8 +208,8 @@ class Vault:
         # An executable one would be run by Ansible, not read.
         if mode & 0o177:
             raise SecretsError(
-                f"{self.password_file}: others may use the vault's password (mode {mode:04o}): "
-                f"run `chmod 600 {self.password_file}`"
+                f"{self.password_file}: other users have access to the vault's password "
+                f"(mode {mode:04o}): run `chmod 600 {self.password_file}`"
             )
         if not content:
             raise SecretsError(
@@ -225,7 +225,7 @@ def _not_yours(path: Path) -> SecretsError:
 
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise SecretsError(f"secret {name!r}: a name has small letters, digits, _ and - only")
+        raise SecretsError(f"secret {name!r}: use only lower-case letters, digits, _ and -")
     return name
 
 

@@ -90,7 +90,7 @@ def target(reach: str) -> Target:
 def send(root: Path, there: Target, listen: Listener) -> None:
     """Send the last commit and the local settings of the checkout `root` to the other machine.
 
-    Waits for a run that is at work there, and reports who started it.
+    Waits for a run that is active there, and reports who started it.
 
     Raises:
         RemoteError: git or ssh failed; the project there is the old one or the new one.
@@ -102,7 +102,7 @@ def send(root: Path, there: Target, listen: Listener) -> None:
     lock = {"lock": str(runs.LOCK), "within_s": _WAIT_S}
     state = _state(there)
     if state["holder"]:
-        listen(f"waiting for the run that is at work on {there.host}, {state['holder']}")
+        listen(f"waiting for the active run on {there.host}, {state['holder']}")
         _run(there, "wait", lock)
         state = _state(there)
     if state["commit"] != commit:

@@ -42,7 +42,7 @@ def state(root: str, lock: str, digests: str) -> None:
 
 
 def wait(lock: str, within_s: float) -> None:
-    """Wait until no run of site.yml is at work there."""
+    """Wait until no run of site.yml is active there."""
     with _alone(lock, within_s):
         pass
 
@@ -201,7 +201,7 @@ def _opened(lock: str) -> int:
 
 @contextlib.contextmanager
 def _alone(lock: str, within_s: float) -> Iterator[None]:
-    """Hold the lock while no run of site.yml is at work."""
+    """Hold the lock while no run of site.yml is active."""
     file = _opened(lock)
     # What it starts holds it, too, and so outlives it safely.
     os.set_inheritable(file, True)
@@ -211,7 +211,7 @@ def _alone(lock: str, within_s: float) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         if time.monotonic() > deadline:
-            sys.exit(f"the run that is at work there did not end in {within_s:g} s")
+            sys.exit(f"the active run there did not end in {within_s:g} s")
         time.sleep(_PAUSE_S)
     os.ftruncate(file, 0)
     os.pwrite(file, f"{_HOLDER}\n".encode(), 0)

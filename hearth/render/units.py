@@ -50,7 +50,7 @@ _CEILING_KEY = "X-ExposureCeiling"
 
 
 class UnitError(ValueError):
-    """The start data is not valid; the text is one line that says what to change."""
+    """The start data is not valid; the text is one line with the change to make."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def test_every_pipeline_of_the_inventory_runs(
     listed = request(pipes, "GET", "/v1/pipelines", own_key(pipes, vault)).json()["data"]
     given = installed(pipes)
     missing = sorted(set(given) - {one["name"] for one in listed})
-    assert not missing, f"not loaded, the server's journal says why: {', '.join(missing)}"
+    assert not missing, f"not loaded, for reasons in the server's journal: {', '.join(missing)}"
     assert set(given) <= files(project.inventory).keys(), "some are no longer in the inventory"
 
 

@@ -426,7 +426,7 @@ def manifest_address(model_id: str) -> str:
     host = parts.pop(0) if len(parts) > 1 and "." in parts[0] else REGISTRY
     name = "/".join(parts if len(parts) > 1 else ["library", *parts])
     if not re.fullmatch(r"[\w./-]+", name) or not re.fullmatch(r"[\w.-]*", tag):
-        raise SourceError(f"model {model_id!r}: write a registry name as qwen3.5:4b")
+        raise SourceError(f"model {model_id!r}: write a registry name, e.g. qwen3.5:4b")
     return f"https://{host}/v2/{name}/manifests/{tag or 'latest'}"
 
 

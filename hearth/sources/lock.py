@@ -142,7 +142,7 @@ def _records(path: Path, section: str) -> dict[str, Any]:
         return {}
     except (yaml.YAMLError, UnicodeDecodeError):
         raise SourceError(
-            f"{path}: this is not YAML: run `hearth check`, which says where"
+            f"{path}: this is not YAML: run `hearth check`, which names the line"
         ) from None
     records = loaded.get(section) if isinstance(loaded, dict) else None
     return records if isinstance(records, dict) else {}

@@ -14,7 +14,7 @@ from hearth.sources.source import SourceError
 # Fits Debian 12 (glibc 2.36) and 13.
 GLIBC = "manylinux_2_36"
 BUILD_LIMIT_S = 1800
-# Raised when the steps below change in a way that their inputs do not show.
+# Increase this when the steps below change in a way that their inputs do not show.
 _BUILD_VERSION = 2
 _LEFT_OUT = ("__pycache__", "*.pyc", "*.egg-info")
 _VERSION = re.compile(r"3\.\d{1,2}")
@@ -55,7 +55,7 @@ def install_python(
 def python_digest(requirements: Path, packages: Sequence[Path], python_version: str) -> str:
     """Return the sha256 of everything that the built folder depends on."""
     if not _VERSION.fullmatch(python_version):
-        raise SourceError(f"python {python_version!r}: write a version as 3.13")
+        raise SourceError(f"python {python_version!r}: write a version such as 3.13")
     total = hashlib.sha256(f"{_BUILD_VERSION} {_target_platform()} {python_version}\n".encode())
     try:
         total.update(hashlib.sha256(requirements.read_bytes()).digest())

@@ -49,6 +49,6 @@ def test_no_second_run_beside_the_first(house: House) -> None:
     )
     done = house.inside("/bin/bash", "-c", script, timeout=120)
     said = " ".join((done.stdout + done.stderr).split())
-    assert "another run is at work on this machine: root (" in said, said
+    assert "another run is active on this machine: root (" in said, said
     assert "runs `ansible-playbook site.yml --tags machine` as process" in said, said
     assert done.stdout.endswith("refused\n"), said

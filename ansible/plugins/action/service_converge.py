@@ -101,7 +101,7 @@ class NotMade(dict[str, str]):
     """A vault in which every secret has a value, for a preview before the first run."""
 
     def __missing__(self, name: str) -> str:
-        """Return what stands for the value."""
+        """Return a placeholder for the value."""
         return "not made yet"
 
 

@@ -7,7 +7,7 @@ name: one_run
 type: notification
 short_description: One run of a playbook that changes the machine at a time
 description: Holds a lock of this machine while plays of site.yml run, with all that they started. A
-  second run ends before its first task and says who holds it; what a killed run left at work is
+  second run ends before its first task and names its holder; processes of a killed run are
   waited for.
 author: Hearth
 options:

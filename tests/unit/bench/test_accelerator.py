@@ -117,7 +117,7 @@ async def test_a_model_partly_on_the_card_is_said_so() -> None:
 async def test_a_model_that_reads_at_once_is_not_measured() -> None:
     proof = await prove(Ollama(card_per_s=1e6, cpu_per_s=1e5).call, "m")
     assert proof.verdict == NOT_MEASURED
-    assert "too small to tell" in proof.reason
+    assert "too small to measure" in proof.reason
 
 
 async def test_a_card_too_fast_to_time_is_proven_by_a_slow_cpu() -> None:

@@ -93,7 +93,7 @@ def test_it_asks(
         ((), "add --path DIR or --container NAME"),
         (("--path", ".", "--without", "thread", "--yes"), "did you mean threads?"),
         (("--path", ".", "--without", "threads", "--take-back", "--yes"), "leave out --without"),
-        (("--path", "."), "nobody can be asked: add --yes"),
+        (("--path", "."), "there is no way to ask: add --yes"),
         (("--container", "x", "--engine", "lxd", "--yes"), "'lxd' is not one of"),
     ],
 )

@@ -147,9 +147,9 @@ def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
             run(project, Console(file=io.StringIO(), width=60))
         line = str(error.value).splitlines()[0]
         assert line.startswith("Ansible stopped: "), line
-        assert line.endswith(f"another run is at work on this machine: {here}"), line
+        assert line.endswith(f"another run is active on this machine: {here}"), line
         mark = {runs.MARK: f"{runs.scope(handle)}.1.2"}
-    told = "a run that was killed left this at work: process "
+    told = "a killed run left this running: process "
 
     class Ends(io.StringIO):
         def write(self, text: str) -> int:

@@ -152,6 +152,6 @@ def test_all_waits_for_nobody_who_is_at_work(
     gone = plan(monkeypatch)
     with locked(runs.LOCK, who=runs.this_run(["hearth", "up"]).dump()):
         done = call("--all", "--yes")
-    assert "another run is at work" in str(done.exception)
+    assert "another run is active" in str(done.exception)
     assert "hearth up" in str(done.exception)
     assert gone == []

@@ -27,8 +27,8 @@ PLAY = """
       changed_when: false
 """
 WITHIN_S = 30
-PATIENT = "a run that was killed left this at work: process"
-GOES_ON = "a run was killed, its last task goes on: root (from 192.0.2.7)"
+PATIENT = "a killed run left this running: process"
+GOES_ON = "a run was killed, and its last task is still running: root (from 192.0.2.7)"
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_second_run_ends_in_one_line_that_names_the_first(folder: Path) -> Non
     said, _ = (second := play(folder)).communicate(timeout=WITHIN_S)
     assert second.returncode == 1
     line = " ".join(said.split())
-    assert "another run is at work on this machine: root (from 192.0.2.7) runs " in line, said
+    assert "another run is active on this machine: root (from 192.0.2.7) runs " in line, said
     assert f"`ansible-playbook site.yml` as process {first.pid} since 2" in line, said
     assert "TASK" not in said
     other = play(folder, "other.yml")
@@ -172,14 +172,14 @@ def test_a_dead_ones_last_task_that_never_ends_is_ended(
     with runs.alone(told.append, folder / "lock"):
         assert not (folder / "go").exists()
     assert told[0].startswith(GOES_ON), told
-    assert told[1].startswith("ended, as it took longer than 1 s: process"), told
+    assert told[1].startswith("killed after more than 1 s: process"), told
 
 
 def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> None:
     lock, told = folder / "lock", list[str]()
     with locked(lock, who=runs.this_run(["hearth", "up"]).dump()) as held:
         with (
-            pytest.raises(runs.BusyError, match=r"^another run is at work .*`hearth up`") as seen,
+            pytest.raises(runs.BusyError, match=r"^another run is active .*`hearth up`") as seen,
             runs.alone(told.append, lock, within_s=0.01),
         ):
             pytest.fail("two at once")
@@ -208,7 +208,7 @@ def test_who_brings_settings_is_no_dead_run(folder: Path) -> None:
                 pytest.fail("two at once")
         finally:
             os.killpg(bringer.pid, signal.SIGKILL)
-    assert str(seen.value) == (f"another run is at work on this machine: {program._HOLDER}")
+    assert str(seen.value) == (f"another run is active on this machine: {program._HOLDER}")
 
 
 def test_a_command_of_several_lines_is_one_in_the_lock() -> None:
@@ -227,7 +227,7 @@ def test_neither_another_name_nor_another_list_of_callbacks_is_a_way_around(
     with locked(folder / "lock", who=runs.this_run(["hearth", "up"]).dump()):
         said, _ = (second := play(folder, name)).communicate(timeout=WITHIN_S)
     assert second.returncode == 1, said
-    assert "another run is at work on this machine" in said
+    assert "another run is active on this machine" in said
     assert "TASK" not in said
 
 
@@ -266,7 +266,7 @@ def test_what_no_kill_ends_is_said_once_and_holds_nobody_for_ever(
             with pytest.raises(runs.BusyError, match=f"process {stuck.pid} .* does not end"):
                 runs.outlast(machine, "3.4", told.append, patience_s=0)
             stuck.kill()
-    assert [line.partition(" ")[0] for line in told] == ["a", "ended,"]
+    assert [line.partition(" ")[0] for line in told] == ["a", "killed"]
 
 
 def test_the_longest_thing_is_waited_for() -> None:

@@ -107,7 +107,7 @@ def test_who_works_there_is_waited_for_and_named(machine: Machine, checkout: Pat
     # The digests that the other run recorded meanwhile are read after it.
     assert machine.asked() == [STATE, WAIT, STATE, SETTINGS]
     assert told == [
-        "waiting for the run that is at work on house.example, held by ann, `hearth up`, process 7"
+        "waiting for the active run on house.example, held by ann, `hearth up`, process 7"
     ]
 
 

@@ -145,7 +145,7 @@ def test_a_name_twice_is_refused(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "words"), [("3", "write a version as"), ("3.13.1", "write a version as")]
+    ("version", "words"), [("3", "write a version such"), ("3.13.1", "write a version such")]
 )
 def test_a_wrong_version_is_one_line(place: Path, version: str, words: str) -> None:
     with pytest.raises(SourceError, match=words):
