@@ -168,7 +168,7 @@ def test_a_file_is_written_down_and_saved_as_subtitles(visit: Visit) -> None:
 def test_a_picture_is_refused_in_one_line_and_the_page_goes_on(visit: Visit) -> None:
     found = visit["picture"]
     assert found["refused"]["said"]["state"] == "failed"
-    assert "no sound" in found["refused"]["said"]["status"]
+    assert "no audio" in found["refused"]["said"]["status"]
     assert found["said"]["state"] == "done"
     assert found["lines"]
 

@@ -56,30 +56,36 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hearth-kokoro",
-        description="Speech that starts at once: an OpenAI-compatible server for Kokoro.",
+        description="An OpenAI-compatible text-to-speech server for Kokoro.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--model", type=Path, action="append", required=True, metavar="FILE",
-        help="the model; given several times, the fastest one here is taken")  # fmt: skip
-    add("--voices", type=Path, required=True, metavar="FILE", help="such as voices-v1.0.bin")
+        help="a model file; of several, the fastest on this machine is used")  # fmt: skip
+    add(
+        "--voices",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the voices, such as voices-v1.0.bin",
+    )
     add("--engine", choices=("auto", "onnx", "torch"), default="auto",
-        help="auto: torch for .pth files, else onnx (default)")  # fmt: skip
+        help="auto (default): torch for .pth files, otherwise onnx")  # fmt: skip
     add("--host", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=8880, help="default %(default)s")
     add("--state", type=Path, metavar="DIR", default=state_folder("hearth-kokoro"),
-        help="remembers what was measured here (default %(default)s)")  # fmt: skip
+        help="stores measurements for the next start (default %(default)s)")  # fmt: skip
     add("--key-file", type=Path, metavar="FILE",
-        help="the key that clients send (default $HEARTH_KOKORO_KEY; none: open)")  # fmt: skip
+        help="file with the key for clients (default: $HEARTH_KOKORO_KEY, or no key)")  # fmt: skip
     add("--open", action="store_true",
-        help="without a key on purpose: no warning at the start")  # fmt: skip
+        help="run without a key on purpose, without the warning")  # fmt: skip
     add("--origin", action="append", default=[], metavar="URL",
         help="a web page's origin that may use this server, such as https://chat.lan")  # fmt: skip
     add("--text-limit", type=int, metavar="N", default=_DEFAULT.text_characters,
-        help="most characters of one text (default %(default)s)")  # fmt: skip
+        help="longest text, in characters (default %(default)s)")  # fmt: skip
     add("--time-limit", type=float, metavar="S", default=_DEFAULT.timeout_s,
-        help="most seconds of one request (default %(default)g)")  # fmt: skip
+        help="longest request, in seconds (default %(default)g)")  # fmt: skip
     return parser
 
 

@@ -50,11 +50,11 @@ class Voices:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 styles = {name: np.asarray(found[name], np.float32) for name in found.files}
         except Exception as error:  # numpy, zipfile and zlib: one for each kind of damage
-            raise ServiceError(f"{path} is no file of voices: {first_line(error)}") from error
+            raise ServiceError(f"{path} is not a valid voices file: {first_line(error)}") from error
         odd = next((n for n, s in styles.items() if s.shape != (MAX_PHONEMES, 1, 256)), None)
         known = {name: array for name, array in styles.items() if name[:1] in LANGUAGES}
         if odd or not known:
-            raise ServiceError(f"{path} is no file of Kokoro's voices: {odd or 'none'} in it")
+            raise ServiceError(f"{path} does not contain Kokoro voices: found {odd or 'none'}")
         return cls(known)
 
     def get(self, asked: str) -> Voice:
@@ -77,7 +77,7 @@ class Voices:
         # Cut short, so that nothing here takes longer for longer nonsense.
         parts = _BETWEEN.split(asked[:_MAX_ASKED].strip())
         if len(asked) > _MAX_ASKED or len(parts) > _MAX_PARTS:
-            raise _bad(f"a blend is at most {_MAX_PARTS} voices")
+            raise _bad(f"a blend has at most {_MAX_PARTS} voices")
         weighed = [self._part(part) for part in parts]
         total = math.fsum(weight for _, weight in weighed)
         mixed = sum(
@@ -97,7 +97,7 @@ class Voices:
         if match[2] is None:
             return name, 1.0
         if weight <= 0:
-            raise _bad(f"a weight is above 0 and at most 9999.9999, not {_shown(match[2])}")
+            raise _bad(f"a weight must be above 0 and at most 9999.9999, not {_shown(match[2])}")
         return name, weight
 
     def _unknown(self, name: str) -> str:
@@ -105,7 +105,7 @@ class Voices:
         near = difflib.get_close_matches(name[:40].lower(), self.names, n=3, cutoff=0.5)
         near = near or [known for known in self.names if known[3:] == name.lower()]
         hint = f"did you mean {', '.join(near)}?" if near else "GET /v1/audio/voices lists them"
-        return f"no voice {_shown(name)}: {hint}"
+        return f"there is no voice {_shown(name)}: {hint}"
 
 
 def _shown(text: str) -> str:

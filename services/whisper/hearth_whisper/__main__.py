@@ -67,7 +67,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hearth-whisper",
-        description="What was said, as text: an OpenAI-compatible server for Whisper.",
+        description="An OpenAI-compatible speech-to-text server for Whisper.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -80,21 +80,21 @@ def _parser() -> argparse.ArgumentParser:
 def _model_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", type=Path, action="append", required=True, metavar="DIR",
-        help="a folder as faster-whisper has them; given several times, in the order of "
-        "preference, the first that is fast enough here is taken")  # fmt: skip
+        help="a folder in faster-whisper's format; of several, in order of preference, the "
+        "first that is fast enough on this machine is used")  # fmt: skip
     add("--draft", type=Path, metavar="DIR",
-        help="a smaller model for partial texts (default: a second copy of the model)")  # fmt: skip
+        help="smaller model for partial results (default: a copy of the model)")  # fmt: skip
     add("--no-partials", dest="partials", action="store_false",
-        help="no partial texts, and no second model in memory")  # fmt: skip
+        help="no partial results, and no second model in memory")  # fmt: skip
     add("--share", type=_share, default=0.5, metavar="N",
-        help="the most of the processors that partials take (default %(default)g)")  # fmt: skip
+        help="largest share of the CPU for partial results (default %(default)g)")  # fmt: skip
     add("--device", choices=("auto", "cpu", "cuda"), default="auto",
-        help="auto: the NVIDIA card where there is one (default)")  # fmt: skip
+        help="auto (default): the NVIDIA GPU if there is one")  # fmt: skip
     add("--unload", type=_positive, metavar="S",
-        help="free the model when nobody spoke for so long (default: never)")  # fmt: skip
+        help="unload the model after this many idle seconds (default: never)")  # fmt: skip
     add("--state", type=Path, metavar="DIR", default=state_folder("hearth-whisper"),
-        help="remembers what was measured here, and holds large uploads while they are heard "
-        "(default %(default)s)")  # fmt: skip
+        help="stores measurements for the next start, and large uploads while they are "
+        "transcribed (default %(default)s)")  # fmt: skip
 
 
 def _door_options(parser: argparse.ArgumentParser) -> None:
@@ -102,13 +102,13 @@ def _door_options(parser: argparse.ArgumentParser) -> None:
     add("--host", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=8000, help="default %(default)s")
     add("--wyoming-port", type=int, metavar="PORT",
-        help="for satellites, usually 10300 (default: none); whoever reaches it may use it, as "
-        "Wyoming knows no keys")  # fmt: skip
+        help="for satellites, usually 10300 (default: off); Wyoming has no keys, so every client "
+        "that can connect may use it")  # fmt: skip
     add("--wyoming-host", default="127.0.0.1", metavar="HOST", help="default %(default)s")
     add("--key-file", type=Path, metavar="FILE",
-        help="the key that clients send (default $HEARTH_WHISPER_KEY; none: open)")  # fmt: skip
+        help="file with the key for clients (default: $HEARTH_WHISPER_KEY, or no key)")  # fmt: skip
     add("--open", action="store_true",
-        help="without a key on purpose: no warning at the start")  # fmt: skip
+        help="run without a key on purpose, without the warning")  # fmt: skip
     add("--origin", action="append", default=[], metavar="URL",
         help="a web page's origin that may use this server, such as https://chat.lan")  # fmt: skip
 
@@ -116,30 +116,30 @@ def _door_options(parser: argparse.ArgumentParser) -> None:
 def _limit_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--live", type=_count, metavar="N", default=_DEFAULT.live,
-        help="most talkers at once (default %(default)s)")  # fmt: skip
+        help="live streams at once (default %(default)s)")  # fmt: skip
     add("--upload-limit", type=_count, metavar="MIB", default=_DEFAULT.body_bytes // _MIB,
-        help="largest upload (default %(default)s)")  # fmt: skip
+        help="largest upload, in MiB (default %(default)s)")  # fmt: skip
     add("--audio-limit", type=_positive, metavar="S", default=_DEFAULT.audio_s,
-        help="longest sound of one file (default %(default)g)")  # fmt: skip
+        help="longest audio of one file, in seconds (default %(default)g)")  # fmt: skip
     add("--time-limit", type=_positive, metavar="S", default=_DEFAULT.timeout_s,
-        help="most seconds of one request (default %(default)g)")  # fmt: skip
+        help="longest duration of one request, in seconds (default %(default)g)")  # fmt: skip
 
 
 def _positive(text: str) -> float:
     if not 0 < (number := float(text)) < 1e9:
-        raise argparse.ArgumentTypeError("write a number of seconds above 0")
+        raise argparse.ArgumentTypeError("must be a number of seconds above 0")
     return number
 
 
 def _count(text: str) -> int:
     if not 0 < (number := int(text)) < 1e6:
-        raise argparse.ArgumentTypeError("write a whole number above 0")
+        raise argparse.ArgumentTypeError("must be a whole number above 0")
     return number
 
 
 def _share(text: str) -> float:
     if not 0 < (number := float(text)) <= 1:
-        raise argparse.ArgumentTypeError("write a number above 0 and at most 1")
+        raise argparse.ArgumentTypeError("must be a number above 0 and at most 1")
     return number
 
 

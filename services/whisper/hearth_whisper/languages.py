@@ -44,7 +44,7 @@ def read_language(asked: str) -> str:
     """Return Whisper's code; raises ValueError, in words for whoever asked."""
     if code := code_of(asked):
         return code
-    raise ValueError(f"{quoted(asked)} is no language here; write a code like en or de")
+    raise ValueError(f"{quoted(asked)} is not a known language; use a code such as en or de")
 
 
 def name_of(code: str | None) -> str:

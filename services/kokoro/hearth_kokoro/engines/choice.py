@@ -67,7 +67,7 @@ def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> Choice | None:
     if not weights:
         raise ServiceError("--engine torch needs weights that end with .pth")
     if may_fall_back and not has_card():
-        log.warning("no card that CUDA can use: the processor speaks")
+        log.warning("no GPU that CUDA can use; using the CPU")
         return None
     loaded = TorchEngine(weights[0])
     return Choice(loaded, loaded.threads, f"PyTorch on {loaded.provider}", ())
@@ -86,14 +86,14 @@ def _by_onnx(
         try:
             return _best(known, hashes, machine, load)
         except ServiceError as error:
-            log.warning("what was fastest before is measured again: %s", error)
+            log.warning("the stored choice failed, measuring again: %s", error)
     if len(candidates) > 1:
         measured = _measure(hashes, machine, voice, load)
         memory.store(key, measured)
         return _best(measured, hashes, machine, load)
     path = models[0]
     loaded = load(path, machine.cores, hashes[path])
-    return Choice(loaded, machine.cores, "the only choice on this machine", ())
+    return Choice(loaded, machine.cores, "the only candidate", ())
 
 
 def _best(
@@ -145,17 +145,17 @@ def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> 
         sound = engine.infer(PHRASE, voice, 1.0, Stop())
         seconds = perf_counter() - started
         if sound.size == 0:
-            raise ServiceError(f"{path.name} says nothing")
+            raise ServiceError(f"{path.name} returned no sound")
         if turn:  # the first inference also finds its memory
             best = min(best, seconds / (sound.size / SAMPLE_RATE))
-    log.info("measured: %s with %d threads needs %.3f s for 1 s", path.name, threads, best)
+    log.info("measured %s with %d threads: %.3f s per second of audio", path.name, threads, best)
     return Measurement(model=path.name, threads=threads, rtf=round(best, 4))
 
 
 def _why(best: Measurement, known: Sequence[Measurement]) -> str:
     """Say in one line what was compared."""
     rows = ", ".join(f"{one.model} with {one.threads}: {one.rtf:.3f}" for one in known)
-    return f"fastest here, {best.rtf:.3f} s for 1 s of sound ({rows})"
+    return f"fastest on this machine, {best.rtf:.3f} s per second of audio ({rows})"
 
 
 def _load(path: Path, threads: int, sha256: str) -> Engine:

@@ -44,7 +44,7 @@ class OnnxEngine:
             )
         except Exception as error:  # onnxruntime has a type for each reason, with no common one
             line = first_line(error)
-            raise ServiceError(f"{model} is no model that onnxruntime reads: {line}") from error
+            raise ServiceError(f"{model} is not a valid ONNX model: {line}") from error
         self.provider = self._session.get_providers()[0]
         self.model = model.name
         self.model_sha256 = sha256 or sha256_of(model)
@@ -55,7 +55,7 @@ class OnnxEngine:
         expected = {self._tokens_input, "style", "speed"}
         if set(inputs) != expected or not set(inputs.values()) <= set(_DTYPES):
             takes = ", ".join(f"{name}: {kind}" for name, kind in inputs.items())
-            raise ServiceError(f"{model} is no Kokoro: it takes {takes or 'nothing'}")
+            raise ServiceError(f"{model} is not a Kokoro model: its inputs are {takes or 'none'}")
         self._dtypes = {name: _DTYPES[kind] for name, kind in inputs.items()}
         self._output = self._session.get_outputs()[0].name
         self._vocabulary = _embedded_vocabulary(self._session, model) or VOCABULARY

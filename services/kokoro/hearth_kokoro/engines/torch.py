@@ -66,7 +66,7 @@ class TorchEngine:
                 audio, _ = self._model.forward_with_tokens(ids, style, speed)
             return sound_of(audio.cpu().numpy())
         except torch.cuda.OutOfMemoryError as error:
-            raise EngineError("the card's memory is full", status=503, retry_after_s=5) from error
+            raise EngineError("the GPU is out of memory", status=503, retry_after_s=5) from error
         except RuntimeError as error:
             line = first_line(error)
             raise EngineError(f"{self.model} failed: {line}", status=500) from error
@@ -103,7 +103,7 @@ def _device(torch: Any, asked: str) -> str:
     """Return cuda or cpu."""
     has_card = bool(torch.cuda.is_available())
     if asked == "cuda" and not has_card:
-        raise ServiceError("no card that CUDA can use: see `nvidia-smi`, or --engine onnx")
+        raise ServiceError("no GPU that CUDA can use: check `nvidia-smi`, or use --engine onnx")
     return "cuda" if has_card and asked != "cpu" else "cpu"
 
 
@@ -113,7 +113,9 @@ def _configuration(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {**found, "vocab": vocabulary_of(found)}
     except (OSError, ValueError) as error:
-        raise ServiceError(f"{path} is no configuration of Kokoro: {first_line(error)}") from error
+        raise ServiceError(
+            f"{path} is not a valid Kokoro configuration: {first_line(error)}"
+        ) from error
 
 
 def _loaded(config: dict[str, Any], weights: Path) -> Any:
@@ -127,7 +129,9 @@ def _loaded(config: dict[str, Any], weights: Path) -> Any:
     except ServiceError:
         raise
     except Exception as error:  # torch, zipfile, pickle: each has its own
-        raise ServiceError(f"{weights} is no Kokoro for PyTorch: {first_line(error)}") from error
+        raise ServiceError(
+            f"{weights} is not a Kokoro model for PyTorch: {first_line(error)}"
+        ) from error
 
 
 def _model_module() -> types.ModuleType:

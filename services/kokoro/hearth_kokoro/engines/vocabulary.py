@@ -12,7 +12,7 @@ def vocabulary_of(config: object) -> dict[str, int]:
     """Return the vocabulary of a config.json of Kokoro's, empty if it has none; or ValueError."""
     found = config.get("vocab", {}) if isinstance(config, dict) else None
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
-        raise ValueError("its vocab is no table of phonemes and numbers")
+        raise ValueError("vocab must map phonemes to numbers")
     return found
 
 
@@ -30,5 +30,7 @@ def tokens_of(phonemes: str, vocabulary: Mapping[str, int] = VOCABULARY) -> list
     """Return the numbers of the phonemes that the model knows; more than 510 are an error."""
     tokens = [number for number in map(vocabulary.get, phonemes) if number is not None]
     if len(tokens) > MAX_PHONEMES:
-        raise EngineError(f"{len(tokens)} phonemes at once, the model takes {MAX_PHONEMES}")
+        raise EngineError(
+            f"{len(tokens)} phonemes in one inference; the model takes at most {MAX_PHONEMES}"
+        )
     return tokens

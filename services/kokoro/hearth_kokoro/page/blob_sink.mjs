@@ -42,11 +42,11 @@ export class BlobSink {
       this.stop();
       this.#notes.over();
     };
-    element.onerror = () => this.#broke("This browser cannot play the sound.");
+    element.onerror = () => this.#broke("This browser cannot play the audio.");
     this.#url = URL.createObjectURL(wavOf(this.#parts, this.#rate));
     element.src = this.#url;
     element.play().catch((error) => {
-      if (error.name !== "AbortError") this.#broke("The browser keeps silent: press Speak again.");
+      if (error.name !== "AbortError") this.#broke("The browser blocked playback. Press Speak again.");
     });
   }
 

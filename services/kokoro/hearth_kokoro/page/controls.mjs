@@ -41,7 +41,7 @@ export class Controls {
     this.#by("voice").replaceChildren(...groups.map((group) => optionsOf(group, group.refused)));
     // Only the first voice says which language is spoken.
     const second = groups.map((group) => optionsOf({ ...group, label: plain(group.label) }, false));
-    this.#by("blend").replaceChildren(new Option("no other voice", ""), ...second);
+    this.#by("blend").replaceChildren(new Option("none", ""), ...second);
     const usual = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
     this.fill({ voice: this.#wanted ?? usual });
     this.#changed("voice");

@@ -73,7 +73,7 @@ function offer() {
 function speak(event, text, isSample) {
   end();
   if (!text.trim()) {
-    become("idle", "There is nothing to say yet: write something.");
+    become("idle", "Write some text first.");
     by("text").focus();
     return;
   }
@@ -86,7 +86,7 @@ function speak(event, text, isSample) {
     first: (ms) => ours(mine, () => sounds(ms)),
     piece: (words) => ours(mine, () => speaking(words, isSample)),
     stall: (count) => ours(mine, () => (by("stalls").textContent = String(count))),
-    deaf: () => ours(mine, () => say("This browser plays nothing. Is there a loudspeaker?")),
+    deaf: () => ours(mine, () => say("No sound is playing. Check the audio output.")),
   });
   run = mine;
   become("waiting", "Waiting for the first sound…");
@@ -110,7 +110,7 @@ function opened(path) {
 function made(share) {
   if (main.dataset.path !== "blob" || main.dataset.state !== "waiting") return;
   // In quarters: this is read aloud to whoever cannot see it.
-  say(`Here it plays when all of it is made: ${25 * Math.floor(4 * share)} %.`);
+  say(`This browser plays it once it is complete: ${25 * Math.floor(4 * share)} %.`);
 }
 
 function sounds(ms) {
@@ -126,7 +126,7 @@ function speaking(words, isSample) {
 
 function endOf({ seconds, stalls }) {
   const gaps = stalls === 0 ? "" : stalls === 1 ? ", with one gap" : `, with ${stalls} gaps`;
-  return `Done: ${seconds.toFixed(1)} s of sound${gaps}.`;
+  return `Done: ${seconds.toFixed(1)} s of audio${gaps}.`;
 }
 
 function finish(state, text) {
@@ -168,9 +168,9 @@ async function copyLink(event) {
   try {
     // Only where the page came by HTTPS; elsewhere the address bar has it.
     await navigator.clipboard.writeText(location.href);
-    say("The link is copied.");
+    say("Link copied.");
   } catch {
-    say("The link stands in the address bar.");
+    say("The link is in the address bar.");
   }
 }
 

@@ -62,7 +62,7 @@ export class Server {
         if (event.type === "speech.audio.delta") yield event;
       }
     }
-    throw new ServerError("The answer broke off.");
+    throw new ServerError("The response ended early.");
   }
 
   /** Return a whole answer; made ready on the server, so that its head knows how long it is. */
@@ -71,7 +71,7 @@ export class Server {
     try {
       return await answer.blob();
     } catch (error) {
-      throw broken(error, "The connection to the server broke.");
+      throw broken(error, "The connection to the server was lost.");
     }
   }
 
@@ -79,7 +79,7 @@ export class Server {
     try {
       return await fetch(`/${path}`, { cache: "no-store", ...options });
     } catch (error) {
-      throw broken(error, "The server does not answer. Is it running?");
+      throw broken(error, "The server does not respond. Is it running?");
     }
   }
 
@@ -92,11 +92,11 @@ export class Server {
     const said = (await answer.json().catch(() => null))?.error?.message;
     if (answer.status === 401 && this.#keyWanted) {
       const kept = sessionStorage.getItem(KEPT_KEY);
-      return new ServerError(kept ? "This key is wrong." : "This server wants a key.", "key");
+      return new ServerError(kept ? "This API key is wrong." : "This server needs an API key.", "key");
     }
     // The server has no key, so whoever asks for one stands before it: the house's login.
-    if (answer.status === 401) return new ServerError("Your login has ended.", "login");
-    const message = said ? sentence(said) : `The server answered HTTP ${answer.status}.`;
+    if (answer.status === 401) return new ServerError("Your session has expired.", "login");
+    const message = said ? sentence(said) : `The server returned HTTP ${answer.status}.`;
     return new ServerError(withWait(message, secondsOf(answer)));
   }
 }
@@ -114,7 +114,7 @@ function secondsOf(answer) {
 }
 
 function sentence(message) {
-  if (!message) return "The server could not do it.";
+  if (!message) return "The request failed.";
   return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
 }
 
@@ -133,7 +133,7 @@ async function* textOf(answer) {
       yield decoder.decode(value, { stream: true });
     }
   } catch (error) {
-    throw broken(error, "The connection to the server broke.");
+    throw broken(error, "The connection to the server was lost.");
   } finally {
     reader.cancel().catch(() => {});
   }

@@ -78,7 +78,7 @@ export class WorkletSink {
 
   #broke() {
     this.#finish();
-    this.#notes.broke("The browser's player broke.");
+    this.#notes.broke("The browser stopped playback with an error.");
   }
 
   #finish() {

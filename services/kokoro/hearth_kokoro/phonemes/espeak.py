@@ -61,7 +61,7 @@ class Espeak:
             self._end = weakref.finalize(self, _stop, self._process)
             self._warm_up()
             raise ServiceError(
-                "espeak-ng cannot read this text: leave out its rarest characters",
+                "espeak-ng cannot process this text: remove its unusual characters",
                 param="input",
                 code="unreadable_text",
             ) from None

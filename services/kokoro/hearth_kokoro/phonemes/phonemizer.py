@@ -49,7 +49,8 @@ class Phonemizer:
     def _refusal(self, language: str) -> str:
         """Say in one line why nobody reads a language, and which ones are read."""
         spoken = ", ".join(one for one, who in self.languages().items() if who in READERS)
-        return f"{_UNREAD.get(language, language)} is {_reader(language)}; it speaks {spoken}"
+        name = _UNREAD.get(language, language)
+        return f"{name} is {_reader(language)}; supported languages: {spoken}"
 
     def _mandarins(self, text: str) -> str:
         """Read by misaki, which is loaded when somebody first asks for it."""

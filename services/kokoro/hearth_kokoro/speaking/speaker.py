@@ -135,7 +135,7 @@ class Speaker:
         least = min(talk.rate.cost_s(talk.feed.unspoken) for talk in busy)
         wait_s = min(self.backlog_s(), least * len(busy))
         raise ServiceError(
-            f"{self._max_active} texts are being spoken already; try again later",
+            f"{self._max_active} requests are in progress already; try again later",
             status=429,
             code="queue_full",
             retry_after_s=whole_seconds(wait_s),

@@ -83,7 +83,9 @@ def read_asked(body: bytes, limits: Limits) -> Asked:
     check_model(asked.model)
     check_text(asked.input, limits.text_characters)
     if asked.stream_format == "sse" and not asked.stream:
-        raise ServiceError("stream_format sse is a stream: leave out stream: false", param="stream")
+        raise ServiceError(
+            "stream_format sse needs stream: true, which is the default", param="stream"
+        )
     return asked
 
 
@@ -105,7 +107,7 @@ def voice_name(asked: str) -> str:
 def check_model(name: str) -> None:
     """Refuse the name of a model that is not here."""
     if name not in MODELS:
-        message = f"there is no model {quoted(name)} here; ask for {', '.join(MODELS)}"
+        message = f"there is no model {quoted(name)}; use {', '.join(MODELS)}"
         raise ServiceError(message, status=404, param="model", code="model_not_found")
 
 
@@ -114,15 +116,13 @@ def check_text(text: str, most: int) -> None:
     if not text.strip():
         raise nothing_to_say()
     if len(text) > most:
-        message = f"input has {len(text)} characters; at most {most} are spoken at once"
+        message = f"input has {len(text)} characters; the limit is {most}"
         raise ServiceError(message, param="input", code="string_above_max_length")
 
 
 def nothing_to_say() -> ServiceError:
     """Return the refusal of a text without a word."""
-    return ServiceError(
-        "input has nothing to say: it needs at least one word", param="input", code="empty_input"
-    )
+    return ServiceError("input has no words to speak", param="input", code="empty_input")
 
 
 def _refusal(error: ValidationError) -> ServiceError:

@@ -62,7 +62,7 @@ async def stream(socket: WebSocket) -> None:
     try:
         loaded = desk.ready()
         if desk.live >= desk.limits.live:
-            message = f"{desk.live} streams are open already; try again"
+            message = f"{desk.live} streams are open already; try again later"
             raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
         asked = read_live(dict(socket.query_params))
         voice = loaded.voices.get(asked.voice_name)
@@ -159,7 +159,7 @@ class _Conversation:
                     self._active = time.monotonic()
                 if time.monotonic() - self._active < self._desk.limits.idle_s:
                     continue
-                raise _Closing(_IDLE, "nothing was said for too long") from None
+                raise _Closing(_IDLE, "idle for too long") from None
             if message["type"] == "websocket.disconnect":
                 raise WebSocketDisconnect(message.get("code", 1006))
             text: str | None = message.get("text")
@@ -183,17 +183,17 @@ class _Conversation:
     def _room_for(self, text: str) -> None:
         waiting = sum(turn.feed.unspoken for turn in self._turns)
         if waiting + len(text) > self._desk.limits.text_characters:
-            message = f"{waiting} characters wait to be spoken; this text was not taken"
+            message = f"{waiting} characters are waiting already; this text was rejected"
             raise ServiceError(message, param="text", code="string_above_max_length")
 
     def _open_turn(self) -> _Turn:
         last = self._turns[-1] if self._turns else None
         if last and last.ends == "done":
-            raise ServiceError("this conversation was ended; cancel to go on", code="ended")
+            raise ServiceError("this stream has ended; send cancel to start again", code="ended")
         if last and last.ends is None:
             return last
         if len(self._turns) >= _MAX_TURNS:
-            raise _Closing(_POLICY, "too many flushes wait")
+            raise _Closing(_POLICY, "too many flushes are waiting")
         turn = _Turn(Feed(self._voice.language))
         self._turns.append(turn)
         self._fresh.set()
@@ -214,7 +214,7 @@ class _Conversation:
         self._mistakes += 1
         await self._tell({"type": "error", **error_body(error)})
         if self._mistakes >= _MAX_MISTAKES:
-            raise _Closing(_POLICY, "too many mistakes")
+            raise _Closing(_POLICY, "too many invalid messages")
 
     async def _talk(self) -> None:
         """Speak one turn after the other; ends after the last one."""

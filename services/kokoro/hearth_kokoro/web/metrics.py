@@ -40,16 +40,16 @@ class SpeechMetrics(Metrics):
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
-        super().__init__("kokoro", "Requests for speech by outcome.")
+        super().__init__("kokoro", "Speech requests by outcome.")
         self._recent_ttfa_ms = deque[float](maxlen=_KEPT)
         self._ttfa = Histogram(
             "kokoro_ttfa_seconds",
-            "From a read request to its first encoded sound on the wire, without WebSockets.",
+            "Seconds from the request to its first encoded audio, without WebSockets.",
             buckets=_TTFA_S,
             registry=self.registry,
         )
         self._audio = Counter(
-            "kokoro_audio_seconds", "Seconds of sound that were made.", registry=self.registry
+            "kokoro_audio_seconds", "Seconds of audio generated.", registry=self.registry
         )
 
     def first_sound(self, after_s: float) -> None:
@@ -67,6 +67,6 @@ class SpeechMetrics(Metrics):
 
     def watch_speaker(self, speaker: Speaker) -> None:
         """Publish what the speaker counts."""
-        self.watch("active", "Texts that are being spoken.", lambda: speaker.active)
-        self.watch("waiting", "Pieces that wait for the engine.", lambda: speaker.waiting)
+        self.watch("active", "Texts in progress.", lambda: speaker.active)
+        self.watch("waiting", "Pieces waiting for the engine.", lambda: speaker.waiting)
         self.registry.register(_Caches(speaker))

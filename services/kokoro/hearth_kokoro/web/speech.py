@@ -71,7 +71,7 @@ class Spoken(StreamedResponse):
 
     def __init__(self, desk: Desk, loaded: Loaded, asked: Asked, voice: Voice) -> None:
         """Nothing is spoken before somebody listens."""
-        super().__init__(desk.limits, "the speech did not end")
+        super().__init__(desk.limits, "the speech did not finish")
         self._desk, self._loaded, self._asked, self._voice = desk, loaded, asked, voice
         self._began = time.monotonic()
         self._sounded = False

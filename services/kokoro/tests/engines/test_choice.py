@@ -177,7 +177,7 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(models: list[Path]
     load = Loader({("exact.onnx", 1): 0.0})
     chosen = choose(models[:1], None, voice=VOICE, load=load, machine=Machine("one", 1, 1))
     assert load.loaded == [("exact.onnx", 1)]
-    assert chosen.reason == "the only choice on this machine"
+    assert chosen.reason == "the only candidate"
 
 
 def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> None:

@@ -59,7 +59,7 @@ def test_a_text_that_kills_espeak_is_refused_and_the_next_is_read(
     phonemizer: Phonemizer, text: str
 ) -> None:
     before = phonemizer.phonemes(TEXTS["hi"], "hi")
-    with pytest.raises(ServiceError, match="cannot read this text"):
+    with pytest.raises(ServiceError, match="cannot process this text"):
         phonemizer.phonemes(text, "hi")
     assert phonemizer.phonemes(TEXTS["hi"], "hi") == before
 
@@ -102,9 +102,9 @@ def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
         (
             "zh",
             "Mandarin is not supported by this server without misaki "
-            f"(pip install './services/kokoro[misaki]'); it speaks {SPOKEN}",
+            f"(pip install './services/kokoro[misaki]'); supported languages: {SPOKEN}",
         ),
-        ("ja", f"Japanese is not supported by this server yet; it speaks {SPOKEN}"),
+        ("ja", f"Japanese is not supported by this server yet; supported languages: {SPOKEN}"),
     ],
 )
 def test_a_language_without_a_reader_is_told(

@@ -27,5 +27,5 @@ def test_every_phoneme_is_one_letter_with_a_number_of_its_own() -> None:
 
 def test_what_the_model_does_not_know_is_left_out() -> None:
     assert tokens_of("a#b\n") == [VOCABULARY["a"], VOCABULARY["b"]]
-    with pytest.raises(ServiceError, match="511 phonemes at once"):
+    with pytest.raises(ServiceError, match="511 phonemes in one inference"):
         tokens_of("a" * 511)

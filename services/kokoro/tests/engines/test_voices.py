@@ -57,17 +57,20 @@ def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("af_hart", "no voice 'af_hart': did you mean af_heart?"),
-        ("heart", "no voice 'heart': did you mean af_heart?"),
-        ("zz", "no voice 'zz': GET /v1/audio/voices lists them"),
-        ("", "no voice '': GET /v1/audio/voices lists them"),
-        ("af_heart(2)+bm_fabel(1)", "no voice 'bm_fabel': did you mean bm_fable?"),
-        ("af_heart+" * 8 + "af_heart", "a blend is at most 8 voices"),
-        ("af_heart+" * 10_000 + "af_heart", "a blend is at most 8 voices"),
-        ("af_heart+", "no voice '': GET /v1/audio/voices lists them"),
-        ("af_heart(2", "no voice 'af_heart(2': did you mean af_heart?"),
-        ("\x00" * 50, f"no voice {repr(chr(0) * 40)[:-1]}...': GET /v1/audio/voices lists them"),
-        ("x" * 5000, "a blend is at most 8 voices"),
+        ("af_hart", "there is no voice 'af_hart': did you mean af_heart?"),
+        ("heart", "there is no voice 'heart': did you mean af_heart?"),
+        ("zz", "there is no voice 'zz': GET /v1/audio/voices lists them"),
+        ("", "there is no voice '': GET /v1/audio/voices lists them"),
+        ("af_heart(2)+bm_fabel(1)", "there is no voice 'bm_fabel': did you mean bm_fable?"),
+        ("af_heart+" * 8 + "af_heart", "a blend has at most 8 voices"),
+        ("af_heart+" * 10_000 + "af_heart", "a blend has at most 8 voices"),
+        ("af_heart+", "there is no voice '': GET /v1/audio/voices lists them"),
+        ("af_heart(2", "there is no voice 'af_heart(2': did you mean af_heart?"),
+        (
+            "\x00" * 50,
+            f"there is no voice {repr(chr(0) * 40)[:-1]}...': GET /v1/audio/voices lists them",
+        ),
+        ("x" * 5000, "a blend has at most 8 voices"),
     ],
 )
 def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: str) -> None:
@@ -88,7 +91,7 @@ def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: 
 def test_a_weight_that_is_none_is_told(voices: Voices, blend: str, weight: str) -> None:
     with pytest.raises(ServiceError) as caught:
         voices.get(blend.format(weight))
-    assert str(caught.value) == f"a weight is above 0 and at most 9999.9999, not {weight!r}"
+    assert str(caught.value) == f"a weight must be above 0 and at most 9999.9999, not {weight!r}"
     assert (caught.value.status, caught.value.param) == (400, "voice")
 
 
@@ -129,7 +132,9 @@ def test_a_broken_file_of_voices_is_one_line(
             + whole[half + 99 :],
         }
         path.write_bytes(broken[damage])
-    with pytest.raises(ServiceError, match=r"voices-v1\.0\.bin is no file of voices") as caught:
+    with pytest.raises(
+        ServiceError, match=r"voices-v1\.0\.bin is not a valid voices file"
+    ) as caught:
         Voices.load(path)
     assert "\n" not in str(caught.value)
 
@@ -137,9 +142,9 @@ def test_a_broken_file_of_voices_is_one_line(
 @pytest.mark.parametrize(
     ("arrays", "found"),
     [
-        ({"af_heart": np.zeros((510, 256), np.float32)}, "af_heart in it"),
-        ({"xx_nobody": np.zeros((510, 1, 256), np.float32)}, "none in it"),
-        ({}, "none in it"),
+        ({"af_heart": np.zeros((510, 256), np.float32)}, "found af_heart"),
+        ({"xx_nobody": np.zeros((510, 1, 256), np.float32)}, "found none"),
+        ({}, "found none"),
     ],
 )
 def test_a_file_without_kokoros_voices_is_refused(

@@ -144,7 +144,7 @@ def open_sound(source: Source, most_s: float) -> Recording:
 def _stream_of(container: InputContainer, most_s: float) -> AudioStream:
     stream = container.streams.best("audio")
     if not isinstance(stream, AudioStream):
-        raise ServiceError("there is no sound in this file", param="file", code="no_audio")
+        raise ServiceError("this file has no audio", param="file", code="no_audio")
     # Many a container says how long it is, and then nobody waits for hours to hear that it is too
     # long. It may lie: what is read is counted as well.
     if container.duration is not None and container.duration / av.time_base > most_s + 60:
@@ -192,18 +192,18 @@ def _resampled(frames: Iterator[AudioFrame]) -> Iterator[AudioFrame]:
         if resampler:
             yield from resampler.resample(None)
     except FFmpegError as error:
-        message = "the sound of this file cannot be turned into 16 kHz mono; convert it to wav"
+        message = "the audio cannot be resampled to 16 kHz mono; convert the file to wav"
         raise ServiceError(message, param="file", code="unreadable_audio") from error
 
 
 def _unreadable() -> ServiceError:
     message = (
-        "no sound can be read from this file: is it another kind of file, or was it cut off? "
-        "flac, mp3, mp4, m4a, ogg, opus, wav and webm are understood, and most others"
+        "no audio can be decoded from this file: is it another kind of file, or is it truncated? "
+        "flac, mp3, mp4, m4a, ogg, opus, wav, webm and most other formats are supported"
     )
     return ServiceError(message, param="file", code="unreadable_audio")
 
 
 def _too_long(most_s: float) -> ServiceError:
-    message = f"this sound is longer than {most_s / 3600:g} hours; send it in parts"
+    message = f"this audio is longer than {most_s / 3600:g} hours; send it in parts"
     return ServiceError(message, param="file", code="audio_too_long")

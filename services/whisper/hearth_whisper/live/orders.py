@@ -16,7 +16,7 @@ from hearth_whisper.languages import read_language
 from hearth_whisper.live.rate import HIGHEST_RATE, LOWEST_RATE
 from hearth_whisper.recognising import SAMPLE_RATE, Options
 
-SHAPES = 'send sound as binary messages, or {"type": "start"}, {"type": "flush"}, {"type": "end"}'
+SHAPES = 'send audio as binary messages, or {"type": "start"}, {"type": "flush"}, {"type": "end"}'
 
 
 class Start(BaseModel):

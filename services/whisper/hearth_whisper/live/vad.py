@@ -107,6 +107,6 @@ def weights() -> Path:
     folders = spec.submodule_search_locations if spec else None
     found = sorted(Path(folders[0], "assets").glob("silero_vad_v*.onnx")) if folders else []
     if not found:
-        message = "the wheel of faster-whisper has no assets/silero_vad_v*.onnx: install it anew"
+        message = "the wheel of faster-whisper has no assets/silero_vad_v*.onnx: reinstall it"
         raise ServiceError(message, status=500)
     return found[-1]

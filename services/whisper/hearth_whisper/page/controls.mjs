@@ -27,7 +27,7 @@ export class Controls {
     const only = languages.length === 1;
     const options = languages.map(({ code, name }) => new Option(name, code));
     // A model of one language has nothing to find out.
-    if (!only) options.unshift(new Option("whatever is spoken", ""));
+    if (!only) options.unshift(new Option("detect automatically", ""));
     this.#by("language").replaceChildren(...options);
     const isThere = languages.some(({ code }) => code === this.#language);
     this.#by("language").value = isThere ? this.#language : only ? languages[0].code : "";

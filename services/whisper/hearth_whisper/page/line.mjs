@@ -61,7 +61,7 @@ export class Line {
     try {
       event = JSON.parse(text);
     } catch {
-      event = { type: "error", error: { message: "the server said something that is no event" } };
+      event = { type: "error", error: { message: "the server sent an invalid event" } };
     }
     this.#heard(event);
   }

@@ -77,7 +77,7 @@ function hears(microphone) {
 }
 
 function starts(event) {
-  said.say("Listening: you are talking.");
+  said.say("Listening: speech detected.");
   sheet.begin(event);
   paper.guess(sheet.guesses);
 }
@@ -109,8 +109,8 @@ function secondsOf(ms) {
 
 function endOf({ seconds }) {
   const { length } = sheet.lines;
-  if (!length) return "Done: nobody said anything.";
-  return `Done: ${momentOf(seconds)} of sound. ${length === 1 ? "One line" : `${length} lines`}.`;
+  if (!length) return "Done: no speech detected.";
+  return `Done: ${momentOf(seconds)} of audio, ${length === 1 ? "one line" : `${length} lines`}.`;
 }
 
 function finish() {
@@ -122,7 +122,7 @@ function finish() {
 
 async function send(file) {
   if (file.size > mostBytes) {
-    const why = `${file.name} is too large: at most ${Math.floor(mostBytes / 1e6)} MB can be sent.`;
+    const why = `${file.name} is too large: the limit is ${Math.floor(mostBytes / 1e6)} MB.`;
     // What is under way goes on.
     return talk || sending ? said.say(why) : said.fail(new Error(why));
   }
@@ -137,7 +137,7 @@ async function send(file) {
   try {
     await mine.go(tell);
     const isEmpty = sheet.lines.length === 0;
-    said.become("done", isEmpty ? `Done: nobody speaks in ${file.name}.` : `Done: ${file.name}.`);
+    said.become("done", isEmpty ? `Done: no speech in ${file.name}.` : `Done: ${file.name}.`);
   } catch (error) {
     if (!mine.stopped) said.fail(error);
   } finally {
@@ -170,7 +170,7 @@ function stop() {
   if (said.state === "listening" && !talk.ending) {
     talk.end();
     meter.stop();
-    said.say("Writing the last words…");
+    said.say("Finishing the last line…");
   } else end();
 }
 
@@ -191,10 +191,10 @@ async function copy() {
   try {
     // Only where the page came by HTTPS.
     await navigator.clipboard.writeText(sheet.text);
-    said.say("The text is copied.");
+    said.say("Text copied.");
   } catch {
     getSelection().selectAllChildren(by("finals"));
-    said.say("The text is selected: copy it.");
+    said.say("The text is selected; copy it.");
   }
 }
 

@@ -6,9 +6,9 @@ const MOST_RATE = 48000;
 const WANTED = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
 
 const REASONS = {
-  NotAllowedError: "The browser may not use the microphone: allow it beside the address, then talk.",
-  NotFoundError: "There is no microphone: plug one in, then talk.",
-  NotReadableError: "The microphone does not answer: another program may have it.",
+  NotAllowedError: "Microphone access is blocked: allow it in the address bar, then press Talk.",
+  NotFoundError: "No microphone found: connect one, then press Talk.",
+  NotReadableError: "The microphone is not available: another program may be using it.",
 };
 
 /** Why nothing can be heard, in one line for a person. */
@@ -49,7 +49,7 @@ export async function listen(heard, gone) {
   } catch {
     for (const track of stream.getTracks()) track.stop();
     context.close().catch(() => {});
-    throw new MicrophoneError("The page is older than its server: load it again.");
+    throw new MicrophoneError("This page is out of date: reload it.");
   }
   const every = Math.ceil(context.sampleRate / MOST_RATE);
   const node = new AudioWorkletNode(context, "hearth-microphone", {
@@ -77,10 +77,10 @@ async function streamOf(devices) {
   }
 }
 
-const NONE = "This browser gives no page a microphone: try another one. Files can be written down here.";
+const NONE = "This browser has no microphone access. Use another browser, or transcribe a file.";
 const INSECURE =
-  "Browsers give a microphone only to pages that came by https:// or from localhost: open that " +
-  "address. Files can be written down here all the same.";
+  "Browsers allow the microphone only on https:// and on localhost: open that address, " +
+  "or transcribe a file.";
 
 function contextOf(stream) {
   // Firefox connects a microphone only at its own rate; which one that is, the server is told.

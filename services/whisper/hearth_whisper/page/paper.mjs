@@ -65,7 +65,7 @@ function rowOf({ text, start_s, felt_ms }) {
   row.append(part("time", "moment", momentOf(start_s)), part("span", "said", text));
   if (felt_ms !== null) {
     const felt = part("span", "felt", `${(felt_ms / 1000).toFixed(2)} s`);
-    felt.title = "From the last word until this line was here";
+    felt.title = "Delay from the last word to this line";
     row.append(felt);
   }
   return row;

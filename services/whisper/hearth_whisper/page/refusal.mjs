@@ -15,13 +15,13 @@ export class ServerError extends Error {
  */
 export function refusal({ status, text, again }, { keyWanted, hasKey }) {
   if (status === 401 && keyWanted) {
-    return new ServerError(hasKey ? "This key is wrong." : "This server wants a key.", "key");
+    return new ServerError(hasKey ? "This API key is wrong." : "This server needs an API key.", "key");
   }
   // The server has no key, so whoever asks for one stands before it: the house's login.
-  if (status === 401) return new ServerError("Your login has ended.", "login");
+  if (status === 401) return new ServerError("Your session has expired.", "login");
   const said = messageIn(text);
-  if (status === 413 && !said) return new ServerError("The file is larger than this server takes.");
-  const message = said ? sentence(said) : `The server answered HTTP ${status}.`;
+  if (status === 413 && !said) return new ServerError("The file is too large for this server.");
+  const message = said ? sentence(said) : `The server returned HTTP ${status}.`;
   return new ServerError(withWait(message, secondsOf(again)));
 }
 
@@ -32,7 +32,7 @@ export function secondsOf(again) {
 
 /** Return a server's words as a sentence. */
 export function sentence(message) {
-  if (!message) return "The server could not do it.";
+  if (!message) return "The request failed.";
   return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
 }
 

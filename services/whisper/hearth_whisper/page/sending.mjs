@@ -56,7 +56,7 @@ export class Sending {
     if (this.stopped) return;
     this.#show(share < 1 ? share : null);
     if (share < 1) say(`Sending ${this.#file.name}: ${quartersOf(share)}.`);
-    else say("Writing it down…");
+    else say("Transcribing…");
   }
 
   // How far the sound is heard; of some files no browser can tell how long they are.
@@ -64,7 +64,7 @@ export class Sending {
     if (this.stopped || !this.#length.seconds) return;
     const share = Math.min(1, end_s / this.#length.seconds);
     this.#show(share);
-    say(`Writing it down: ${quartersOf(share)}.`);
+    say(`Transcribing: ${quartersOf(share)}.`);
   }
 }
 

@@ -71,7 +71,7 @@ export class Server {
     try {
       return await fetch(path, { cache: "no-store", headers: this.#headers() });
     } catch {
-      throw new ServerError("The server does not answer. Is it running?");
+      throw new ServerError("The server does not respond. Is it running?");
     }
   }
 
@@ -96,6 +96,6 @@ function nameIn({ data }) {
   return data?.find(({ id }) => id !== ANY_MODEL)?.id;
 }
 
-const BUSY = "The server takes no other talk just now. Try again in a few seconds.";
+const BUSY = "The server has no free stream. Try again in a few seconds.";
 // A page can send no key along with a WebSocket.
-const KEYED = "Talking does not work with a key: put this server behind a login. Files work here.";
+const KEYED = "Live transcription does not work with an API key: put this server behind a login. Files work.";

@@ -90,7 +90,7 @@ export class Talk {
     if (this.#clock.seconds === 0) this.#tell.hears(this.#microphone);
     this.#clock.take(samples, performance.now());
     if (!this.#line.sound(samples)) {
-      this.#fail(new ServerError("The line to the server is slower than speech."));
+      this.#fail(new ServerError("The connection is too slow for live audio."));
     }
   }
 
@@ -117,12 +117,12 @@ export class Talk {
   }
 
   #lost() {
-    this.#failure ??= new ServerError("The microphone is gone; what was said until then is here.");
+    this.#failure ??= new ServerError("The microphone was disconnected. The text until then is complete.");
     this.end();
   }
 
   #closed(opened, reason) {
-    const why = reason ? sentence(reason) : "The connection to the server broke.";
+    const why = reason ? sentence(reason) : "The connection to the server was lost.";
     this.#failure ??= opened ? new ServerError(why) : this.#server.why();
     this.#over();
   }

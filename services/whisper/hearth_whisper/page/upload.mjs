@@ -34,8 +34,8 @@ export function upload(address, form, headers, known, tell, signal) {
   });
 }
 
-const UNREADABLE = "The server's answer cannot be read.";
-const BROKEN = "The connection to the server broke.";
+const UNREADABLE = "The server's response is not valid.";
+const BROKEN = "The connection to the server was lost.";
 
 function endOf(request, written, known) {
   const { status, responseText: text } = request;

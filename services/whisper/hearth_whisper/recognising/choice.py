@@ -126,7 +126,9 @@ class _Tries:
             return None
         finally:
             give_back()
-        log.info("measured: %s with %d threads needs %.3f s for 1 s", folder.name, threads, rtf)
+        log.info(
+            "measured %s with %d threads: %.3f s per second of audio", folder.name, threads, rtf
+        )
         self._known.append(Measurement(model=str(folder), threads=threads, rtf=rtf))
         return rtf
 
@@ -147,12 +149,12 @@ def _fitting(asked: Wanted, device: str, free: int) -> tuple[list[Path], list[st
             fitting.append(folder)
             continue
         wants, has = needed / 2**20, free / 2**20
-        said = f"{folder.name} needs {wants:.0f} MiB of the {has:.0f} that are free"
+        said = f"{folder.name} needs {wants:.0f} MiB of memory, {has:.0f} MiB are free"
         if len(asked.models) > 1:
             left_out.append(said)
         else:
             # There is no other to take. Who finds a server that is killed as it loads finds this.
-            log.warning("%s: give it more memory, or name a smaller model", said)
+            log.warning("%s: give it more memory, or use a smaller model", said)
             fitting.append(folder)
     return fitting, left_out
 
@@ -181,10 +183,10 @@ def _best(
     rows = ", ".join(f"{path.name} {cost:.3f}" for path, cost in measured)
     also = "".join(f"; {one}" for one in left_out)
     if rtf <= FAST_ENOUGH:
-        why = f"the first that needs at most {FAST_ENOUGH:g} s for 1 s of sound here ({rows}){also}"
+        why = f"the first that needs at most {FAST_ENOUGH:g} s per second of audio ({rows}){also}"
     else:
         folder, rtf = min(measured, key=lambda one: one[1])
-        why = f"the fastest, though none needs at most {FAST_ENOUGH:g} s for 1 s ({rows}){also}"
+        why = f"the fastest, but none needs at most {FAST_ENOUGH:g} s per second ({rows}){also}"
     return Choice(folder, device, threads, why, rtf)
 
 

@@ -59,7 +59,7 @@ def _call(thread: int, name: str) -> None:
     try:
         (_TASKS / str(thread) / "comm").write_text(name)
     except OSError as error:
-        log.warning("partials are not told apart from other work: %s", error.strerror)
+        log.warning("threads of partial results cannot be named: %s", error.strerror)
 
 
 def _idle(own: int, name: str) -> None:
@@ -71,5 +71,7 @@ def _idle(own: int, name: str) -> None:
         except ProcessLookupError:
             continue
         except OSError as error:
-            log.warning("partials compete with finals for processors: %s", error.strerror)
+            log.warning(
+                "partial results compete with final results for the CPU: %s", error.strerror
+            )
             return

@@ -47,20 +47,22 @@ def load(folder: Path, device: str, threads: int, workers: int = 1) -> faster_wh
 def check(folder: Path) -> None:
     """Raise ServiceError unless all files of a model are there."""
     if not folder.is_dir():
-        raise ServiceError(f"no model at {folder}: name a folder with model.bin in it", status=503)
+        raise ServiceError(
+            f"there is no model at {folder}: give a folder that contains model.bin", status=503
+        )
     missing = [name for name in _NEEDED if not (folder / name).is_file()]
     if not any((folder / name).is_file() for name in _VOCABULARIES):
         missing.append(_VOCABULARIES[0])
     if missing:
         what = ", ".join(missing)
-        raise ServiceError(f"the model in {folder} is not whole: {what} is missing", status=503)
+        raise ServiceError(f"the model in {folder} is incomplete: {what} is missing", status=503)
     try:
         config: Any = json.loads((folder / "config.json").read_bytes())
     except (OSError, ValueError):
         config = None
     if not isinstance(config, dict) or "lang_ids" not in config:
         raise ServiceError(
-            f"{folder / 'config.json'} is not that of a Whisper model in CTranslate2's format",
+            f"{folder / 'config.json'} does not describe a Whisper model in CTranslate2's format",
             status=503,
         )
 
@@ -72,10 +74,10 @@ def device_of(asked: str) -> str:
     try:
         cards = ctranslate2.get_cuda_device_count()
     except RuntimeError as error:
-        log.warning("the card is not used: %s", first_line(error))
+        log.warning("the GPU is not used: %s", first_line(error))
         cards = 0
     if not cards and asked == "cuda":
-        raise ServiceError("--device cuda: there is no card that CUDA can use", status=503)
+        raise ServiceError("--device cuda: there is no GPU that CUDA can use", status=503)
     return "cuda" if cards else "cpu"
 
 
@@ -88,7 +90,7 @@ def _check_words(folder: Path, loaded: faster_whisper.WhisperModel) -> None:
         languages = json.loads((folder / "config.json").read_bytes())["lang_ids"]
         alien = alien or number("<|en|>") not in languages
     if alien:
-        raise ServiceError(f"{folder / 'tokenizer.json'} is not this model's", status=503)
+        raise ServiceError(f"{folder / 'tokenizer.json'} belongs to another model", status=503)
 
 
 def _unloadable(folder: Path, device: str, error: Exception) -> str:

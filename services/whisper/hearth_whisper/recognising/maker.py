@@ -55,7 +55,7 @@ class Maker:
         except ServiceError as error:
             if device == "cpu" or self._asked.device != "auto":
                 raise
-            log.warning("the processor recognises instead of the card: %s", error)
+            log.warning("using the CPU instead of the GPU: %s", error)
             return choose(self._asked, "cpu", self._load, self._time, self._machine, self._free)
 
     def _draft(self, chosen: Choice) -> Recogniser | None:
@@ -70,5 +70,5 @@ class Maker:
         try:
             return in_idle_threads(make) if chosen.device == "cpu" else make()
         except ServiceError as error:
-            log.warning("there are no partials: %s", error)
+            log.warning("partial results are off: %s", error)
             return None

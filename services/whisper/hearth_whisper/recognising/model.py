@@ -114,13 +114,13 @@ class Model:
         self.loaded, self.failure, self.about = loaded, None, about(loaded)
         self.abilities = abilities(loaded.recogniser)
         self.loads += 1
-        log.info("%s is loaded: %s", loaded.recogniser.name, loaded.reason)
+        log.info("loaded %s: %s", loaded.recogniser.name, loaded.reason)
         return loaded
 
     def _fail(self, failure: str) -> None:
         self.failure = failure
         if self.loads:  # the first one ends the server, which says why
-            log.warning("not loaded, and tried again for whoever comes: %s", failure)
+            log.warning("loading failed, the next request retries: %s", failure)
 
     def _wait_idle(self) -> None:
         if self._unload_s is not None and not self._closed:
@@ -130,9 +130,7 @@ class Model:
     def _unload(self) -> None:
         if self.loaded is None:
             return
-        log.info(
-            "%s is unloaded: nobody spoke for %g s", self.loaded.recogniser.name, self._unload_s
-        )
+        log.info("unloaded %s after %g idle seconds", self.loaded.recogniser.name, self._unload_s)
         self.loaded = None
         task = asyncio.create_task(self._free())
         self._freeing.add(task)

@@ -104,7 +104,7 @@ class Partials:
             return
         self._failing = True
         if isinstance(error, ServiceError):
-            log.warning("no partials: %s", error)
+            log.warning("a partial result failed: %s", error)
         else:
             log_unexpected(error)
 

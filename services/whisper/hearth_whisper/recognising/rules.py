@@ -24,15 +24,15 @@ def check(model: Abilities, options: Options) -> None:
     """Raise ServiceError for what this model cannot do: a language, or to translate."""
     if options.translate and not model.multilingual:
         raise ServiceError(
-            f"{model.name} knows English only: it cannot translate",
+            f"{model.name} supports English only and cannot translate",
             param="model",
             code="not_multilingual",
         )
     if options.language is None or options.language in model.languages:
         return
-    what = "it knows English only" if not model.multilingual else "see Whisper's list of codes"
+    what = "it supports English only" if not model.multilingual else "see Whisper's list of codes"
     raise ServiceError(
-        f"{model.name} does not know the language {options.language[:20]!r}: {what}",
+        f"{model.name} does not support the language {options.language[:20]!r}: {what}",
         param="language",
         code="unsupported_language",
     )

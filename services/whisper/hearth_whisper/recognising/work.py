@@ -236,7 +236,7 @@ class Work:
         if self._closed:
             raise stopping()
         if full:
-            message = f"too many {what} wait already; ask again in {_ASK_AGAIN_S} s"
+            message = f"too many {what} are waiting; try again in {_ASK_AGAIN_S} s"
             raise ServiceError(message, status=429, retry_after_s=_ASK_AGAIN_S)
 
     def _keep(self, task: asyncio.Future[Any]) -> None:

@@ -45,9 +45,9 @@ class Asked(BaseModel):
     @model_validator(mode="after")
     def _streamable(self) -> "Asked":
         if self.stream and self.response_format in ("srt", "vtt"):
-            raise ValueError("stream sends events: for times write response_format=verbose_json")
+            raise ValueError("stream sends events; for timestamps use response_format=verbose_json")
         if self.timed and "word" in self.timestamp_granularities:
-            raise ValueError("stream sends the times of segments, not of words")
+            raise ValueError("stream sends timestamps of segments, not of words")
         return self
 
     @property
@@ -83,7 +83,7 @@ def read_asked(fields: Mapping[str, Sequence[str]]) -> Asked:
 def check_model(asked: str, name: str) -> None:
     """Refuse the name of a model that is not the one here."""
     if asked not in (name, OPENAI_MODEL):
-        message = f"there is no model {quoted(asked)} here; ask for {name} or {OPENAI_MODEL}"
+        message = f"there is no model {quoted(asked)}; use {name} or {OPENAI_MODEL}"
         raise ServiceError(message, status=404, param="model", code="model_not_found")
 
 

@@ -41,7 +41,7 @@ class Desk(AppState):
         """Hold a talker's place; raises ServiceError at once where none is free, or none yet."""
         self.ready()
         if self.live >= self.limits.live:
-            message = f"{self.live} talkers are listened to already; try again"
+            message = f"{self.live} streams are open already; try again later"
             raise ServiceError(message, status=429, code="too_many_streams", retry_after_s=5)
         # Between the look and this nobody is waited for: others who came meanwhile would get in.
         self.live += 1

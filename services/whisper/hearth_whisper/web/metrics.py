@@ -15,22 +15,22 @@ class ListenMetrics(Metrics):
 
     def __init__(self) -> None:
         """Make every series, so that a counter that is 0 is there as well."""
-        super().__init__("whisper", "Files, live streams and recordings of satellites by outcome.")
+        super().__init__("whisper", "Files, live streams and satellite recordings by outcome.")
         self._latency_ms, self._file_s = recent(), recent()
         self._latency = Histogram(
             "whisper_final_latency_seconds",
-            "Talkers: from the end of speech, as the VAD heard it, to the final text on the wire.",
+            "Live: seconds from the end of speech, by the VAD, to the final text.",
             buckets=_LATENCY_S,
             registry=self.registry,
         )
         self._took = Histogram(
             "whisper_file_seconds",
-            "Files: from the whole upload to the whole text, waiting included.",
+            "Files: seconds from the complete upload to the complete text, queueing included.",
             buckets=_TOOK_S,
             registry=self.registry,
         )
         self._audio = Counter(
-            "whisper_audio_seconds", "Seconds of sound of files.", registry=self.registry
+            "whisper_audio_seconds", "Seconds of audio in files.", registry=self.registry
         )
 
     def final(self, latency_s: float) -> None:
@@ -54,5 +54,5 @@ class ListenMetrics(Metrics):
 
     def watch_desk(self, live: Callable[[], float], scratch_bytes: Callable[[], float]) -> None:
         """Publish what the desk counts."""
-        self.watch("live", "Talkers that are listened to now.", live)
-        self.watch("upload_bytes", "Bytes of uploads that are held now.", scratch_bytes)
+        self.watch("live", "Open live streams.", live)
+        self.watch("upload_bytes", "Bytes of uploads held now.", scratch_bytes)

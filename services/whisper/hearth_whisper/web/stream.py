@@ -109,7 +109,7 @@ class _Conversation:
             raise
         except Exception as error:
             log_unexpected(error)
-            await self._close(_BROKEN, "something broke here")
+            await self._close(_BROKEN, "internal error")
             return "failed"
         finally:
             await self._end()
@@ -177,7 +177,7 @@ class _Conversation:
                     message = await self._socket.receive()
             except TimeoutError:
                 if not (self._listener and self._listener.is_busy):
-                    raise _Closing(_IDLE, f"nothing came for {idle_s:g} s") from None
+                    raise _Closing(_IDLE, f"idle for {idle_s:g} s") from None
                 self._active = time.monotonic()
                 continue
             if message["type"] == "websocket.disconnect":
@@ -191,7 +191,7 @@ class _Conversation:
             item = await self._next()
             if isinstance(item, Start):
                 if self._listener:
-                    message = "start comes once, before any sound; open another stream"
+                    message = "send start once, before any audio; open another stream"
                     await self._mistake(ServiceError(message, code="invalid_message"))
                     continue
                 try:
@@ -233,7 +233,7 @@ class _Conversation:
         self._mistakes += 1
         await self._tell({"type": "error", **error_body(error)})
         if self._mistakes >= _MAX_MISTAKES:
-            raise _Closing(_POLICY, "too many mistakes")
+            raise _Closing(_POLICY, "too many invalid messages")
 
     async def _tell(self, event: dict[str, Any]) -> None:
         try:

@@ -55,7 +55,7 @@ async def _begin(request: Request, task: Task) -> Response:
 def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
     """Refuse what no model need be asked about."""
     if not form.upload:
-        message = "file is missing: send the sound as the field file of the form"
+        message = "file is missing: send the audio in the form field `file`"
         raise ServiceError(message, param="file", code="missing_required_parameter")
     if not form.size:
         raise ServiceError("the file is empty", param="file", code="empty_file")
@@ -82,7 +82,7 @@ class _Answer(StreamedResponse):
 
     def __init__(self, desk: Desk, form: Form, asked: Asked, task: Task) -> None:
         """Nothing is recognised before somebody listens."""
-        super().__init__(desk.limits, "the file was not heard to its end")
+        super().__init__(desk.limits, "the transcription did not finish")
         self._desk, self._form, self._asked, self._task = desk, form, asked, task
         self._figures = _Figures(time.monotonic())
 

@@ -42,10 +42,10 @@ class Chunks:
         if self._kind is None:
             self._kind, self._pcm = kind, Pcm(kind[0])
         elif kind != self._kind:
-            raise _wrong("the sound changed its rate, width or channels within a recording")
+            raise _wrong("rate, width and channels must not change within a recording")
         self._bytes += len(sound)
         if self.seconds > self._most_s:
-            message = f"a recording has at most {self._most_s:g} s"
+            message = f"a recording may have at most {self._most_s:g} s"
             raise ServiceError(message, status=413, code="audio_too_long")
         whole = self._rest + sound
         size = len(whole) - len(whole) % (kind[1] * kind[2])
@@ -66,7 +66,7 @@ def _mono(sound: bytes, width: int, channels: int) -> bytes:
 def _kind(rate: object, width: object, channels: object) -> tuple[int, int, int]:
     return (
         _usual("rate", rate, RATES, f"{LOWEST_RATE} to {HIGHEST_RATE} Hz"),
-        _usual("width", width, WIDTHS, "1, 2 or 4 bytes a sample"),
+        _usual("width", width, WIDTHS, "1, 2 or 4 bytes per sample"),
         _usual("channels", channels, CHANNELS, "1 to 8"),
     )
 
@@ -74,7 +74,7 @@ def _kind(rate: object, width: object, channels: object) -> tuple[int, int, int]
 def _usual(name: str, value: object, usual: Container[int], words: str) -> int:
     # A boolean is an int as well, and a float may equal one.
     if type(value) is not int or value not in usual:
-        raise _wrong(f"`{name}` is {words}")
+        raise _wrong(f"`{name}` must be {words}")
     return value
 
 

@@ -25,7 +25,7 @@ def info_of(described: Mapping[str, Any]) -> Info:
     """
     name = str(described.get("model") or "")
     if not name:
-        message = "the model is being loaded; ask again"
+        message = "the model is still loading; try again"
         raise ServiceError(message, status=503, code="loading", retry_after_s=_AGAIN_S)
     model = AsrModel(
         name=name,
@@ -39,7 +39,7 @@ def info_of(described: Mapping[str, Any]) -> Info:
         name="hearth-whisper",
         attribution=_HEARTH,
         installed=True,
-        description="Whisper, in your own house",
+        description="Whisper on your own server",
         version=None,
         models=[model],
         supports_transcript_streaming=True,

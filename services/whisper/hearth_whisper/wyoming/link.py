@@ -46,7 +46,7 @@ class Link:
         reading = self.ahead()
         await asyncio.wait({reading}, timeout=max(0.0, within_s))
         if not reading.done():
-            said = f"nothing whole was sent for {within_s:g} s"
+            said = f"no complete event within {within_s:g} s"
             raise ServiceError(said, status=408, code="request_timeout")
         self._next = None
         return reading.result()
@@ -92,7 +92,7 @@ async def _read(reader: asyncio.StreamReader, limits: SatelliteLimits) -> Event 
         payload = await reader.readexactly(size) if size else None
     except asyncio.LimitOverrunError:
         most = limits.line_bytes
-        raise _rubbish(f"the first line of an event has at most {most} bytes") from None
+        raise _rubbish(f"the first line of an event may have at most {most} bytes") from None
     except (asyncio.IncompleteReadError, OSError):
         return None
     return Event(head["type"], data, payload)
@@ -102,7 +102,7 @@ def _head_of(line: bytes) -> dict[str, Any]:
     head = _part(_json(line))
     kind = head.get("type")
     if not isinstance(kind, str) or not 0 < len(kind) <= _TYPE_CHARACTERS:
-        raise _rubbish("an event has a `type`, which is a word")
+        raise _rubbish("an event needs a `type`, which must be a short string")
     return head
 
 
@@ -110,19 +110,21 @@ def _json(data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise _rubbish("this port speaks Wyoming: each event begins with a line of JSON") from None
+        raise _rubbish(
+            "this is a Wyoming port: each event must begin with a line of JSON"
+        ) from None
 
 
 def _part(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
-        raise _rubbish("an event and its `data` are JSON objects")
+        raise _rubbish("an event and its `data` must be JSON objects")
     return found
 
 
 def _length(head: dict[str, Any], name: str, most: int) -> int:
     size = head.get(name) or 0
     if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= most:
-        raise _rubbish(f"`{name}` is a number of bytes, at most {most}")
+        raise _rubbish(f"`{name}` must be a number of bytes, at most {most}")
     return size
 
 

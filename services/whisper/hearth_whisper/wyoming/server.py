@@ -106,5 +106,5 @@ async def start(
     satellites = Satellites(work, limits or SatelliteLimits(), ear, ended, waited)
     await satellites.open(listener)
     where = f"[{host}]" if ":" in host else host
-    log.info("listens for satellites on %s:%d", where, satellites.port)
+    log.info("listening for satellites on %s:%d", where, satellites.port)
     return satellites

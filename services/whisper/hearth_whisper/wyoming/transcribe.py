@@ -22,7 +22,7 @@ def read_transcribe(data: Mapping[str, Any], model: object) -> Start:
     """
     name = data.get("name")
     if name is not None and model is not None and name != model:
-        message = f"there is no model {quoted(str(name))} here; there is {model}"
+        message = f"there is no model {quoted(str(name))}; use {model}"
         raise ServiceError(message, status=404, param="name", code="model_not_found")
     asked = {"language": _language(data.get("language")), "prompt": _prompt(data)}
     return USUAL.model_copy(update=asked)

@@ -109,7 +109,7 @@ class Counted(io.BytesIO):
 def test_a_head_without_end_is_read_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MOST_OPENING_BYTES", MIB)
     file = Counted(atoms(4 * MIB))
-    with pytest.raises(ServiceError, match="no sound"):
+    with pytest.raises(ServiceError, match="no audio"):
         open_sound(Source(file), HOUR_S)
     assert MIB < file.taken < 1.2 * MIB
 
@@ -117,7 +117,7 @@ def test_a_head_without_end_is_read_to_a_bound(monkeypatch: pytest.MonkeyPatch) 
 def test_what_opens_in_spite_of_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "MOST_OPENING_BYTES", 20_000)
     file = encoded("ogg", "libopus", tone(20.0, 48_000), 48_000)
-    with pytest.raises(ServiceError, match="no sound"):
+    with pytest.raises(ServiceError, match="no audio"):
         open_sound(Source(io.BytesIO(file)), HOUR_S)
 
 

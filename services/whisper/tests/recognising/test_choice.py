@@ -55,7 +55,7 @@ def test_the_first_that_is_fast_enough_is_taken(tmp_path: Path) -> None:
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"))()
     assert loaded.recogniser.name == "small"
     assert loaded.rtf == 0.4
-    assert "at most 0.5 s for 1 s of sound here (large 0.900, small 0.400)" in loaded.reason
+    assert "at most 0.5 s per second of audio (large 0.900, small 0.400)" in loaded.reason
     assert "tiny" not in {name for name, *_ in bench.loaded}
 
 
@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_left_out_and_said(tmp_path: Path) -> None:
     models = folder(tmp_path, "large", 400), folder(tmp_path, "tiny")
     loaded = bench.maker(Wanted(models, partials=False, device="cpu"), free=500 << 20)()
     assert loaded.recogniser.name == "tiny"
-    assert "large needs 720 MiB of the 500 that are free" in loaded.reason
+    assert "large needs 720 MiB of memory, 500 MiB are free" in loaded.reason
 
 
 def test_the_draft_needs_memory_too(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_one_model_is_taken_even_if_memory_looks_small_and_that_is_said(
     bench = Bench(only=0.1)
     asked = Wanted((folder(tmp_path, "only"),), partials=False, device="cpu")
     assert bench.maker(asked, free=1 << 20)().recogniser.name == "only"
-    assert "of the 1 that are free: give it more memory, or name a smaller model" in caplog.text
+    assert "memory, 1 MiB are free: give it more memory, or use a smaller model" in caplog.text
 
 
 def test_a_torn_or_missing_one_is_passed_over(tmp_path: Path) -> None:

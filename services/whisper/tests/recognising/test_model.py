@@ -110,7 +110,7 @@ async def test_a_reload_that_fails_is_tried_again_for_whoever_comes(
     assert work.ready
     assert (await work.final(sound(1), EN, Stop())).text == "one two"
     assert (work.failure, make.made) == (None, 4)
-    assert caplog.text.count("tried again for whoever comes: the model is torn") == 2
+    assert caplog.text.count("the next request retries: the model is torn") == 2
     await work.close()
 
 

@@ -138,7 +138,7 @@ async def test_what_fails_is_said_once_until_one_succeeds(
             partial = await work.partial(sound(1), EN)
             assert (partial is None) is (error is not None)
             await until(lambda: not work.partials_running)
-    assert caplog.text.count("no partials: the recognition failed") == 2
+    assert caplog.text.count("a partial result failed: the recognition failed") == 2
     assert "he said" not in caplog.text
 
 

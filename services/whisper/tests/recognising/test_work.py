@@ -257,7 +257,7 @@ async def test_a_language_that_it_does_not_know_is_refused(kind: str) -> None:
             else work.final(sound(1), options, Stop())
         )
         with pytest.raises(
-            ServiceError, match=r"scripted does not know .*'klingon': .*English only"
+            ServiceError, match=r"scripted does not support .*'klingon': .*English only"
         ):
             await ask
 
@@ -266,7 +266,7 @@ async def test_an_english_model_translates_nothing_whoever_comes_before_it_is_lo
     model = ScriptedRecogniser(multilingual=False, languages=("en",))
     work = Work(lambda: Loaded(model, None, "scripted"))
     work.check(Options(translate=True))  # nobody knows yet
-    with pytest.raises(ServiceError, match="scripted knows English only") as refused:
+    with pytest.raises(ServiceError, match="scripted supports English only") as refused:
         await work.file(sound(1), Options(translate=True))
     assert refused.value.code == "not_multilingual"
     for options in (Options(translate=True), Options("de")):

@@ -109,7 +109,7 @@ async def test_errors_are_the_clients_own(client: AsyncOpenAI) -> None:
     with pytest.raises(NotFoundError, match=r"tiny\.en") as missing:
         await client.audio.transcriptions.create(model="gpt-4o-transcribe", file=FILE)
     assert missing.value.param == "model"
-    with pytest.raises(BadRequestError, match="no sound") as odd:
+    with pytest.raises(BadRequestError, match="no audio") as odd:
         await client.audio.transcriptions.create(model="whisper-1", file=("a.wav", b"a letter"))
     assert (odd.value.param, odd.value.code) == ("file", "unreadable_audio")
     assert [model.id async for model in client.models.list()] == ["tiny.en", "whisper-1"]

@@ -40,10 +40,10 @@ def foreign(path: Path) -> None:
     [
         ("model.bin", cut, "cannot be loaded: .*fetch its files again"),
         ("model.bin", spoil, "cannot be loaded: .*fetch its files again"),
-        ("model.bin", Path.unlink, "is not whole: model.bin is missing"),
+        ("model.bin", Path.unlink, "is incomplete: model.bin is missing"),
         ("tokenizer.json", cut, "cannot be loaded: .*fetch its files again"),
-        ("tokenizer.json", Path.unlink, "is not whole: tokenizer.json is missing"),
-        ("vocabulary.txt", Path.unlink, "is not whole: vocabulary.json is missing"),
+        ("tokenizer.json", Path.unlink, "is incomplete: tokenizer.json is missing"),
+        ("vocabulary.txt", Path.unlink, "is incomplete: vocabulary.json is missing"),
         ("config.json", spoil, "config.json is not that of a Whisper model"),
         ("config.json", foreign, "config.json is not that of a Whisper model"),
     ],
@@ -82,7 +82,7 @@ def test_nowhere_is_no_model(tmp_path: Path) -> None:
 def test_a_card_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 0)
     assert device_of("auto") == "cpu"
-    with pytest.raises(ServiceError, match="there is no card"):
+    with pytest.raises(ServiceError, match="there is no GPU"):
         device_of("cuda")
 
 

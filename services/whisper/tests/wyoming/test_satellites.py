@@ -207,7 +207,7 @@ async def test_what_is_no_language_is_refused(house: House, call: Called, langua
         await caller.tell(Transcribe(language=language))  # type: ignore[arg-type]
         error = await caller.refused()
         assert error.code == "invalid_value"
-        assert error.text.endswith("is no language here; write a code like en or de")
+        assert error.text.endswith("is not a known language; use a code such as en or de")
 
 
 async def test_a_language_that_the_model_does_not_know_is_refused_at_once(
@@ -235,7 +235,7 @@ async def test_the_name_of_another_model_is_refused(house: House, call: Called) 
         await caller.tell(Transcribe(name="small"))
         await caller.tell(Transcribe(name="huge"))
         error = await caller.refused()
-    assert error.text == "there is no model 'huge' here; there is small"
+    assert error.text == "there is no model 'huge'; use small"
 
 
 async def test_who_is_busy_says_so(open_house: Opened, call: Called) -> None:

@@ -95,7 +95,7 @@ test("trouble before any sound is told at once", async () => {
 test("when the player breaks, no more is asked for and that is what is said", async () => {
   // Its room never comes: nothing takes the sound any more.
   const room = (notes) => {
-    notes.broke("The browser's player broke.");
+    notes.broke("The browser stopped playback with an error.");
     return new Promise(() => {});
   };
   const stage = staged({ room });
@@ -103,7 +103,7 @@ test("when the player breaks, no more is asked for and that is what is said", as
   const { run, only } = runOf(server, stage);
   const late = new Promise((done) => setTimeout(done, 500, "hangs"));
   const end = run.go().catch((error) => error.message);
-  assert.equal(await Promise.race([end, late]), "The browser's player broke.");
+  assert.equal(await Promise.race([end, late]), "The browser stopped playback with an error.");
   assert.equal(only("made").length, 1);
   assert.ok(server.signal.aborted);
 });

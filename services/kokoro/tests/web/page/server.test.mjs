@@ -36,10 +36,10 @@ beforeEach(() => {
 test("a server with a key asks for it, takes it, and says when it is wrong", async () => {
   const server = new Server(true);
   answering(refusal(401, "no"), refusal(401, "no"), Response.json(LIST));
-  await assert.rejects(server.voices(), { needs: "key", message: "This server wants a key." });
+  await assert.rejects(server.voices(), { needs: "key", message: "This server needs an API key." });
   assert.equal(asked[0].headers.Authorization, undefined);
   server.keep("one");
-  await assert.rejects(server.voices(), { needs: "key", message: "This key is wrong." });
+  await assert.rejects(server.voices(), { needs: "key", message: "This API key is wrong." });
   assert.deepEqual(await server.voices(), LIST);
   assert.equal(asked[2].headers.Authorization, "Bearer one");
   server.keep("");
@@ -76,13 +76,13 @@ test("a refusal is one line, with when to try again", async () => {
   answering(refusal(429, "32 texts wait; try again later", { "Retry-After": "3" }), new Response("", { status: 502 }));
   const server = new Server(false);
   await assert.rejects(server.speech({}), { message: "32 texts wait. Try again in 3 s." });
-  await assert.rejects(server.speech({}), { message: "The server answered HTTP 502." });
+  await assert.rejects(server.speech({}), { message: "The server returned HTTP 502." });
 });
 
 test("a server that is gone is no riddle, and who stopped hears nothing of it", async () => {
   answering(new TypeError("fetch failed"), new DOMException("stopped", "AbortError"));
   const server = new Server(false);
-  await assert.rejects(server.voices(), { message: "The server does not answer. Is it running?" });
+  await assert.rejects(server.voices(), { message: "The server does not respond. Is it running?" });
   await assert.rejects(server.speech({}), { name: "AbortError" });
 });
 
@@ -98,7 +98,7 @@ test("events end with their last one; without it the answer broke off", async ()
   };
   assert.deepEqual(await collect(), ["AAE="]);
   assert.equal(asked[0].body.stream_format, "sse");
-  await assert.rejects(collect(), { message: "The answer broke off." });
+  await assert.rejects(collect(), { message: "The response ended early." });
 });
 
 test("a file is asked for whole in every format: it gets the cuts that were heard", async () => {

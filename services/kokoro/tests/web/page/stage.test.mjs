@@ -107,5 +107,5 @@ test("a player that breaks says so, and nobody waits for room in it", async () =
   await new Promise((done) => setImmediate(done));
   assert.equal(room, true);
   await wait;
-  assert.deepEqual(heard, ["The browser's player broke."]);
+  assert.deepEqual(heard, ["The browser stopped playback with an error."]);
 });

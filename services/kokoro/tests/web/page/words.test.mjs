@@ -93,8 +93,8 @@ test("a piece is found after the one before it, without the spaces around", () =
 });
 
 test("a refusal says once when to try again", () => {
-  const busy = "32 texts are being spoken already; try again later.";
-  assert.equal(withWait(busy, 3), "32 texts are being spoken already. Try again in 3 s.");
+  const busy = "32 requests are in progress already; try again later.";
+  assert.equal(withWait(busy, 3), "32 requests are in progress already. Try again in 3 s.");
   assert.equal(withWait("Too many.", 3), "Too many. Try again in 3 s.");
   assert.equal(withWait(busy, null), busy);
 });

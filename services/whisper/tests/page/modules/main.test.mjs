@@ -130,7 +130,7 @@ test("what breaks off says why in one line, and keeps what was written", async (
 });
 
 test("too large a file is refused, and what is under way goes on", async () => {
-  const refusal = "film.mkv is too large: at most 2 MB can be sent.";
+  const refusal = "film.mkv is too large: the limit is 2 MB.";
   drop("film.mkv", 3e6);
   assert.deepEqual(shown(), { state: "failed", said: refusal });
   drop("talk.wav");

@@ -69,7 +69,7 @@ test("elsewhere at its own rate, and at no more than the server takes", async ()
 });
 
 test("whoever has no microphone is told what to do", async () => {
-  const reasons = { NotAllowedError: /allow it/, NotFoundError: /plug one in/, NotReadableError: /another/ };
+  const reasons = { NotAllowedError: /allow it/, NotFoundError: /connect one/, NotReadableError: /another/ };
   for (const [name, words] of Object.entries(reasons)) {
     browser(async () => Promise.reject(new DOMException("", name)));
     await assert.rejects(listen(), words);
@@ -86,6 +86,6 @@ test("a page that is older than its server lets the microphone go, too", async (
   globalThis.AudioContext = class extends Context {
     audioWorklet = { addModule: () => Promise.reject(new Error("404")) };
   };
-  await assert.rejects(listen(), /load it again/);
+  await assert.rejects(listen(), /reload it/);
   assert.equal(stopped, 1);
 });

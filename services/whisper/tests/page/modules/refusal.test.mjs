@@ -8,11 +8,11 @@ const said = (message) => JSON.stringify({ error: { message } });
 
 test("who must log in again is told, and who needs a key", () => {
   const login = refusal({ status: 401, text: "" }, HOUSE);
-  assert.deepEqual([login.message, login.needs], ["Your login has ended.", "login"]);
+  assert.deepEqual([login.message, login.needs], ["Your session has expired.", "login"]);
   const key = refusal({ status: 401, text: "" }, { keyWanted: true, hasKey: false });
-  assert.deepEqual([key.message, key.needs], ["This server wants a key.", "key"]);
+  assert.deepEqual([key.message, key.needs], ["This server needs an API key.", "key"]);
   const wrong = refusal({ status: 401, text: "" }, { keyWanted: true, hasKey: true });
-  assert.deepEqual([wrong.message, wrong.needs], ["This key is wrong.", "key"]);
+  assert.deepEqual([wrong.message, wrong.needs], ["This API key is wrong.", "key"]);
 });
 
 test("the server's own words are a sentence, with when to try again", () => {
@@ -24,7 +24,7 @@ test("the server's own words are a sentence, with when to try again", () => {
 
 test("whoever stands before the server may say less", () => {
   const large = { status: 413, text: "" };
-  assert.equal(refusal(large, HOUSE).message, "The file is larger than this server takes.");
+  assert.equal(refusal(large, HOUSE).message, "The file is too large for this server.");
   const odd = { status: 502, text: "<html>" };
-  assert.equal(refusal(odd, HOUSE).message, "The server answered HTTP 502.");
+  assert.equal(refusal(odd, HOUSE).message, "The server returned HTTP 502.");
 });

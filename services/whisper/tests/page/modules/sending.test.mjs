@@ -43,10 +43,10 @@ test("it shows how much is sent, and then how far the sound is heard", async () 
   assert.deepEqual(seen.shares, [0, 0.3, null, 0.25, 0.875, 1]);
   assert.deepEqual(seen.said, [
     "Sending talk.wav: 25 %.",
-    "Writing it down…",
-    "Writing it down: 25 %.",
-    "Writing it down: 75 %.",
-    "Writing it down: 100 %.",
+    "Transcribing…",
+    "Transcribing: 25 %.",
+    "Transcribing: 75 %.",
+    "Transcribing: 100 %.",
   ]);
   assert.deepEqual(seen.lines.map(({ end_s }) => end_s), [2, 7, 8.02]);
   finish();
@@ -59,7 +59,7 @@ test("where nobody knows how long a file is, it says no share", () => {
   tell.sent(1);
   tell.segment(segment(2));
   assert.deepEqual(seen.shares, [0, null]);
-  assert.deepEqual(seen.said, ["Writing it down…"]);
+  assert.deepEqual(seen.said, ["Transcribing…"]);
   assert.equal(seen.lines.length, 1);
 });
 

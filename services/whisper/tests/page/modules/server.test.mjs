@@ -49,7 +49,7 @@ test("the model is known by its own name, as soon as one has been chosen", async
 test("a server that is not there, or that wants a login, is told", async () => {
   answers([new TypeError("no")], [{}, 401]);
   const server = new Server(false);
-  await assert.rejects(server.model(), { message: "The server does not answer. Is it running?" });
+  await assert.rejects(server.model(), { message: "The server does not respond. Is it running?" });
   await assert.rejects(server.model(), { needs: "login" });
 });
 
@@ -66,9 +66,9 @@ test("a key goes with what is asked, until it is forgotten", async () => {
 test("why a line did not come about is found out by asking another way", async () => {
   const server = new Server(false);
   answers([models("a")], [{}, 401], [new TypeError("no")]);
-  assert.match((await server.why()).message, /takes no other talk/);
+  assert.match((await server.why()).message, /no free stream/);
   assert.equal((await server.why()).needs, "login");
-  assert.match((await server.why()).message, /does not answer/);
+  assert.match((await server.why()).message, /does not respond/);
 });
 
 test("a line goes to this very server, as safely as the page came", () => {
@@ -85,7 +85,7 @@ test("a line goes to this very server, as safely as the page came", () => {
     "wss://whisper.lan/v1/audio/transcriptions/stream",
     "ws://localhost:8000/v1/audio/transcriptions/stream",
   ]);
-  assert.throws(() => new Server(true).line({ sample_rate: 16000 }), /with a key/);
+  assert.throws(() => new Server(true).line({ sample_rate: 16000 }), /with an API key/);
 });
 
 test("a file is sent after what is to be done with it", async () => {

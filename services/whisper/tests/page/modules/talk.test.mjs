@@ -124,13 +124,13 @@ test("a line that breaks, or never opens, is told, and why", async () => {
   const { over } = talkOf(broken);
   await soon();
   broken.closed(true, "");
-  await assert.rejects(over, { message: "The connection to the server broke." });
+  await assert.rejects(over, { message: "The connection to the server was lost." });
   const told = staged();
   const { over: ended } = talkOf(told);
   await soon();
   told.closed(true, "nothing came for 60 s");
   await assert.rejects(ended, { message: "Nothing came for 60 s." });
-  const refused = staged({ why: new ServerError("Your login has ended.", "login") });
+  const refused = staged({ why: new ServerError("Your session has expired.", "login") });
   const { over: never } = talkOf(refused);
   await soon();
   refused.closed(false, "");
@@ -142,7 +142,7 @@ test("a line that is slower than speech ends the talk", async () => {
   const { over } = talkOf(stage);
   await soon();
   stage.heard(PART);
-  await assert.rejects(over, { message: "The line to the server is slower than speech." });
+  await assert.rejects(over, { message: "The connection is too slow for live audio." });
 });
 
 test("a microphone that is pulled out ends the talk, and what was said is written down", async () => {
@@ -153,6 +153,6 @@ test("a microphone that is pulled out ends the talk, and what was said is writte
   assert.ok(stage.did.includes("end"));
   stage.say(FINAL);
   stage.say({ type: "done" });
-  await assert.rejects(over, /microphone is gone/);
+  await assert.rejects(over, /microphone was disconnected/);
   assert.equal(only("final").length, 1);
 });

@@ -87,13 +87,13 @@ test("what is no stream of events is no transcript, such as a login's page", asy
   const { result, request } = begin();
   request.type = "text/html";
   request.finish("<p>Password</p>");
-  await assert.rejects(result, { message: "The server's answer cannot be read." });
+  await assert.rejects(result, { message: "The server's response is not valid." });
 });
 
 test("an answer that breaks off is no transcript, and what came of it was told", async () => {
   const { heard, result, request } = begin();
   request.finish(event(SEGMENTS[0]));
-  await assert.rejects(result, { message: "The connection to the server broke." });
+  await assert.rejects(result, { message: "The connection to the server was lost." });
   assert.equal(heard.segments.length, 1);
 });
 
