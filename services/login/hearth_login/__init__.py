@@ -1,1 +1,1 @@
-"""The house's login: says for each request that Caddy asks about who it is, or that it may not."""
+"""The house's login: tells Caddy for each request which consumer sent it, or rejects it."""

@@ -14,7 +14,7 @@ from .app import make_app
 from .check import LoginState, make_state
 from .config import LoginError, load_config
 from .credentials import load_credentials
-from .ledger import Ledger
+from .sessions import EndedSessions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,8 +58,8 @@ def _state(options: argparse.Namespace) -> LoginState:
     state_folder = options.state or os.environ.get("STATE_DIRECTORY")
     if not state_folder:
         logging.warning("no --state: every start of the login signs everyone out")
-    ledger = Ledger(Path(state_folder) / "sessions.json" if state_folder else None)
-    return make_state(config, credentials, ledger)
+    ended = EndedSessions(Path(state_folder) / "sessions.json" if state_folder else None)
+    return make_state(config, credentials, ended)
 
 
 def _loopback(host: str) -> bool:

@@ -8,8 +8,7 @@ from urllib.parse import quote
 from .config import Config
 from .credentials import Credentials, Keyring, digest
 from .edge import EdgeRequest
-from .ledger import Ledger
-from .sessions import Sessions
+from .sessions import EndedSessions, Sessions
 from .throttle import Allowance, Throttle
 
 
@@ -33,7 +32,7 @@ class LoginState:
 def make_state(
     config: Config,
     credentials: Credentials,
-    ledger: Ledger,
+    ended: EndedSessions,
     now: Callable[[], float] = time.monotonic,
 ) -> LoginState:
     """Assemble the login; it keeps the cookie secret, and only digests of the other secrets."""
@@ -41,7 +40,7 @@ def make_state(
         config=config,
         keyring=Keyring(credentials.consumer_keys),
         password=digest(credentials.house_password),
-        sessions=Sessions(credentials, ledger),
+        sessions=Sessions(credentials, ended),
         wrong_keys=Throttle(Allowance(20, 3), Allowance(200, 0.1), now),
         wrong_passwords=Throttle(Allowance(5, 30), Allowance(30, 5), now),
     )

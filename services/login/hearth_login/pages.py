@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from .check import LoginState
 from .credentials import digest
 from .edge import EdgeRequest, read_request
-from .html import form_page, session_page
 from .sessions import COOKIE, LIFE_S
+from .templates import form_page, session_page
 
 log = logging.getLogger("hearth_login")
 

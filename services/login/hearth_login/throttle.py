@@ -1,4 +1,4 @@
-"""Token buckets: how many failures one address, and all of them together, may make."""
+"""Token buckets that limit the failures of each address and of all addresses together."""
 
 import ipaddress
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """`burst` failures at once, then one more every `every_s` seconds."""
+    """Allows `burst` failures at once, then one more every `every_s` seconds."""
 
     burst: int
     every_s: float
@@ -22,44 +22,44 @@ class _Bucket:
 
 
 class Throttle:
-    """Counts failures per address and over all; holds at most `remembered` addresses."""
+    """Counts failures per address and in total; stores at most `max_addresses` addresses."""
 
     def __init__(
         self,
         each: Allowance,
-        together: Allowance,
+        total: Allowance,
         now: Callable[[], float],
-        remembered: int = 4096,
+        max_addresses: int = 4096,
     ) -> None:
-        """Begin with full buckets; `now` gives seconds that never go back."""
-        self._each, self._together, self._now = each, together, now
-        self._remembered = remembered
-        self._all = _Bucket(together.burst, now())
+        # `now` is a monotonic clock in seconds.
+        self._each, self._total, self._now = each, total, now
+        self._max_addresses = max_addresses
+        self._all = _Bucket(total.burst, now())
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def wait_s(self, address: str) -> int:
-        """Return the seconds until this address may fail again; 0 is now."""
+        """Return the seconds until this address may try again, or 0."""
         now = self._now()
         bucket = self._buckets.get(bucket_name(address))
         own = _wait(bucket, self._each, now) if bucket else 0.0
-        return math.ceil(max(own, _wait(self._all, self._together, now)))
+        return math.ceil(max(own, _wait(self._all, self._total, now)))
 
     def failed(self, address: str) -> None:
-        """Take one token from this address and one from all."""
+        """Take one token from this address's bucket and one from the total."""
         now = self._now()
         name = bucket_name(address)
         bucket = self._buckets.pop(name, None) or _Bucket(self._each.burst, now)
-        # The one that failed longest ago goes first. Whoever has addresses enough to push others
-        # out gains nothing by it: the bucket that all share is empty by then.
-        if len(self._buckets) >= self._remembered:
+        # Drop the address that failed longest ago. An attacker with enough addresses to push others
+        # out gains nothing: by then the total bucket is empty.
+        if len(self._buckets) >= self._max_addresses:
             self._buckets.popitem(last=False)
         self._buckets[name] = bucket
         _take(bucket, self._each, now)
-        _take(self._all, self._together, now)
+        _take(self._all, self._total, now)
 
 
 def bucket_name(address: str) -> str:
-    """Return the bucket of an address: itself, its /64 for IPv6, one for all that is no address."""
+    """Return an address's bucket: itself, its /64 for IPv6, or "unknown" if it is not valid."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -67,7 +67,7 @@ def bucket_name(address: str) -> str:
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped:
             return str(parsed.ipv4_mapped)
-        # One household, and one attacker, has 2**64 of these.
+        # A single household or attacker has 2**64 of these.
         return str(ipaddress.ip_network((int(parsed), 64), strict=False))
     return str(parsed)
 

@@ -1,4 +1,4 @@
-"""A house of four sites and three consumers, asked as Caddy would ask."""
+"""A house with four sites and three consumers; requests are sent as Caddy sends them."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from hearth_login.app import make_app
 from hearth_login.check import make_state
 from hearth_login.config import Config, load_config
 from hearth_login.credentials import Credentials, load_credentials
-from hearth_login.ledger import Ledger
+from hearth_login.sessions import EndedSessions
 
 KEYS = {name: f"{name}-key-{'0123456789' * 3}" for name in ("webui", "agents", "status")}
 PASSWORD = "correct horse battery staple"
@@ -39,7 +39,7 @@ CONFIG = {
 
 @dataclass
 class Clock:
-    """A clock that stands still until told."""
+    """A clock that only the test advances."""
 
     at: float = 1_000_000.0
 
@@ -48,7 +48,7 @@ class Clock:
 
 
 @dataclass
-class Door:
+class LoginClient:
     """Caddy's side of the login."""
 
     client: httpx.AsyncClient
@@ -142,7 +142,9 @@ def opened(folder: Path, clock: Clock) -> Callable[[], httpx.AsyncClient]:
     def start() -> httpx.AsyncClient:
         config = load_config(folder / "login.json")
         credentials = load_credentials(folder, config.consumers)
-        state = make_state(config, credentials, Ledger(folder / "sessions.json", clock), clock)
+        state = make_state(
+            config, credentials, EndedSessions(folder / "sessions.json", clock), clock
+        )
         transport = httpx.ASGITransport(app=_checked(make_app(state)))
         return httpx.AsyncClient(transport=transport, base_url="https://127.0.0.1:9180")
 
@@ -150,9 +152,9 @@ def opened(folder: Path, clock: Clock) -> Callable[[], httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def door(opened: Callable[[], httpx.AsyncClient]) -> AsyncIterator[Door]:
+async def login(opened: Callable[[], httpx.AsyncClient]) -> AsyncIterator[LoginClient]:
     async with opened() as client:
-        yield Door(client)
+        yield LoginClient(client)
 
 
 def _checked(app: Any) -> Any:

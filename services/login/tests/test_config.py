@@ -1,4 +1,4 @@
-"""A wrong configuration is refused in one line that says where and what to do."""
+"""An invalid configuration is rejected with one line: where, and what to do."""
 
 import json
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def put(*path: str, value: object) -> Callable[[dict[str, Any]], None]:
         (put("consumers", "web\nui", value={"services": []}), "letters, digits, - and _ only"),
     ],
 )
-def test_wrong_configuration_is_refused(
+def test_invalid_configuration_is_rejected(
     folder: Path, change: Callable[[dict[str, Any]], None], message: str
 ) -> None:
     path = folder / "login.json"
@@ -60,7 +60,7 @@ def test_wrong_configuration_is_refused(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\udcff"])
-def test_file_that_is_no_mapping_is_refused(folder: Path, text: str) -> None:
+def test_file_without_a_mapping_is_rejected(folder: Path, text: str) -> None:
     path = folder / "login.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(LoginError, match=r"login\.json"):
@@ -85,7 +85,7 @@ def test_file_that_is_no_mapping_is_refused(folder: Path, text: str) -> None:
         ("house_password", None, "LoadCredential="),
     ],
 )
-def test_wrong_secret_is_refused_and_not_shown(
+def test_invalid_secret_is_rejected_and_not_shown(
     folder: Path, config: Config, name: str, text: str | None, message: str
 ) -> None:
     if text is None:

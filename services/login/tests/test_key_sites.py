@@ -1,4 +1,4 @@
-"""Sites for programs: whose key opens what."""
+"""Sites for programs: which key is valid for which service."""
 
 import hmac
 from typing import Any
@@ -10,22 +10,22 @@ from hearth_login.credentials import Keyring
 KEY = "webui-key-" + "0123456789" * 3
 
 
-async def test_right_key_is_let_in_and_its_consumer_named(door: Any) -> None:
-    answer = await door.check(key=KEY)
+async def test_correct_key_passes_and_names_its_consumer(login: Any) -> None:
+    answer = await login.check(key=KEY)
     assert (answer.status_code, answer.headers["x-hearth-consumer"]) == (204, "webui")
     assert answer.headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER "])
-async def test_scheme_is_read_as_http_says(door: Any, scheme: str) -> None:
-    assert (await door.check(Authorization=f"{scheme} {KEY}")).status_code == 204
+async def test_scheme_is_parsed_as_http_specifies(login: Any, scheme: str) -> None:
+    assert (await login.check(Authorization=f"{scheme} {KEY}")).status_code == 204
 
 
 @pytest.mark.parametrize(
     "header", [KEY, f"Basic {KEY}", "Bearer", "Bearer ", f"Bearer {KEY}x", f"Bearer {KEY[:-1]}", ""]
 )
-async def test_anything_else_is_401_in_the_shape_of_openai(door: Any, header: str) -> None:
-    answer = await door.check(Authorization=header)
+async def test_anything_else_is_401_in_openai_format(login: Any, header: str) -> None:
+    answer = await login.check(Authorization=header)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"] == 'Bearer realm="llm.lan"'
     error = answer.json()["error"]
@@ -34,59 +34,59 @@ async def test_anything_else_is_401_in_the_shape_of_openai(door: Any, header: st
     assert "x-hearth-consumer" not in answer.headers
 
 
-async def test_no_key_is_401_also_for_a_browser(door: Any) -> None:
-    answer = await door.check(Accept="text/html")
+async def test_missing_key_is_401_also_for_a_browser(login: Any) -> None:
+    answer = await login.check(Accept="text/html")
     assert answer.status_code == 401
 
 
-async def test_right_key_for_another_service_is_403(door: Any) -> None:
-    answer = await door.check(key="status-key-" + "0123456789" * 3)
+async def test_correct_key_for_another_service_is_403(login: Any) -> None:
+    answer = await login.check(key="status-key-" + "0123456789" * 3)
     assert answer.status_code == 403
     assert answer.json()["error"]["message"] == "status may not use litellm"
 
 
-async def test_key_of_no_consumer_opens_nothing(door: Any, folder: Any, opened: Any) -> None:
+async def test_key_without_a_consumer_is_not_valid(login: Any, folder: Any, opened: Any) -> None:
     stored = (folder / "consumer_keys").read_text()
     (folder / "consumer_keys").write_text(stored[:-1] + ', "gone": "gone-key-and-long-enough"}')
     async with opened() as client:
-        door.client = client
-        assert (await door.check(key="gone-key-and-long-enough")).status_code == 401
+        login.client = client
+        assert (await login.check(key="gone-key-and-long-enough")).status_code == 401
 
 
-async def test_cookie_opens_no_key_site(door: Any) -> None:
-    assert (await door.sign_in()).status_code == 303
-    assert (await door.check("home.lan")).status_code == 204
-    assert (await door.check("llm.lan")).status_code == 401
+async def test_cookie_is_not_valid_for_key_sites(login: Any) -> None:
+    assert (await login.sign_in()).status_code == 303
+    assert (await login.check("home.lan")).status_code == 204
+    assert (await login.check("llm.lan")).status_code == 401
 
 
-async def test_two_keys_at_once_are_refused(door: Any) -> None:
+async def test_two_keys_at_once_are_rejected(login: Any) -> None:
     headers = [
         ("X-Forwarded-Host", "llm.lan"),
         ("Authorization", f"Bearer {KEY}"),
         ("Authorization", "Bearer other"),
     ]
-    answer = await door.client.get("/check", headers=headers)
+    answer = await login.client.get("/check", headers=headers)
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("host", ["chat.lan", "other.lan", "10.0.0.1", "", "llm.lan.evil.example"])
-async def test_name_that_asks_for_no_login_is_421(door: Any, host: str) -> None:
-    assert (await door.check(host, key=KEY)).status_code == 421
+async def test_name_without_the_login_is_421(login: Any, host: str) -> None:
+    assert (await login.check(host, key=KEY)).status_code == 421
 
 
 @pytest.mark.parametrize("host", ["LLM.lan", "llm.lan.", "llm.lan:8443"])
-async def test_host_is_read_as_http_says(door: Any, host: str) -> None:
-    assert (await door.check(host, key=KEY)).status_code == 204
+async def test_host_is_parsed_as_http_specifies(login: Any, host: str) -> None:
+    assert (await login.check(host, key=KEY)).status_code == 204
 
 
-async def test_two_hosts_are_none(door: Any) -> None:
+async def test_two_hosts_are_rejected(login: Any) -> None:
     headers = [("X-Forwarded-Host", "llm.lan"), ("X-Forwarded-Host", "home.lan")]
-    assert (await door.client.get("/check", headers=headers)).status_code == 421
+    assert (await login.client.get("/check", headers=headers)).status_code == 421
 
 
-async def test_own_host_header_is_not_believed(door: Any) -> None:
+async def test_host_header_is_ignored(login: Any) -> None:
     headers = {"Host": "llm.lan", "Authorization": f"Bearer {KEY}"}
-    assert (await door.client.get("/check", headers=headers)).status_code == 421
+    assert (await login.client.get("/check", headers=headers)).status_code == 421
 
 
 @pytest.mark.parametrize("owner", ["first", "second", "third", None])

@@ -1,4 +1,4 @@
-"""The program itself, as systemd starts and ends it."""
+"""The program as systemd starts and stops it."""
 
 import os
 import signal
@@ -68,7 +68,7 @@ def check(*headers: str) -> bytes:
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
-def test_it_serves_survives_garbage_and_ends_at_once(
+def test_serves_survives_garbage_and_stops_at_once(
     running: tuple[subprocess.Popen[bytes], int], folder: Path
 ) -> None:
     process, port = running
@@ -120,7 +120,7 @@ def test_it_serves_survives_garbage_and_ends_at_once(
     assert "consumer=webui" in log
 
 
-def test_it_listens_on_loopback_only(folder: Path) -> None:
+def test_listens_on_loopback_only(folder: Path) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "localhost"):
         done = subprocess.run(
             command(folder, "--host", host),

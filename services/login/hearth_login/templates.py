@@ -1,4 +1,4 @@
-"""The pages' text: one style, no script, nothing from outside; every value is escaped."""
+"""The pages' HTML: one style, no scripts, nothing external; every value is escaped."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ _HEADERS = {
     ),
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # Not "no-referrer": with it browsers send "Origin: null" with our own form.
+    # Not "no-referrer": with it, browsers submit our own form with "Origin: null".
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
@@ -33,7 +33,7 @@ _HEADERS = {
 def form_page(
     host: str, token: str, next_path: str, *, problem: str = "", status: int = 200
 ) -> HTMLResponse:
-    """Return the page that asks for the password, with what went wrong before."""
+    """Return the page with the password form and the last error."""
     body = _FORM.substitute(
         host=escape(host),
         token=escape(token),
@@ -46,7 +46,7 @@ def form_page(
 
 
 def session_page(host: str, token: str, *, problem: str = "", status: int = 200) -> HTMLResponse:
-    """Return the page of somebody who is signed in."""
+    """Return the page for a signed-in browser."""
     body = _SESSION.substitute(host=escape(host), token=escape(token), alert=_alert(problem))
     return _page(f"Signed in to {host}", body, status)
 
