@@ -114,7 +114,7 @@ class Decrypted:
 
 @contextlib.contextmanager
 def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
-    """Give the decrypted content of a file as a stream; no file or argument holds the key.
+    """Yield the decrypted content of a file as a stream; no file or argument holds the key.
 
     Raises:
         BackupError: a missing file, another format or key, or damage (while it is read).

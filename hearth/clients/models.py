@@ -32,7 +32,7 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """One model as it is now; bytes are of its download, `eta_s` is known only while it comes."""
+    """The state of one model; its bytes are of its download, `eta_s` is set only during it."""
 
     name: str
     id: str

@@ -125,7 +125,7 @@ class Vault:
         self.update({name: value})
 
     def update(self, new: Mapping[str, str]) -> None:
-        """Write several secrets at once, all or none, each as it is."""
+        """Write several secrets at once, all or none, without changing them."""
         for name, value in new.items():
             _checked_name(name)
             if not value or "\0" in value:

@@ -65,7 +65,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _zstd(archive: Path) -> Iterator[IO[bytes]]:
-    """Give the unpacked stream of Debian's zstd, which runs beside us on another core."""
+    """Yield the unpacked stream of Debian's zstd, which runs in parallel on another core."""
     program = shutil.which("zstd")
     if program is None:
         raise SourceError(f"{archive}: zstd is not installed: run `apt install zstd`")

@@ -118,7 +118,7 @@ def missed(ratios: Sequence[Ratio], server: str) -> bool:
 
 
 def schema_text(report: type, form: str) -> str:
-    """Return the JSON schema of a report as it is committed; scripts/write_schemas.py writes it."""
+    """Return the JSON schema of a report as committed; `python -m hearth.bench` writes it."""
     schema: dict[str, Any] = TypeAdapter(report).json_schema(mode="serialization")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": form}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
