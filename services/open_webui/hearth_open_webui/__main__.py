@@ -10,7 +10,7 @@ from pathlib import Path
 from hearth_open_webui import streams
 from hearth_open_webui.accounts import check_password, guarded
 from hearth_open_webui.cache import keep_apart, keep_bytecode, keep_removing_files
-from hearth_open_webui.settings import SettingsError, read
+from hearth_open_webui.settings import SettingsError, read_settings
 
 # The house's own additions to the page.
 PAGE = Path(__file__).parent / "page"
@@ -28,7 +28,7 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         # These values are only in this process' memory; /proc/PID/environ shows the environment
         # from its start, which has no secrets.
-        os.environ.update(read(options.settings, Path(folder) if folder else None))
+        os.environ.update(read_settings(options.settings, Path(folder) if folder else None))
         check_password(os.environ)
     except SettingsError as error:
         print(f"hearth_open_webui: {error}", file=sys.stderr)

@@ -1,69 +1,67 @@
-"""Read what the house has decided for Open WebUI: a file of settings, and credentials beside it."""
+"""Read Open WebUI's settings from a file, and its secrets from systemd credentials."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Where one variable takes several values, this stands between them.
+# Separates the values of a variable that takes several.
 SEPARATOR = ";"
 
 
 class SettingsError(Exception):
-    """One line for a person: what of the settings cannot be used, and what to do."""
+    """One line for a person: which setting is not valid, and what to do."""
 
 
-def read(path: Path, credentials: Path | None) -> dict[str, str]:
-    """Return every variable that Open WebUI shall see.
+def read_settings(path: Path, credentials: Path | None) -> dict[str, str]:
+    """Return the environment variables for Open WebUI.
 
-    The file has `environment`, name to text, and `secrets`, name to the credentials whose values
-    stand in it, in order.
+    In the file, `environment` maps a name to its value, and `secrets` maps a name to the list of
+    credentials whose values are joined.
 
     Raises:
-        SettingsError: The file or a credential is missing or is no such thing.
+        SettingsError: the file or a credential is missing or not valid.
     """
-    environment, secrets = _parts(path)
+    environment, secrets = _sections(path)
     if secrets and credentials is None:
         raise SettingsError(
             "CREDENTIALS_DIRECTORY is not set: systemd sets it for a unit with LoadCredential"
         )
     return environment | {
-        name: SEPARATOR.join(_credential(credentials or Path(), wanted) for wanted in names)
+        name: SEPARATOR.join(_credential(credentials or Path(), item) for item in names)
         for name, names in secrets.items()
     }
 
 
-def _parts(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
+def _sections(path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}: converge the house again") from None
+        raise SettingsError(f"{path}: {error.strerror}: run `hearth up`") from None
     except ValueError as error:
-        raise SettingsError(f"{path}: no JSON: {error}: converge the house again") from None
+        raise SettingsError(f"{path}: is not JSON: {error}: run `hearth up`") from None
     environment, secrets = (_mapping(path, data, key) for key in ("environment", "secrets"))
     for name, value in environment.items():
         if not isinstance(value, str):
-            raise SettingsError(f"{path}: {name} is no text: converge the house again")
+            raise SettingsError(f"{path}: {name} is not a string: run `hearth up`")
     for name, value in secrets.items():
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise SettingsError(f"{path}: {name} is no list of names: converge the house again")
+            raise SettingsError(f"{path}: {name} is not a list of names: run `hearth up`")
     return environment, secrets
 
 
 def _mapping(path: Path, data: Any, key: str) -> dict[str, Any]:
-    part = data.get(key) if isinstance(data, Mapping) else None
-    if not isinstance(part, dict):
-        raise SettingsError(f"{path}: {key} is missing: converge the house again")
-    return part
+    section = data.get(key) if isinstance(data, Mapping) else None
+    if not isinstance(section, dict):
+        raise SettingsError(f"{path}: {key} is missing: run `hearth up`")
+    return section
 
 
 def _credential(folder: Path, name: str) -> str:
     try:
         value = (folder / name).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise SettingsError(
-            f"{folder / name}: {error.strerror}: converge the house again"
-        ) from None
+        raise SettingsError(f"{folder / name}: {error.strerror}: run `hearth up`") from None
     if not value:
-        raise SettingsError(f"{folder / name}: is empty: hearth secret set {name}")
+        raise SettingsError(f"{folder / name}: is empty: run `hearth secret set {name}`")
     return value

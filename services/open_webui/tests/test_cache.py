@@ -1,4 +1,4 @@
-"""What was spoken is not kept, but for a while."""
+"""Speech is stored for a short time only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from hearth_open_webui.cache import keep_apart, remove_old_files
 
 
-def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
+def test_removes_only_old_files_and_keeps_folders(tmp_path: Path) -> None:
     folder = tmp_path / "speech"
     folder.mkdir()
     old, new = folder / "old.mp3", folder / "new.mp3"
@@ -23,13 +23,13 @@ def test_only_what_is_older_goes_and_folders_stay(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*")) == [folder]
 
 
-def test_a_folder_that_is_not_there_is_nothing_to_do(tmp_path: Path) -> None:
+def test_a_missing_folder_is_ignored(tmp_path: Path) -> None:
     remove_old_files(tmp_path / "none")
 
 
-def test_what_is_spoken_lies_apart_from_the_data(tmp_path: Path) -> None:
+def test_speech_is_stored_outside_the_data(tmp_path: Path) -> None:
     data, place = tmp_path / "data", tmp_path / "var" / "cache"
-    # As it was before it lay apart.
+    # As an earlier version left it.
     (data / "cache" / "audio").mkdir(parents=True)
     (data / "cache" / "audio" / "words.json").write_text("what was said")
     for _ in range(2):

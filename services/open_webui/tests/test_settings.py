@@ -1,4 +1,4 @@
-"""The variables that Open WebUI sees, out of a file and credentials."""
+"""Open WebUI's variables come from a file and from credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth_open_webui.settings import SettingsError, read
+from hearth_open_webui.settings import SettingsError, read_settings
 
 
 def written(folder: Path, data: Any) -> Path:
@@ -27,7 +27,7 @@ def credentials(tmp_path: Path) -> Path:
     return folder
 
 
-def test_texts_and_secrets_become_variables(tmp_path: Path, credentials: Path) -> None:
+def test_settings_and_secrets_become_variables(tmp_path: Path, credentials: Path) -> None:
     path = written(
         tmp_path,
         {
@@ -35,37 +35,44 @@ def test_texts_and_secrets_become_variables(tmp_path: Path, credentials: Path) -
             "secrets": {"KEYS": ["gateway_key", "pipelines_key"], "KEY": ["gateway_key"]},
         },
     )
-    assert read(path, credentials) == {"ENV": "prod", "KEYS": "sesame;thyme", "KEY": "sesame"}
+    assert read_settings(path, credentials) == {
+        "ENV": "prod",
+        "KEYS": "sesame;thyme",
+        "KEY": "sesame",
+    }
 
 
 def test_without_secrets_no_credentials_are_needed(tmp_path: Path) -> None:
     path = written(tmp_path, {"environment": {"ENV": "prod"}, "secrets": {}})
-    assert read(path, None) == {"ENV": "prod"}
+    assert read_settings(path, None) == {"ENV": "prod"}
 
 
 @pytest.mark.parametrize(
-    ("data", "text"),
+    ("data", "message"),
     [
-        ("{", "no JSON"),
+        ("{", "is not JSON"),
         ([], "environment is missing"),
         ({"environment": {}}, "secrets is missing"),
-        ({"environment": {"A": 1}, "secrets": {}}, "A is no text"),
-        ({"environment": {}, "secrets": {"A": "gateway_key"}}, "A is no list of names"),
+        ({"environment": {"A": 1}, "secrets": {}}, "A is not a string"),
+        ({"environment": {}, "secrets": {"A": "gateway_key"}}, "A is not a list of names"),
         ({"environment": {}, "secrets": {"A": ["gone"]}}, "gone: No such file or directory"),
-        ({"environment": {}, "secrets": {"A": ["empty"]}}, "empty: is empty: hearth secret set"),
+        (
+            {"environment": {}, "secrets": {"A": ["empty"]}},
+            "empty: is empty: run `hearth secret set",
+        ),
     ],
 )
-def test_what_cannot_be_used_is_one_line(
-    data: Any, text: str, tmp_path: Path, credentials: Path
-) -> None:
+def test_each_error_is_one_line(data: Any, message: str, tmp_path: Path, credentials: Path) -> None:
     with pytest.raises(SettingsError) as caught:
-        read(written(tmp_path, data), credentials)
-    assert text in str(caught.value)
+        read_settings(written(tmp_path, data), credentials)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_and_missing_credentials_are_said(tmp_path: Path) -> None:
+def test_missing_file_and_missing_credentials_are_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"settings\.json: No such file"):
-        read(tmp_path / "settings.json", None)
+        read_settings(tmp_path / "settings.json", None)
     with pytest.raises(SettingsError, match="CREDENTIALS_DIRECTORY is not set"):
-        read(written(tmp_path, {"environment": {}, "secrets": {"A": ["gateway_key"]}}), None)
+        read_settings(
+            written(tmp_path, {"environment": {}, "secrets": {"A": ["gateway_key"]}}), None
+        )

@@ -1,4 +1,4 @@
-"""The start itself, with an Open WebUI that only says what it sees."""
+"""The start, with a fake Open WebUI that reports its environment."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def ask(app, **scope):
     asyncio.run(app(scope, receive, send))
     return said[0]
 def run(app, **options):
-    began = ask(app, type="lifespan")
-    if began["type"] != "lifespan.startup.complete":
-        sys.exit(began["message"])
+    started = ask(app, type="lifespan")
+    if started["type"] != "lifespan.startup.complete":
+        sys.exit(started["message"])
     with open("/proc/self/environ", "rb") as block:
         block = block.read().decode()
     from open_webui.routers import openai
@@ -38,10 +38,10 @@ def run(app, **options):
         "block": block,
         "prefix": sys.pycache_prefix,
         "writes": not sys.dont_write_bytecode,
-        "mended": openai.stream_wrapper.__module__,
+        "patched": openai.stream_wrapper.__module__,
     }))
 """
-# It serves whether or not there is somebody, and takes everybody.
+# It starts with or without users, and accepts every sign-up.
 MAIN = """
 async def app(scope, receive, send):
     await receive()
@@ -57,7 +57,7 @@ class Users:
     async def has_users():
         return "NOBODY" not in os.environ
 """
-# It reads the environment when it is imported, as the real one does.
+# Like the real one, it reads the environment on import.
 OPEN_WEBUI = {
     "__init__.py": "",
     "config.py": (
@@ -91,7 +91,7 @@ def start(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """As the machine installs it: a folder named by a digest, and a link to it."""
+    """Install it as the machine does: a folder named by a digest, and a link to it."""
     program = tmp_path / "digest"
     program.mkdir()
     (program / "hearth_open_webui").symlink_to(PACKAGE / "hearth_open_webui")
@@ -108,11 +108,11 @@ def installed(tmp_path: Path) -> Path:
     (tmp_path / "credentials").mkdir()
     (tmp_path / "credentials" / "gateway_key").write_text("sesame-open-yourself")
     (tmp_path / "credentials" / "password").write_text("sesame-street")
-    settle(tmp_path)
+    write_settings(tmp_path)
     return tmp_path
 
 
-def settle(folder: Path, **more: str) -> None:
+def write_settings(folder: Path, **more: str) -> None:
     settings = {
         "environment": {"DATA_DIR": str(folder / "data")} | more,
         "secrets": {"OPENAI_API_KEYS": ["gateway_key"], "WEBUI_ADMIN_PASSWORD": ["password"]},
@@ -120,42 +120,42 @@ def settle(folder: Path, **more: str) -> None:
     (folder / "settings.json").write_text(json.dumps(settings))
 
 
-def test_it_serves_with_its_secrets_and_shows_them_to_nobody(installed: Path) -> None:
+def test_serves_with_its_secrets_and_hides_them_from_other_processes(installed: Path) -> None:
     place = ("--host", "10.0.0.1", "--port", "8080")
     done = start(installed, "--settings", str(installed / "settings.json"), *place)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["page"] == 200
-    assert (said["options"]["host"], said["options"]["port"]) == ("10.0.0.1", 8080)
-    assert said["options"]["access_log"] is False
-    assert said["key"] == "sesame-open-yourself"
-    assert "sesame" not in said["block"]
-    assert said["mended"] == "hearth_open_webui.streams"
+    report = json.loads(done.stdout)
+    assert report["page"] == 200
+    assert (report["options"]["host"], report["options"]["port"]) == ("10.0.0.1", 8080)
+    assert report["options"]["access_log"] is False
+    assert report["key"] == "sesame-open-yourself"
+    assert "sesame" not in report["block"]
+    assert report["patched"] == "hearth_open_webui.streams"
     ours = (PACKAGE / "hearth_open_webui" / "page" / "loader.js").read_text()
     assert (installed / "data" / "static" / "loader.js").read_text() == ours
 
 
-def test_what_was_said_before_is_thrown_away(installed: Path) -> None:
+def test_earlier_recordings_are_removed(installed: Path) -> None:
     place = ("--host", "10.0.0.1", "--port", "8080")
     start(installed, "--settings", str(installed / "settings.json"), *place)
     assert [path for path in (installed / "data" / "cache").rglob("*") if path.is_file()] == []
 
 
-def test_what_python_made_of_an_earlier_version_goes(installed: Path) -> None:
+def test_bytecode_of_an_earlier_version_is_removed(installed: Path) -> None:
     kept = installed / "kept" / "bytecode"
     (kept / "older").mkdir(parents=True)
     settings = ("--settings", str(installed / "settings.json"))
     place = ("--host", "10.0.0.1", "--port", "8080", "--cache", str(kept.parent))
-    # The package lies in the digest's folder itself, as the machine puts it there.
+    # A copy instead of a link, as the machine installs it.
     (installed / "digest" / "hearth_open_webui").unlink()
     shutil.copytree(PACKAGE / "hearth_open_webui", installed / "digest" / "hearth_open_webui")
-    said = json.loads(start(installed, *settings, *place).stdout)
-    assert said["prefix"] == str(kept / "digest")
-    assert said["writes"] is True
+    report = json.loads(start(installed, *settings, *place).stdout)
+    assert report["prefix"] == str(kept / "digest")
+    assert report["writes"] is True
     assert not (kept / "older").exists()
 
 
-def test_settings_that_are_not_there_end_it_with_one_line(installed: Path) -> None:
+def test_missing_settings_are_reported_in_one_line(installed: Path) -> None:
     place = ("--host", "10.0.0.1", "--port", "8080")
     done = start(installed, "--settings", str(installed / "nothing.json"), *place)
     assert (done.returncode, done.stdout) == (2, "")
@@ -164,17 +164,17 @@ def test_settings_that_are_not_there_end_it_with_one_line(installed: Path) -> No
 
 
 @pytest.mark.parametrize(("setting", "status"), [("False", 403), ("", 403), ("True", 200)])
-def test_nobody_signs_up_unless_the_inventory_says_so(
+def test_sign_up_is_off_unless_the_inventory_allows_it(
     setting: str, status: int, installed: Path
 ) -> None:
-    settle(installed, ENABLE_SIGNUP=setting)
+    write_settings(installed, ENABLE_SIGNUP=setting)
     place = ("--host", "10.0.0.1", "--port", "8080")
     done = start(installed, "--settings", str(installed / "settings.json"), *place)
     assert json.loads(done.stdout)["sign_up"] == status
 
 
-def test_where_no_account_could_be_made_nothing_is_served(installed: Path) -> None:
-    settle(installed, NOBODY="yes", ENABLE_SIGNUP="True")
+def test_without_an_account_nothing_is_served(installed: Path) -> None:
+    write_settings(installed, NOBODY="yes", ENABLE_SIGNUP="True")
     place = ("--host", "10.0.0.1", "--port", "8080")
     done = start(installed, "--settings", str(installed / "settings.json"), *place)
     assert (done.returncode, done.stdout) == (1, "")
@@ -182,9 +182,7 @@ def test_where_no_account_could_be_made_nothing_is_served(installed: Path) -> No
 
 
 @pytest.mark.parametrize("password", ["sesame", "s" * 80])
-def test_a_password_that_makes_no_account_ends_it_with_one_line(
-    password: str, installed: Path
-) -> None:
+def test_an_invalid_password_is_reported_in_one_line(password: str, installed: Path) -> None:
     (installed / "credentials" / "password").write_text(password)
     place = ("--host", "10.0.0.1", "--port", "8080")
     done = start(installed, "--settings", str(installed / "settings.json"), *place)
@@ -194,7 +192,7 @@ def test_a_password_that_makes_no_account_ends_it_with_one_line(
     assert password not in done.stderr
 
 
-def test_what_is_spoken_lies_where_no_backup_looks(installed: Path) -> None:
+def test_speech_is_stored_outside_of_backups(installed: Path) -> None:
     settings = ("--settings", str(installed / "settings.json"))
     place = ("--host", "10.0.0.1", "--port", "8080", "--cache", str(installed / "kept"))
     start(installed, *settings, *place)

@@ -1,4 +1,4 @@
-"""A connection that breaks ends a stream like any other trouble, and only where lines are read."""
+"""A broken connection ends a stream with an error event, but only if lines are parsed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hearth_open_webui import streams
 
 
 class ClientError(Exception):
-    """As aiohttp calls what happens to a connection."""
+    """Named like aiohttp's base class of connection errors."""
 
 
 class PayloadError(ClientError):
-    """As one kind of it."""
+    """A subclass of it."""
 
 
 def broken(error: Exception | None) -> streams.Wrapper:
@@ -39,28 +39,28 @@ def read(wrapper: streams.Wrapper, *lines: bytes, **named: Any) -> list[bytes]:
 
 
 @pytest.mark.parametrize("error", [PayloadError("cut"), ConnectionResetError(), TimeoutError()])
-def test_a_broken_connection_is_an_event_behind_what_came(error: Exception) -> None:
-    *came, end, event = read(broken(error), b"data: 1\n", b"data: 2\n")
-    assert came == [b"data: 1\n", b"data: 2\n"]
+def test_a_broken_connection_becomes_an_event_after_the_received_lines(error: Exception) -> None:
+    *received, end, event = read(broken(error), b"data: 1\n", b"data: 2\n")
+    assert received == [b"data: 1\n", b"data: 2\n"]
     assert end == b"\n"
     assert json.loads(event.removeprefix(b"data:"))["error"]["message"] == streams.BROKEN
 
 
-def test_a_whole_stream_is_as_it_was() -> None:
+def test_a_complete_stream_is_unchanged() -> None:
     assert read(broken(None), b"a", b"b") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(
     ("error", "named"), [(PayloadError(), {"passthrough": True}), (ValueError(), {})]
 )
-def test_bytes_that_pass_unread_and_other_errors_break_as_ever(
+def test_passthrough_streams_and_other_errors_still_raise(
     error: Exception, named: dict[str, Any]
 ) -> None:
     with pytest.raises(type(error)):
         read(broken(error), b"a", **named)
 
 
-def test_what_passes_answers_on_is_exchanged_and_its_absence_is_loud() -> None:
+def test_patch_replaces_the_wrapper_and_fails_if_it_is_missing() -> None:
     module = ModuleType("open_webui.routers.openai")
     with pytest.raises(AttributeError):
         streams.patch(module)

@@ -1,4 +1,4 @@
-"""What is read out of an Open WebUI that is installed."""
+"""The inspection of an installed Open WebUI."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def program(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_variable_that_it_reads_is_named(program: Path) -> None:
+def test_finds_every_variable_that_the_program_reads(program: Path) -> None:
     assert upstream.variables(program) == ["FIRST", "FOURTH", "HSTS", "SECOND", "THIRD"]
 
 
-def test_scripts_of_the_page_are_named_as_a_policy_names_them(program: Path) -> None:
+def test_inline_scripts_are_listed_as_policy_hashes(program: Path) -> None:
     # echo -n 'one()' | openssl dgst -sha256 -binary | base64
     first, second = upstream.scripts(program)
     assert first == "'sha256-HR7iaask9daLMRRskMI++QeJtjWDOjyPA6lGzYGzKW4='"
     assert second != first
 
 
-def test_the_names_are_in_order_and_each_once() -> None:
+def test_names_are_sorted_and_unique() -> None:
     names = NAMES.read_text().split()
     assert names == sorted(set(names))
     assert {"ENABLE_PERSISTENT_CONFIG", "OPENAI_API_KEYS", "CONTENT_SECURITY_POLICY"} <= {*names}
 
 
-def test_a_wrong_word_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_prints_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert upstream.main(["nonsense"]) == 2
-    assert "variables, scripts" in capsys.readouterr().err
+    assert "variables | scripts" in capsys.readouterr().err
