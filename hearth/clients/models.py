@@ -240,7 +240,7 @@ def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
     sizes = {"percent": 100, "completed_bytes": size, "total_bytes": size, "digest": digest}
     wanted = (model.digest or "").removeprefix("sha256:")
     if wanted not in ("", "unverified", digest):
-        reason = f"its manifest is sha256:{str(digest)[:12]}, the lock says sha256:{wanted[:12]}"
+        reason = f"its manifest is sha256:{str(digest)[:12]}, the lock has sha256:{wanted[:12]}"
         return {"state": READY, "reason": reason, **sizes}
     return {"state": READY, **sizes}
 

@@ -168,7 +168,7 @@ def test_an_external_server_has_models_ready_or_missing() -> None:
     overview = model_states(of, nothing, ask, NOW)
     assert [m.state for m in overview.models.values()] == ["ready", "missing", "ready"]
     assert "ollama pull b" in overview.models["b"].reason
-    assert "the lock says sha256:aaaa" in overview.models["c"].reason
+    assert "the lock has sha256:aaaa" in overview.models["c"].reason
     assert (alias(overview).text, alias(overview).answered_by) == ("ready", "a")
 
 
