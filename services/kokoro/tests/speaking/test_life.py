@@ -129,7 +129,7 @@ async def test_one_too_many_is_refused_with_an_honest_wait() -> None:
     engine.gate.clear()
     listeners = [asyncio.create_task(collect(speaker, TEXT)) for _ in range(2)]
     await until(lambda: speaker.waiting == 1)
-    with pytest.raises(ServiceError, match="2 texts") as refused:
+    with pytest.raises(ServiceError, match="2 requests") as refused:
         speaker.speak(Feed.of("One more.", "en-us"), VOICE, 1.0)
     assert refused.value.status == 429
     # 756 characters each at 0.028 s: two of them take 42 s.
@@ -211,7 +211,7 @@ async def test_a_text_that_waits_for_its_writer_takes_nobodys_place() -> None:
     engine.asked.clear()
     feed.write("Now there is something to say, and")
     await until(lambda: bool(engine.asked))
-    with pytest.raises(ServiceError, match="1 texts") as refused:
+    with pytest.raises(ServiceError, match="1 requests") as refused:
         await collect(speaker, "One more.")
     assert refused.value.status == 429
     engine.gate.set()
