@@ -1,4 +1,4 @@
-"""What the tests of backups do to the lab's house: a busy writer in the chat's own database."""
+"""A writer that keeps the chat's own database busy, and what the backup tests read and remove."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ GONE = "/root/gone"
 _UNIT = "hearth-proof"
 _SAID = "/var/tmp/hearth-proof"
 _WRITTEN_S = 60
-# As a service does it: first the file, then the row that names it, and when SQLite has taken that,
-# the word that it is kept.
+# In the order in which a service does it: the file, the row that names it, and, once SQLite has
+# committed the row, the acknowledgement.
 _WRITER = f"""
 import os, sqlite3, time
 os.makedirs("{DATA}/uploads/proof", exist_ok=True)
@@ -63,7 +63,7 @@ class Proof:
 
     @property
     def per_s(self) -> float:
-        """How many commits there were in a second."""
+        """How many commits were acknowledged per second."""
         return (len(self.said) - 1) / (self.said[-1][1] - self.said[0][1])
 
 
@@ -78,7 +78,7 @@ def _owner(house: House) -> str:
 
 
 def begin_writing(house: House) -> None:
-    """Let something commit 50 times a second in the chat's database."""
+    """Start a program that commits 50 times a second to the chat's database."""
     clean(house)
     words = [
         "systemd-run",
@@ -93,7 +93,7 @@ def begin_writing(house: House) -> None:
 
 
 def wait_for(house: House, rows: int) -> None:
-    """Return when so many commits were acknowledged."""
+    """Wait until this many commits were acknowledged."""
     deadline = time.monotonic() + _WRITTEN_S
     while len(seen := _acknowledged(house).said) < rows:
         assert time.monotonic() < deadline, f"only {len(seen)} commits in {_WRITTEN_S} s"
@@ -101,7 +101,7 @@ def wait_for(house: House, rows: int) -> None:
 
 
 def end_writing(house: House) -> Proof:
-    """End that, and return what it was told."""
+    """Stop the writer and return what was acknowledged to it."""
     house.shell(f"incus exec open-webui -- systemctl stop {_UNIT} </dev/null")
     return _acknowledged(house)
 
@@ -113,7 +113,7 @@ def _acknowledged(house: House) -> Proof:
 
 
 def written(house: House) -> tuple[list[int], list[str]]:
-    """Return the rows that are there, and the files that they name and that are not."""
+    """Return the stored rows, and the files that they name and that are missing."""
     found = json.loads(as_chat(house, _READER))
     return found["rows"], found["missing"]
 
@@ -124,10 +124,10 @@ def clean(house: House) -> None:
 
 
 def empty(house: House) -> None:
-    """Take from a house what its backup holds: the chat with its data, all secrets, the CA.
+    """Remove from a house what its backup holds: the chat with its data, all secrets, the CA.
 
-    The other instances stay, for they hold nothing precious; docs/backup.md tells of a machine
-    that has nothing at all.
+    The other instances stay: they hold nothing precious. docs/backup.md covers a machine that
+    is empty.
     """
     house.shell(
         f"mkdir -p {GONE}\n"
@@ -140,7 +140,7 @@ def empty(house: House) -> None:
 
 
 def refill(house: House) -> None:
-    """Give a house its secrets back when nothing else did, for the tests after these."""
+    """Generate a house's secrets again when nothing else did, for the tests after these."""
     house.shell(
         f"[ -e {CLONE}/inventory/secrets.yml ] || [ ! -e {GONE}/secrets.yml ] || "
         f"mv {GONE}/secrets.yml {CLONE}/inventory/ && "

@@ -16,7 +16,7 @@ from tests.lab.house import NAME, House
 PARTS = ("dnsmasq", "login", "caddy", "trust")
 LITTLE_BYTES = 512 << 10
 MEMORY = Path("/sys/fs/cgroup/memory")
-# In halves of a gigabyte at first and then whatever others give back: nothing is left for anybody.
+# Half a gigabyte at a time at first, and then whatever other programs free: nothing is left.
 FILL = """
 mkdir -p "$0"; n=0
 for size in 512M 64M 8M 1M 64K 4K; do
@@ -33,7 +33,7 @@ EMPTY = 'systemctl stop filling 2>/dev/null || true; rm -rf "$0"; sync -f "${0%/
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A unit of the house, and where systemctl must be asked for it."""
+    """A unit of the house, and where systemctl must run for it."""
 
     name: str
 
@@ -50,7 +50,7 @@ class Unit:
         return f"hearth-{self.name}" if self.name in PARTS else self.name
 
     def systemctl(self, words: str) -> str:
-        """Return the command that tells or asks it something."""
+        """Return the command that runs systemctl on it."""
         told = f"systemctl {words} {self.service}.service </dev/null"
         return f"incus exec {self.instance} -- {told}" if self.instance else told
 
@@ -59,13 +59,13 @@ class Unit:
         return self.systemctl("kill --kill-whom=main --signal=KILL")
 
     def shown(self, house: House, *names: str) -> dict[str, str]:
-        """Return what systemd says of it."""
+        """Return properties that systemd reports for it."""
         said = house.shell(self.systemctl(f"show -p {','.join(names)}"))
         return dict(line.partition("=")[::2] for line in said.splitlines())
 
 
 def end_instance(house: House, name: str) -> None:
-    """Kill the first process of an instance, which takes all others along."""
+    """Kill the first process of an instance, which ends all the others."""
     house.shell(
         f"pid=$(incus query /1.0/instances/{name}/state | grep -m1 '\"pid\"' | tr -dc 0-9)\n"
         "kill -KILL $pid"
@@ -73,7 +73,7 @@ def end_instance(house: House, name: str) -> None:
 
 
 def until(house: House, what: str, script: str, within_s: float) -> float:
-    """Return after how many seconds a script inside ended well."""
+    """Return after how many seconds a script inside succeeded."""
     began = time.monotonic()
     while house.inside("/bin/bash", "-c", script).returncode != 0:
         assert time.monotonic() - began < within_s, f"not within {within_s:g} s: {what}"
@@ -87,7 +87,7 @@ def full(house: House, folder: str) -> Iterator[None]:
     place = f"{folder.rstrip('/')}/.filled"
     try:
         done = house.inside("/bin/bash", "-c", FILL, place, timeout=120)
-        # A file system may keep a little for itself that it calls free.
+        # A file system may reserve a little that it reports as free.
         assert int(done.stdout) < LITTLE_BYTES, done.stderr
         yield
     finally:
@@ -95,8 +95,8 @@ def full(house: House, folder: str) -> Iterator[None]:
 
 
 def outer_pid(unit: Unit) -> int:
-    """Return the number that the main process of a service's unit has out here."""
-    # Incus counts the starts of an instance in the name of its group.
+    """Return the process ID that a service's main process has on the outer machine."""
+    # Incus puts the number of an instance's starts into its cgroup's name.
     place = re.compile(
         rf"/hearth-lab-{NAME}(\.scope)?/.*/lxc\.payload\.{unit.instance}(-\d+)?"
         rf"/system\.slice/{unit.service}\.service$",
@@ -112,17 +112,17 @@ def outer_pid(unit: Unit) -> int:
         if place.search(groups):
             found.append((int(numbers[0].split()[-1]), int(proc.name)))
     assert found, f"no process of {unit.service} in {NAME}"
-    # The first one that the unit started has the smallest number inside.
+    # The first process that the unit started has the smallest ID inside.
     return min(found)[1]
 
 
 @contextmanager
 def starved(house: House, unit: Unit, left_bytes: int) -> Iterator[Path | None]:
-    """Leave one process hardly more memory than it has; its next start is free of the limit.
+    """Leave one process hardly more memory than it has; its next start is without the limit.
 
-    The lab has no control group for memory of its own, so this is one of the machine around it;
-    there the kernel ends the process. Where that machine has none either (version 2 of control
-    groups), the process gets a limit of its addresses and yields None: an allocation fails then.
+    The lab has no memory cgroup of its own, so this is one of the outer machine; there the
+    kernel kills the process. Where the outer machine has none either (cgroup v2), the process
+    gets a limit on its address space and None is yielded: an allocation fails then.
     """
     group = MEMORY / f"hearth-lab-{NAME}" / "starved"
     if not group.parent.is_dir():
@@ -147,11 +147,11 @@ def starved(house: House, unit: Unit, left_bytes: int) -> Iterator[Path | None]:
 
 
 def kills(group: Path) -> int:
-    """Return how many processes the kernel has killed in a group for want of memory."""
+    """Return how many processes of a cgroup the kernel has killed for want of memory."""
     counts = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
     return int(counts["oom_kill"])
 
 
 def restarted(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
-    """Return the units whose main process is another one."""
+    """Return the units whose main process has changed."""
     return {name for name in before if now[name] != before[name]}

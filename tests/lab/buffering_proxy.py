@@ -1,7 +1,7 @@
-"""What a house must notice: a proxy that holds an answer back until all of it is there.
+"""A proxy that a house must detect: it holds a response back until all of it has arrived.
 
-`python3 buffering_proxy.py ADDRESS PORT http://SERVER:PORT`, with Python's library alone: it runs
-in a lab machine.
+`python3 buffering_proxy.py ADDRESS PORT http://SERVER:PORT`, with the standard library alone: it
+runs in a lab machine.
 """
 
 import http.client
@@ -14,13 +14,13 @@ LIMIT_S = 120
 
 
 class Buffering(BaseHTTPRequestHandler):
-    """Passes a request on, and its answer when that is whole."""
+    """Forward a request, and return its response when that is complete."""
 
     protocol_version = "HTTP/1.1"
     behind: ClassVar[str] = ""
 
     def answer(self) -> None:
-        """Ask the server behind and send what it said, in one piece."""
+        """Send the request upstream and return the response in one piece."""
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         server = http.client.HTTPConnection(self.behind, timeout=LIMIT_S)
         kind = {"Content-Type": self.headers.get("Content-Type", "application/json")}

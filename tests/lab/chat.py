@@ -1,6 +1,6 @@
-"""The chat of the lab's house: its people, what they show it, and which models were called for it.
+"""The chat of the lab's house: its accounts, documents, images, and the gateway's log of calls.
 
-How one signs in, writes and hears is hearth/clients/chat.py.
+Signing in, writing and reading an answer are in hearth/clients/chat.py.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _CALL = re.compile(
 
 
 def door(house: House) -> ChatServer:
-    """Return the way to the chat from outside the machine, through its front door."""
+    """Return the chat server as a client outside the machine reaches it: by the reverse proxy."""
     return chat_server(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
 
 
 def first(house: House) -> Person:
-    """Sign in as the house's owner does, with what the house has made."""
+    """Sign in as the house's owner, with the password that the house has generated."""
     done = house.hearth("secret", "show", PASSWORD, "--plain")
     assert done.returncode == 0, done.stderr
     given = json.loads(house.shell(f"incus exec open-webui -- cat {SETTINGS} </dev/null"))
@@ -51,7 +51,7 @@ def first(house: House) -> Person:
 
 
 def add(admin: Person, name: str, role: str = "user") -> Person:
-    """Have the admin make an account, and sign in with it."""
+    """Create an account as the admin, and sign in with it."""
     email, word = f"{name}-{secrets.token_hex(4)}@house.lan", secrets.token_urlsafe(16)
     form = {"name": name, "email": email, "password": word, "role": role}
     admin.request("POST", ADD, json=form)
@@ -59,28 +59,28 @@ def add(admin: Person, name: str, role: str = "user") -> Person:
 
 
 def remove(admin: Person, person: Person) -> None:
-    """Have the admin remove an account with all that is its own."""
+    """Remove an account and all its data as the admin."""
     admin.request("DELETE", f"{USERS}{person.id}")
 
 
 def models(person: Person) -> dict[str, dict[str, Any]]:
-    """Return what somebody is offered, by name."""
+    """Return the models that a person is offered, by name."""
     return {model["id"]: model for model in person.request("GET", "/api/models")["data"]}
 
 
 def description(model: dict[str, Any]) -> str:
-    """Return what people are told of a model."""
+    """Return the description of a model that people see."""
     return str(model.get("info", {}).get("meta", {}).get("description") or "")
 
 
 def messages(person: Person, chat: str) -> dict[str, dict[str, Any]]:
-    """Return what is written down of a chat."""
+    """Return the stored messages of a chat."""
     said = person.request("GET", f"/api/v1/chats/{chat}")
     return dict(said["chat"]["history"]["messages"])
 
 
 def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, Any]:
-    """Hand in a document, wait until it was read, and return it as a message names it."""
+    """Upload a document, wait until it was read, and return it as a message refers to it."""
     said = person.request("POST", FILES, files={"file": (name, content, kind)})
     deadline = time.monotonic() + _FILE_S
     while (file := person.request("GET", f"{FILES}{said['id']}"))["data"]["status"] != "completed":
@@ -92,7 +92,7 @@ def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, An
 
 
 def collect(person: Person, name: str, papers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Put documents together, and return the collection as a message names it."""
+    """Create a collection of documents, and return it as a message refers to it."""
     said = person.request("POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name})
     for paper in papers:
         person.request("POST", f"{KNOWLEDGE}/{said['id']}/file/add", json={"file_id": paper["id"]})
@@ -100,14 +100,14 @@ def collect(person: Person, name: str, papers: Sequence[Mapping[str, Any]]) -> d
 
 
 def cited(heard: ChatAnswer) -> dict[str, list[str]]:
-    """Return what an answer says it rests on: the pieces of each document."""
+    """Return the sources that an answer cites: the passages of each document."""
     told = [event.data for event in heard.events if isinstance(event.data, dict)]
     found = [source for data in told for source in data.get("sources") or []]
     return {source["source"]["name"]: source["document"] for source in found}
 
 
 def pdf(text: str) -> bytes:
-    """Return a document of one page with one line."""
+    """Return a document of one page with one line of text."""
     shown = re.sub(r"([()\\])", r"\\\1", text)
     drawn = f"BT /F1 14 Tf 40 780 Td ({shown}) Tj ET".encode("latin-1")
     page = b"/MediaBox [0 0 595 842] /Resources << /Font << /F1 5 0 R >> >>"
@@ -141,14 +141,14 @@ def png(side: int = 64) -> bytes:
 
 
 def picture(content: bytes) -> dict[str, Any]:
-    """Return a picture as a message carries it."""
+    """Return an image as a message carries it."""
     data = base64.b64encode(content).decode()
     return {"type": "image", "url": f"data:image/png;base64,{data}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One line of the gateway's log: who asked for what, and who answered."""
+    """One line of the gateway's access log: which consumer called which model, and the result."""
 
     consumer: str
     alias: str
@@ -160,14 +160,14 @@ class Call:
 
 @contextmanager
 def calls(house: House, consumer: str = "open_webui") -> Iterator[list[Call]]:
-    """Collect what a consumer asked the gateway for, from the block's begin to its end."""
+    """Collect a consumer's requests to the gateway, from the start of the block to its end."""
     began = time.time()  # one kernel, one clock
     found: list[Call] = []
     yield found
     read = "journalctl --unit litellm --output short-unix --no-pager --quiet"
     script = f"incus exec litellm -- {read} --since @{began - 1:.0f} </dev/null"
     for _ in range(_LOOKS):
-        # A line is written when its answer has ended, which the page may know a moment before.
+        # A line is written when its response has ended, which the page may notice a moment before.
         time.sleep(0.5)
         before, found[:] = [*found], _calls(house.shell(script), consumer, began)
         if found and found == before:

@@ -1,4 +1,4 @@
-"""What the visits of the chat share: how a browser comes to it, and how what it found is judged."""
+"""What the tests of the chat page share: how a browser opens it, and checks of what it found."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ PAGE = "https://chat.lan/"
 PICTURE, DOCUMENT = "/srv/red.png", "/srv/ferry.pdf"
 SENTENCE = "The ferry to the island leaves at seven minutes past nine."
 QUESTION = "When does the ferry to the island leave?"
-# What Open WebUI's own page complains of in Chromium, whatever the house does.
+# What Open WebUI's own page logs as an error in Chromium, with any server.
 UPSTREAM = (
-    # Its manifest says how other programs share things with it, without naming a way to write it.
+    # Its manifest declares a share target without naming an encoding.
     "Manifest: Enctype should be set",
-    # It opens its live line before anybody has logged in.
+    # It opens its WebSocket before the login.
     "No token found in localStorage",
 )
-# And when its live line comes back: it asks for channels, which this house has turned off.
+# And when its WebSocket reconnects: it requests channels, which this house has turned off.
 CHANNELS = ("/api/v1/channels/", "the server responded with a status of 403")
-# What a browser itself says of a line that is cut, and of a server that is away.
+# What a browser itself logs about a connection that breaks and a server that is down.
 CUT = ("WebSocket connection to", "HTTP 502", "status of 502")
 
 
 def furnish(guest: str, folder: Path) -> None:
-    """Lay on the guest what is said into its microphone and what is handed in."""
-    # Whoever is silent for two seconds is answered.
+    """Copy to the guest the speech for its microphone and the files that it uploads."""
+    # After two seconds of silence the speech is over, and the chat answers.
     with wave.open(str(folder / "speech.wav"), "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(BYTES)
@@ -54,7 +54,7 @@ def come(
     deeds: Mapping[str, Callable[[], object]] | None = None,
     **more: Any,
 ) -> Visit:
-    """Have a browser play, as the one who looks after the house."""
+    """Let a browser play scenes, logged in as the administrator."""
     done = house.hearth("secret", "show", chat.PASSWORD, "--plain")
     assert done.returncode == 0, done.stderr
     given = json.loads(house.shell(f"incus exec open-webui -- cat {chat.SETTINGS} </dev/null"))
@@ -71,7 +71,7 @@ def come(
 
 
 def quiet(found: Any, *known: str) -> None:
-    """Judge that the page loaded nothing from elsewhere, and complained of nothing unknown."""
+    """Check that the page loaded nothing from other hosts and logged no unknown error."""
     assert found["refusals"] == []
     expected = (*UPSTREAM, *known)
     strange = [one for one in found["complaints"] if not any(part in one for part in expected)]
@@ -79,15 +79,15 @@ def quiet(found: Any, *known: str) -> None:
 
 
 def answers(found: Any, before: str = "") -> str:
-    """Judge that the last message was answered without trouble; return the answer.
+    """Check that the last message was answered without an error; return the answer.
 
-    `before` is what the page said of trouble earlier: it may still stand there.
+    `before` is an error that the page showed earlier and may still show.
     """
     *_, question, answer = found["messages"]
     assert question["mine"]
     assert not answer["mine"]
     assert answer["text"]
     said = {line for _, text in found["said"] for line in text.splitlines() if line}
-    # What the page says that is no trouble.
+    # Notices of the page that are no errors.
     assert said - {*before.splitlines(), "You're now logged in.", "Reconnected"} == set()
     return str(answer["text"])

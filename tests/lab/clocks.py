@@ -1,7 +1,7 @@
-"""A clock that is days off for one process: Debian's libfaketime, put before its unit's program.
+"""Set the clock of one process days off, with Debian's libfaketime in front of its program.
 
-It reaches what asks the C library for the time: Python, curl. Caddy and Ollama are Go, which asks
-the kernel itself, and cannot be reached; nor can llama.cpp's server, which asks for no date.
+It affects programs that read the time from the C library: Python, curl. Caddy and Ollama are Go,
+which reads it from the kernel itself. llama.cpp's server reads no date.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from tests.lab.house import House
 
 PACKAGE = "libfaketime"
 LIBRARY = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
-# Within reach of every unit, whatever its sandbox hides, and gone with the next start.
+# Readable for every unit in any sandbox, and gone with the next start.
 PLACE = "/run/clock-off"
-# The library looks once a second, and a server makes the date of its answers once a second.
+# The library reads its file once a second, and a server computes its Date header once a second.
 SEEN_S = 3
-# The clock may jump while the program runs, and what measures spans goes on as it does in a
-# machine whose date is set. Without shared memory each process needs no more than the file.
+# The clock may jump while the program runs. The monotonic clock goes on, as it does on a machine
+# whose date is set. Without shared memory each process needs nothing but the file.
 DROP_IN = f"""[Service]
 Environment=LD_PRELOAD={PLACE}/libfaketime.so.1 FAKETIME_TIMESTAMP_FILE={PLACE}/now
 Environment=FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1
 """
-# For an instance of an older Debian, whose C library knows less: that Debian's own package, out of
-# the same place as the machine's, unpacked and not installed.
+# For an instance of an older Debian, whose C library is older: the package of that release, from
+# the same mirror as the machine's, unpacked and not installed.
 OLDER = """
 cd "$(mktemp -d)"; mkdir -p lists/partial
 sed "s/$(. /etc/os-release; echo $VERSION_CODENAME)/$0/" /etc/apt/sources.list > old.list
@@ -41,7 +41,7 @@ echo "$PWD"
 
 @contextmanager
 def installed(house: House) -> Iterator[None]:
-    """Have Debian's libfaketime on the machine for a while."""
+    """Install Debian's libfaketime on the machine for a while."""
     apt = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes"
     house.shell(f"{apt} install --no-install-recommends {PACKAGE}")
     try:
@@ -58,12 +58,12 @@ class Clock:
     unit: Unit
 
     def off_by(self, days: int) -> None:
-        """Let it jump, while the program runs; return when the program has seen it."""
+        """Set the clock while the program runs; return when the program uses it."""
         self.shell(f"echo {days:+}d > {PLACE}/now.new; mv {PLACE}/now.new {PLACE}/now")
         time.sleep(SEEN_S)
 
     def shell(self, script: str) -> str:
-        """Run a script where the unit is."""
+        """Run a script where the unit runs."""
         if self.unit.instance:
             script = f"incus exec {self.unit.instance} -- /bin/sh -ec '{script}' </dev/null"
         return self.house.shell(script)
@@ -71,7 +71,7 @@ class Clock:
 
 @contextmanager
 def clock_of(house: House, name: str) -> Iterator[Clock]:
-    """Start a unit with a clock that can be put wrong, and at last as it was."""
+    """Start a unit with a clock that can be set wrong; restart it without one at the end."""
     clock = Clock(house, Unit(name))
     folder = f"/run/systemd/system/{clock.unit.service}.service.d"
     again = f"systemctl daemon-reload; systemctl restart {clock.unit.service}.service"
@@ -87,7 +87,7 @@ def clock_of(house: House, name: str) -> Iterator[Clock]:
 
 
 def hand_in(clock: Clock) -> None:
-    """Lay the library where the unit is, made for the C library that is there."""
+    """Copy the library to where the unit runs, in the build for the C library there."""
     into, here = f"{PLACE}/libfaketime.so.1", clock.unit.instance
     if not here:
         clock.house.shell(f"cp {LIBRARY} {into}")

@@ -1,4 +1,4 @@
-"""One house for all tests of this folder, built by the first part and removed by the last.
+"""One house for all tests of this folder: the first part builds it, the last one removes it.
 
 HEARTH_LAB_KEEP=1 leaves the machine as it is at the end, and the next run uses it again: for work
 on single tests. parts.py lists the order of the parts and their minutes.
@@ -120,7 +120,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    """The house; what an interrupted run left is removed first."""
+    """The house; the remains of an interrupted run are removed first."""
     if os.geteuid() != 0:
         pytest.exit("the lab needs root: run `sudo scripts/test`", returncode=1)
     tier = request.config.getoption("--tier")
@@ -128,7 +128,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
     if builds and not _cached(tier):
         remove()
     if not builds:
-        # Single tests were chosen: they get the house that is there, or one that is built now.
+        # Single tests were chosen: they use the house that is there, or one that is built now.
         saved.restore_or_nothing()
         assert up().returncode == 0
     shared = House()
@@ -144,7 +144,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
 
 @pytest.fixture(scope="session")
 def guest(house: House) -> str:
-    """The guest that all tests share; it goes with the house."""
+    """The guest that all tests share; it is removed with the house."""
     return visitor.invite(house)
 
 
@@ -156,13 +156,13 @@ def controller(house: House, tmp_path_factory: pytest.TempPathFactory) -> remote
 
 @pytest.fixture(scope="module")
 def admin(house: House) -> Person:
-    """The first account, as the house made it."""
+    """The first account, as the house created it."""
     return chat.first(house)
 
 
 @pytest.fixture(scope="module")
 def child(admin: Person) -> Iterator[Person]:
-    """A person whom the administrator has added."""
+    """A person whose account the administrator has created."""
     person = chat.add(admin, "Child")
     yield person
     chat.remove(admin, person)

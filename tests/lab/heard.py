@@ -1,4 +1,4 @@
-"""Judges what a browser heard: it was sound, it came in time, and nothing of it was missing."""
+"""Check what a browser played: that it was sound, in time, and complete."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 LOUD = 0.01
-# After a stall the page waits until it has so much again.
+# After a stall the page waits until it has this much again.
 RESUME_MS = 300
-# Nobody can tell whether a piece came in time that came so close to it.
+# Within this margin, the clocks do not show whether a piece came in time.
 CLOSE_MS = 60
 
 
 def plays(found: Any, path: str = "worklet") -> None:
-    """Judge a speech that went to its end: it was heard, and the page says so."""
+    """Check a speech that was played to its end: it was audible, and the page reports it."""
     assert found["said"]["state"] == "done", found["said"]
     assert [shown for _, shown in found["paths"] if shown] == [path]
     assert found["heard"]["peak"] > LOUD, found["heard"]
@@ -21,25 +21,25 @@ def plays(found: Any, path: str = "worklet") -> None:
 
 
 def share(found: Any) -> float:
-    """Return after which share of the time to the answer's last byte it was first heard."""
+    """Return after which share of the time to the response's last byte the first sound came."""
     (answer,) = found["answers"]
     first = found["heard"]["first"] - found["pressed"]
     return float(first / (answer["last_byte"] - found["pressed"]))
 
 
 def streams(found: Any, most: float) -> float:
-    """Judge that it was heard whole, with no gap of its own, and before the answer's last byte.
+    """Check that it was played whole, without a gap of its own, before the last byte came.
 
     The first sound came within `most` of the time to the last byte. Returns the milliseconds for
-    which any player would have been silent, because the server was late.
+    any player would have been silent, because the server was late.
     """
     plays(found)
     (answer,) = found["answers"]
     heard, sent = found["heard"], answer["sound"]
     assert share(found) <= most, f"heard after {share(found):.2f} of the answer"
     waits = [piece.wait_ms for piece in due(found)]
-    # What was heard is as long as what was sent and what it had to wait for: nothing was left out,
-    # and no silence came between.
+    # The played length is what was sent plus what the player had to wait for: nothing was left
+    # out, and no silence was added.
     added = (heard["last"] - heard["first"]) - (sent["last"] - sent["first"])
     stalls = int(found["said"]["stalls"])
     assert -100 < added - sum(waits) < 100 + RESUME_MS * stalls, (added, waits)
@@ -51,7 +51,7 @@ def streams(found: Any, most: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One piece of a speech: when it should be heard, and how long it had to be waited for."""
+    """One piece of a speech: when it should be played, and how long the player waited for it."""
 
     at: float
     text: str
@@ -60,10 +60,10 @@ class Due:
 
 
 def due(found: Any) -> list[Due]:
-    """Return when each piece is due, as a player without faults would play what came."""
+    """Return when each piece is due in a player that plays without faults what came."""
     (answer,) = found["answers"]
     pieces = []
-    # What is heard first may begin with some silence.
+    # The first piece may start with some silence.
     clock, played = found["heard"]["first"] - answer["sound"]["first"], 0.0
     for piece in answer["pieces"]:
         clock, played = clock + piece["offset_ms"] - played, piece["offset_ms"]
@@ -75,6 +75,6 @@ def due(found: Any) -> list[Due]:
 
 
 def quiet(found: Any) -> None:
-    """Judge that the browser had nothing to complain of: no error, nothing refused by the CSP."""
+    """Check that the browser logged nothing: no error, nothing refused by the CSP."""
     assert found["complaints"] == []
     assert found.get("refusals", []) == []

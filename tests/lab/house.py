@@ -1,4 +1,4 @@
-"""The one house that all lab tests share: how to reach it, and what was measured."""
+"""The one house that all lab tests share: requests to it, commands in it, and its figures."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ CLONE = "/root/hearth"
 OVERLAY = f"{CLONE}/inventory/local/services.yml"
 UP = [str(ROOT / "scripts/up"), "--lab", "--lab-name", NAME]
 UP_S = 2400
-# A part of what `hearth verify` runs, chosen by pytest's own words.
+# A part of what `hearth verify` runs, chosen by an expression of pytest.
 SMOKE = (
     f"cd {CLONE}; exec .venv/bin/python -m pytest -c hearth/smoke/pytest.ini hearth/smoke "
     "--rootdir . -p hearth.smoke.plugin"
 )
 ANSIBLE_S = 600
 GREEN_S = 180
-# Of a house that runs; Incus and Ollama write elsewhere all the time.
+# Of a house that is running; Incus and Ollama write to other places all the time.
 TREES = ("/etc", "/var/lib/hearth")
 _RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+) ", re.MULTILINE)
-# Every rule goes; what Incus wrote for its own wires comes back, as only its own start brings it.
+# Every rule is removed. Incus's own rules for its bridges return only when Incus restarts.
 FLUSH = (
     "nft list table inet incus >/tmp/incus.nft 2>/dev/null || true; nft flush ruleset; "
     "nft -f /tmp/incus.nft"
@@ -42,7 +42,7 @@ FLUSH = (
 
 @dataclass(slots=True)
 class Answer:
-    """What a request over HTTPS came back with."""
+    """The response to a request over HTTPS."""
 
     status: int
     head: str
@@ -50,20 +50,20 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The answer's JSON."""
+        """The JSON of the response."""
         return json.loads(self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How a command ended, and its lines with the seconds after which each came."""
+    """How a command ended, and its lines with the seconds after which each was printed."""
 
     returncode: int
     lines: list[tuple[float, str]]
 
     @property
     def text(self) -> str:
-        """All that it printed."""
+        """Everything that it printed."""
         return "".join(line for _, line in self.lines)
 
     def when(self, text: str) -> float:
@@ -72,7 +72,7 @@ class Output:
 
 
 def up(*options: str) -> Output:
-    """Run `scripts/up --lab` from here, as a user would, and show its lines as they come."""
+    """Run `scripts/up --lab` from here, as a user would, and print its lines as they come."""
     began, lines = time.monotonic(), []
     with subprocess.Popen([*UP, *options], cwd="/", stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -90,7 +90,7 @@ class House:
     """The lab machine with the house in it, and the figures that its tests measured."""
 
     folder: Path = ROOT / ".hearth" / "lab" / NAME
-    # What the machine was made of before the house came; empty where a saved disk was used.
+    # What the machine consisted of before the house was built; empty where a saved disk was used.
     bare: dict[str, set[str]] = field(default_factory=dict)
     figures: dict[str, float] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class House:
         return lab.run(NAME, argv, timeout=timeout, check=check)
 
     def shell(self, script: str, timeout: float = 300) -> str:
-        """Run a script in the machine, which must succeed, and return what it said."""
+        """Run a script in the machine, which must succeed, and return its output."""
         argv = ["/bin/bash", "-c", f"set -euo pipefail\n{script}"]
         done = lab.run(NAME, argv, timeout=timeout)
         assert done.returncode == 0, f"{script}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
@@ -112,7 +112,7 @@ class House:
         return self.inside(f"{CLONE}/scripts/hearth", *words, timeout=timeout)
 
     def up(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run `hearth up` in the machine, as `scripts/up` does when all is installed."""
+        """Run `hearth up` in the machine, as `scripts/up` does when everything is installed."""
         return self.hearth("up", *words, timeout=ANSIBLE_S)
 
     def site(self, *options: str) -> dict[str, int]:
@@ -125,16 +125,16 @@ class House:
         return counted
 
     def wait_green(self) -> None:
-        """Return when `hearth status` says that all is up; a person would look the same way."""
+        """Wait until `hearth status` reports that all is up, as a person would."""
         wait_green(NAME)
 
     def back_to(self, tag: str) -> None:
-        """Put the machine back to a saved state, with the house up."""
+        """Restore a saved state of the machine, with the house up."""
         lab.restore(NAME, tag)
         self.wait_green()
 
     def edit(self, name: str, old: str, new: str) -> None:
-        """Replace words in a file of the machine's overlay, as a user edits it."""
+        """Replace a text in a file of the machine's overlay, as a user edits it."""
         path = f"{CLONE}/inventory/local/{name}"
         text = self.inside("/bin/cat", path, check=True).stdout
         assert old in text, text
@@ -166,8 +166,8 @@ class House:
         return done.stdout.strip()
 
     def state(self, *trees: str) -> dict[str, str]:
-        """Return what a preview may not change: a digest of each tree, and the packages."""
-        # What systemd, its journal and its timers keep moving by themselves is left out.
+        """Return what a preview must not change: a digest of each tree, and the packages."""
+        # Files that systemd, its journal and its timers change by themselves are left out.
         look = (
             'cd "$0"; find . -xdev \\( -path ./systemd -o -path ./private \\) -prune -o '
             "-type f -exec sha256sum {} + -o -printf '%y %m %U:%G %p %l\\n' | sort | sha256sum"
@@ -179,7 +179,7 @@ class House:
         return digests | {"packages": self.inside("dpkg-query", "-W", check=True).stdout}
 
     def processes(self) -> dict[str, str]:
-        """Return the main process of each unit of the house: a restart shows in its number."""
+        """Return the main process of each unit of the house: a restart changes its ID."""
         script = (
             "for u in dnsmasq login caddy; do printf '%s ' $u; "
             "systemctl show -p MainPID --value hearth-$u.service; done; "
@@ -198,9 +198,9 @@ def ask(
     *more: str,
     address: str = "https://llm.lan/v1/chat/completions",
 ) -> Answer:
-    """Ask as a device on the LAN would, from a lab machine or (`None`) from here.
+    """Send a request as a device on the LAN, from a lab machine or (`None`) from here.
 
-    The key goes in by standard input, so that it stands in no list of processes.
+    The key is passed on standard input, so that no process list shows it.
     """
     argv = ["curl", "--silent", "--show-error", "--max-time", "120", "--include", *more]
     argv += ["--cacert", root] if root else []
@@ -221,7 +221,7 @@ def ask(
 
 
 def wait_green(machine: str, within_s: float = GREEN_S) -> None:
-    """Return when `hearth status` says that all is up in a lab machine, its models, too."""
+    """Wait until `hearth status` reports that all is up in a lab machine, its models included."""
     deadline = time.monotonic() + within_s
     words = [f"{CLONE}/scripts/hearth", "status", "--json"]
     while (done := lab.run(machine, words, timeout=300)).returncode != 0:
@@ -230,7 +230,7 @@ def wait_green(machine: str, within_s: float = GREEN_S) -> None:
 
 
 def recap(said: str) -> list[tuple[str, int]]:
-    """Read each host, and how many tasks changed it, out of what Ansible says at the end."""
+    """Parse each host, and how many tasks changed it, from the recap that Ansible prints."""
     return [(host, int(count)) for host, count in _RECAP.findall(said)]
 
 
@@ -240,7 +240,7 @@ def changed(counts: Mapping[str, int]) -> int:
 
 
 def remove() -> None:
-    """Remove the machines, whole or half; the package caches stay."""
+    """Remove the machines, complete or not; the package caches stay."""
     known = {machine.name for machine in lab.load_all()}
     for name in (GUEST, NAME):
         if name in known:

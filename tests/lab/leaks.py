@@ -1,4 +1,4 @@
-"""Look for the house's secrets wherever somebody could read them who should not."""
+"""Search for the house's secrets wherever an account could read them that should not."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ PROGRAM = Path(__file__).with_name("leaks_inside.py").read_text(encoding="utf-8"
 STOP = "/run/leaks.stop"
 WITHIN_S = 900
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-# Certificates are handed to everybody.
+# Every client receives the certificates.
 PUBLIC = ("_cert",)
-# A key in PEM form may be cut into lines; each of them is enough to be one too many.
+# A key in PEM form may be split into lines; each single line would be a leak.
 LINE = 40
 
 
 @dataclass(slots=True)
 class Leaks:
-    """What is looked for, since when, and every hit as a secret's name and a place."""
+    """The secrets that are searched for, since when, and every hit as a name and a place."""
 
     house: House
     needles: dict[str, list[str]]
@@ -35,18 +35,18 @@ class Leaks:
     hits: set[tuple[str, str]] = field(default_factory=set)
 
     def names_at(self, place: str) -> set[str]:
-        """Name the secrets that were seen at places with these words."""
+        """Name the secrets that were found in places with this text in their names."""
         return {name for name, where in self.hits if place in where}
 
     def read(self, place: str, text: str) -> None:
-        """Look through a text that somebody else may get to see."""
+        """Search a text that other people may get to see."""
         for name, needles in self.needles.items():
             if any(needle in text for needle in needles):
                 self.hits.add((name, place))
 
     @contextmanager
     def watching(self) -> Iterator[dict[str, float]]:
-        """Look at all processes as nobody, as long as this lasts; gives how often that was."""
+        """Watch all processes as `nobody` until the block ends; yield how often it looked."""
         self.house.shell(f"rm -f {STOP}")
         seen: dict[str, float] = {}
 
@@ -64,14 +64,14 @@ class Leaks:
             thread.join()
 
     def look_at_files(self, instances: list[str]) -> None:
-        """Look through the files that everybody may read, on the machine and in instances."""
+        """Search the files that everybody may read, on the machine and in instances."""
         for name in (None, *instances):
             into = ["incus", "exec", name, "--"] if name else []
             said = self._ask([*into, *NOBODY], {"since": self.since})
             self._take(f"files of {name or 'the machine'}", said)
 
     def look_at_journals(self, instances: list[str]) -> None:
-        """Look through the journals and the logs of every run."""
+        """Search the journals and the logs of every run."""
         read = f"journalctl --no-pager --output=cat --since=@{int(self.since)}"
         self.read("journal of the machine", self.house.shell(read))
         for name in instances:
@@ -84,7 +84,7 @@ class Leaks:
     def _ask(self, argv: list[str], what: Mapping[str, Any]) -> dict[str, Any]:
         asked = json.dumps({"needles": self.needles, **what})
         words = [*argv, "/usr/bin/python3", "-I", "-c", PROGRAM]
-        # `incus exec` now and then loses what a program said, where much is going on.
+        # `incus exec` sometimes loses a program's output on a busy machine.
         for _ in range(3):
             done = lab.run(NAME, words, stdin=asked, timeout=WITHIN_S)
             assert done.returncode == 0, done.stderr[-2000:]
@@ -108,7 +108,7 @@ def of_the_house(house: House, **more: str) -> Leaks:
 
 
 def shapes(value: str) -> list[str]:
-    """The value as it is, or line by line, and as a header or a unit would carry it."""
+    """The value as it is, or line by line, and as a header or a unit would contain it."""
     if "\n" in value:
         return [line for line in value.splitlines() if len(line) >= LINE and "-----" not in line]
     return [value, base64.b64encode(value.encode()).decode().rstrip("=")]

@@ -1,9 +1,9 @@
-"""A program of its own, sent whole into a system: it looks for secrets where none should be.
+"""A standalone program that is sent whole into a system: it searches for leaked secrets.
 
-Only Python's standard library. It reads from its standard input, so that no list of processes
-shows what it looks for: `{"needles": {name: [text, ...]}, "since": seconds, "watch": path}`. With
-`watch` it looks at every process until that file is there, and otherwise through the files. It
-answers with names and places, never with a value: `{"hits": [[name, place], ...], "looks": n,
+Only Python's standard library. It reads from its standard input, so that no process list
+shows what it searches for: `{"needles": {name: [text, ...]}, "since": seconds, "watch": path}`.
+With `watch` it looks at every process until that file exists, and otherwise through the files. It
+prints names and places, never a value: `{"hits": [[name, place], ...], "looks": n,
 "seconds": s}`.
 """
 
@@ -18,28 +18,28 @@ import time
 
 EVERY_S = 0.05
 PIECE = 4 << 20
-# What the kernel makes up, and the programs as the machine hands them in: they lie there, too.
+# The kernel's virtual files, and the programs that the machine copies in: they lie there, too.
 NOT_FILES = ("/proc", "/sys", "/opt/hearth")
 
 
 Needles = dict[str, list[bytes]]
-# The hits as (name, place), how many looks there were, and how many seconds they took.
+# The hits as (name, place), how many scans there were, and how many seconds they took.
 Seen = tuple[set[tuple[str, str]], int, float]
 
 
 def found(content: bytes, needles: Needles) -> list[str]:
-    """Name the secrets that stand in some bytes."""
+    """Name the secrets that occur in some bytes."""
     return [name for name, texts in needles.items() if any(text in content for text in texts)]
 
 
 def processes(needles: Needles, stop: str) -> Seen:
-    """Look twenty times a second at all that this user may read of processes."""
+    """Scan twenty times a second everything that this user may read of processes."""
     hits: set[tuple[str, str]] = set()
     looks, began = 0, time.monotonic()
     while not os.path.exists(stop):
         due = time.monotonic() + EVERY_S
         for folder in glob.glob("/proc/[0-9]*"):
-            # Environments of others are closed; once a second one may try.
+            # Environments of other users are closed; one try per second is enough.
             for what in ("cmdline", "environ") if looks % 20 == 0 else ("cmdline",):
                 try:
                     with open(f"{folder}/{what}", "rb") as stream:
@@ -47,7 +47,7 @@ def processes(needles: Needles, stop: str) -> Seen:
                 except OSError:
                     continue
                 for name in found(content, needles):
-                    # The program's name alone: the rest of a line may be the secret.
+                    # Only the program's name: the rest of a command line may be the secret.
                     program = os.path.basename(content.partition(b"\0")[0]).decode(
                         "ascii", "replace"
                     )
@@ -58,7 +58,7 @@ def processes(needles: Needles, stop: str) -> Seen:
 
 
 def files(needles: Needles, since: float) -> Seen:
-    """Look through every file that this user may read and that was touched since then."""
+    """Search every file that this user may read and that was changed since then."""
     longest = max(len(text) for texts in needles.values() for text in texts)
     hits: set[tuple[str, str]] = set()
     looks, began = 0, time.monotonic()
@@ -76,18 +76,18 @@ def files(needles: Needles, since: float) -> Seen:
 
 
 def touched(since: float) -> list[str]:
-    """Name the files that this user may read and whose content or mode is younger than that."""
+    """Name the files that this user may read and whose content or mode is newer than that."""
     words = ["find", "/", "("]
     for folder in NOT_FILES:
         words += ["-path", folder, "-o"]
     words[-1:] = [")", "-prune", "-o", "-type", "f", "-newerct", f"@{since}", "-readable"]
-    # It ends with 1 where a folder is closed to this user, which is what it is for.
+    # It exits with 1 where a folder is closed to this user, which is normal here.
     done = subprocess.run([*words, "-print0"], capture_output=True, check=False)
     return [os.fsdecode(path) for path in done.stdout.split(b"\0") if path]
 
 
 def main() -> None:
-    """Look, and say what was found."""
+    """Scan, and print what was found."""
     asked = json.load(sys.stdin)
     needles = {name: [text.encode() for text in texts] for name, texts in asked["needles"].items()}
     if "watch" in asked:

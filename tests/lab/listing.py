@@ -1,4 +1,4 @@
-"""What a lab machine is made of, as lists that can be compared: files, packages, users, rules."""
+"""What a lab machine consists of, as lists to compare: files, packages, users, rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from tests import lab_machine as lab
 
-# One line per thing. Files of /etc with their content; of the others that they are there.
+# One line per item. Files of /etc are listed with their content, the others by name.
 _LOOK = {
     "files": (
         "find / -xdev \\( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp \\) "
@@ -22,7 +22,7 @@ _LOOK = {
         "awk '{print $1, $3}'"
     ),
     "rules": "nft --stateless list ruleset 2>/dev/null || true",
-    # Only its own: the other end of a wire has another number after a restart.
+    # Only its own end: the other end of a link has another number after a restart.
     "addresses": "ip -brief -4 address | sed 's/@[^ ]*//' | awk '{print $1, $3}'",
     "routes": "ip -4 route; ip -6 route | sed 's/ expires [^ ]*//'",
     "routing rules": "ip -4 rule | sed 's/^/4 /'; ip -6 rule | sed 's/^/6 /'",
@@ -33,8 +33,8 @@ _LOOK = {
     "programs": "ps -eo comm= | grep -E 'incus|caddy|dnsmasq|hearth|lxc' || true",
 }
 Listing = dict[str, set[str]]
-# What is not as it was, and why that is no trace of a house. Each names what it means: an excuse
-# for a whole folder would cover what a house leaves there.
+# Differences that are no trace of a house, and why. Each names exactly one thing: an exception
+# for a whole folder would hide what a house leaves there.
 EXCEPTIONS = {
     r"files: . /root/(hearth|\.ssh)": "the project stays, with what brought it",
     r"files: . /root d": "the folder that it lies in",
@@ -67,7 +67,7 @@ def take(name: str) -> Listing:
 
 
 def differences(before: Listing, after: Listing) -> list[str]:
-    """Say line by line what came and what went."""
+    """Return line by line what was added and what is gone."""
     return [
         f"{what}: {sign} {line}"
         for what in before
@@ -77,5 +77,5 @@ def differences(before: Listing, after: Listing) -> list[str]:
 
 
 def unexplained(lines: list[str]) -> list[str]:
-    """Leave what no exception covers."""
+    """Return the lines that no exception covers."""
     return [line for line in lines if not any(re.match(rule, line) for rule in EXCEPTIONS)]

@@ -1,7 +1,7 @@
-"""Runs inside a machine or an instance: `look` at all that is managed there, or `spoil` it.
+"""Runs inside a machine or an instance: `look` at everything managed there, or `spoil` it.
 
-What is managed is not listed here: the records of what was converged name the files and units,
-and the folders that are Hearth's name the rest.
+The managed files and units are not listed here: the records of what was converged name them,
+and Hearth's own folders name the rest.
 """
 
 import glob
@@ -26,13 +26,13 @@ def files() -> list[str]:
 
 
 def units() -> list[str]:
-    """Name every service of ours, by its unit file."""
+    """Name every service of Hearth, by its unit file."""
     names = (path.removeprefix(UNITS) for path in files() if path.startswith(UNITS))
     return [name for name in names if name.endswith(".service")]
 
 
 def look() -> dict[str, str]:
-    """Say of each file and unit how it is."""
+    """Return the state of each file and unit."""
     found = {}
     for path in files():
         with open(path, "rb") as stream:
@@ -46,7 +46,7 @@ def look() -> dict[str, str]:
 
 
 def spoil() -> dict[str, str]:
-    """Write a line into every file, give it away to everybody, and stop every unit."""
+    """Append a line to every file, make it writable for everybody, and stop every unit."""
     done = dict.fromkeys(files(), "edited")
     running = [name for name in units() if "=active" in look()[name]]
     for path in done:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of tests: the minutes it takes on a machine that is as fast as the reference."""
+    """One file of tests: the minutes it takes on a machine as fast as the reference."""
 
     name: str
     minutes: float
@@ -61,7 +61,7 @@ LONG = (
     Part("trust_renewal", 2),
     Part("faults_long", 8),
 )
-# They need a house that no test has spoilt, and take it away.
+# They need a house that no test has damaged, and remove it.
 LAST = (
     Part("reboot", 2.0, core=True),
     Part("remote", 1.5),
@@ -78,9 +78,9 @@ def commit() -> str:
 
 
 def order(commit_hash: str) -> list[str]:
-    """Return the names of all parts in their order, which another commit changes.
+    """Return the names of all parts in their order, which changes with the commit.
 
-    What comes late may find no minutes left, and must not be the same part every time.
+    A late part may find no minutes left; it must not be the same one every time.
     """
     turn = int(commit_hash, 16) % len(MIDDLE)
     middle = (*MIDDLE[turn:], *MIDDLE[:turn])

@@ -16,7 +16,7 @@ from tests import lab_machine as lab
 from tests.lab.house import CLONE, NAME, ROOT, recap
 
 RUN_S = 1500
-# The home of the account stays as it is: this ssh reads its own files.
+# The account's home folder stays as it is: this ssh reads its own files.
 _SSH = """#!/bin/sh
 exec /usr/bin/ssh -F {folder}/config "$@"
 """
@@ -102,7 +102,7 @@ class Controller:
 
 
 def make(folder: Path) -> Controller:
-    """Make a controller that the house's machine lets in."""
+    """Make a controller whose key the house's machine accepts."""
     _let_in(folder / "ssh")
     project = folder / "project"
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(project)], check=True, timeout=120)
@@ -112,7 +112,7 @@ def make(folder: Path) -> Controller:
         shutil.copy(path, settings)
     reach = {"machines": {"house": {"reach": f"ssh://root@{lab.address(NAME)}"}}}
     (settings / "machines.yml").write_text(yaml.safe_dump(reach))
-    # Settings that another computer brought are refused; here the lab's own were copied in.
+    # Settings from another computer are refused; here the lab's own were copied in.
     lab.run(NAME, ["rm", "-rf", f"{CLONE}/inventory/local"], check=True)
     return Controller(folder)
 

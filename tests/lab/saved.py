@@ -1,7 +1,7 @@
-"""The house's saved disks: bare, as built, and one for the next run of `scripts/test`.
+"""The house's saved disks: empty, as built, and one for the next run of `scripts/test`.
 
-A converged disk is kept for as long as nothing changes that it was built from: the locks, the
-sources, and the lab's base image. The next run then starts from the house of an earlier commit,
+A converged disk is kept until something changes that it was built from: the locks, the
+sources, or the lab's base image. The next run then starts from the house of an earlier commit,
 so the core tests are a test of upgrades as well.
 """
 
@@ -24,7 +24,7 @@ _BUILT_FROM = (
 
 
 def tag() -> str:
-    """Return the name of the converged disk for what it was built from."""
+    """Return the name of the converged disk for the inputs that it was built from."""
     digest = hashlib.sha256()
     for pattern in _BUILT_FROM:
         for path in sorted(ROOT.glob(pattern)):
@@ -33,7 +33,7 @@ def tag() -> str:
 
 
 def usable() -> bool:
-    """Return whether a converged disk is there for this checkout."""
+    """Return whether a converged disk exists for this checkout."""
     machine = next((one for one in lab.load_all() if one.name == NAME), None)
     if machine is None or not machine.ready:
         return False
@@ -42,7 +42,7 @@ def usable() -> bool:
 
 
 def keep() -> None:
-    """Save the house as it stands, for this run's tests and for the next run."""
+    """Save the house as it is, for this run's tests and for the next run."""
     lab.save(NAME, HOUSE)
     machine = lab.load(NAME)
     for old in disk.saved(machine.mount):
@@ -52,7 +52,7 @@ def keep() -> None:
 
 
 def restore_or_nothing() -> None:
-    """Put the machine back to its converged disk, where there is one."""
+    """Restore the machine's converged disk, if there is one."""
     if usable():
         lab.restore(NAME, tag())
 
