@@ -1,4 +1,4 @@
-"""A backup of the whole house while it works, and the house again out of nothing but that file."""
+"""Back up the whole house while it works, and build it again from nothing but that file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.lab
 
 LOCAL = f"{CLONE}/inventory/local/machines.yml"
 MARKER = "The cat sleeps on the third stair"
-# So many have to be there before the copy begins, for its proof to be one.
+# This many must exist before the backup starts, so that it proves something.
 ROWS = 100
 
 
 @pytest.fixture(scope="module")
 def recipient(house: House) -> Iterator[str]:
-    """The house has a recovery key, as its owner makes it, and a timer; it goes again at last."""
+    """Give the house a recovery key, as its owner makes it, and a timer; remove both at the end."""
     house.shell(f"cp --archive {LOCAL} /root/machines.kept 2>/dev/null || true")
     done = house.hearth("backup", "--new-key")
     assert done.returncode == 0, done.stderr
@@ -52,7 +52,7 @@ def test_every_night_there_is_one_that_only_root_can_read(house: House) -> None:
     found = house.shell("stat -c '%a %U %n' /var/backups/hearth/* /var/backups/hearth/.h* || :")
     (line,) = found.splitlines()
     assert line.startswith("600 root /var/backups/hearth/hearth-house-"), line
-    # What the house made it cannot read: no key of it is anywhere on the machine.
+    # The house cannot read its own backup: the identity is nowhere on the machine.
     leaks = house.inside(
         "grep", "--recursive", "--files-with-matches", "AGE-SECRET-KEY-1", "/etc", "/var/log",
         "/var/lib/hearth", "/root/.config", f"{CLONE}/inventory", f"{CLONE}/.hearth/logs",
@@ -72,7 +72,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     backups.empty(house)
     _refuse_a_damaged_one(house, made["path"])
     began = time.monotonic()
-    # Onto a machine that holds nothing: no word of replacing is needed.
+    # The machine is empty, so `--replace` is not needed.
     done = house.hearth("restore", "--key", backups.KEY, made["path"], timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     house.figures["a restore into an empty house, s"] = time.monotonic() - began
@@ -104,13 +104,13 @@ def _backup_while_writing(house: House) -> tuple[backups.Proof, dict[str, Any]]:
     assert done.returncode == 0, done.stdout + done.stderr
     made = json.loads(done.stdout)
     assert made["good"], made
-    # Fifty are asked of the writer; a busy machine may grant it fewer, and none may be lost.
+    # The writer aims at fifty; a busy machine may allow fewer, and none may be lost.
     house.figures["commits a second while it was made"] = proof.per_s
     return proof, made
 
 
 def _refuse_a_damaged_one(house: House, path: str) -> None:
-    """A flipped bit in the middle is said in one line, and nothing was built or made."""
+    """A flipped bit in the middle is reported in one line, and nothing was built or created."""
     flip = "b = bytearray(open(0, 'rb').read()); b[len(b) // 2] ^= 1; open(1, 'wb').write(b)"
     house.shell(f'python3 -c "{flip}" < {path} > /root/damaged.age')
     done = house.hearth("restore", "--key", backups.KEY, "/root/damaged.age")

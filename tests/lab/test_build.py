@@ -1,4 +1,4 @@
-"""From a bare machine to a receipt, while a big model is still being downloaded.
+"""From an empty machine to a receipt, while a big model is still being downloaded.
 
 A house is built in one of two ways, which the commit chooses: by `scripts/up` on the machine
 itself, without interruption; or over ssh, where the first run is killed and the next one goes on.
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.lab
 # The alias whose first model is the biggest of the lab; at this pace it outlasts the build.
 SLOW_ALIAS, SLOW_MODEL, SLOW_S = "coder", "qwen2.5-coder:7b", 1200
 READY_S = 180
-# A run on a bare machine has more events than this, so a kill at each of them comes.
+# A run on an empty machine has more events than this, so each of these kills happens.
 EVENTS = 190
 WAYS = ("direct", "ssh")
 
@@ -52,10 +52,10 @@ def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
     machine = lab.create(NAME)
     mock_upstreams.serve(Project(ROOT), machine)
     clone(Project(ROOT), NAME)
-    # What the removal of the house has to leave at the end.
+    # The removal of the house has to restore this state at the end.
     house.bare = take(NAME)
     lab.save(NAME, BARE)
-    # The preview installs what programs of Hearth need, as every `scripts/up` does.
+    # The preview installs what Hearth's programs need, as every `scripts/up` does.
     assert up("--check").returncode == 0
     before = house.state("/etc", "/var/lib")
     began = time.monotonic()
@@ -68,7 +68,7 @@ def test_a_preview_of_a_bare_machine_changes_nothing(house: House) -> None:
     for instance in ("ollama", "litellm", "kokoro", "whisper"):
         assert output.count(f"would house: create {instance} from ") == 1, output
         assert f"{instance} does not exist yet" in output, output
-    # Without a card, an instance that waits for one is not planned.
+    # Without a card, an instance that requires one is not planned.
     assert "kokoro-gpu" not in output, output
     lab.restore(NAME, BARE)
 
@@ -131,7 +131,7 @@ def test_the_download_goes_on_in_the_background_and_ends(house: House) -> None:
     assert SLOW_MODEL in shown
     assert "%" in shown
     machine = lab.load(NAME)
-    # Mock upstreams that end and start again at full speed: the download has to be resumed.
+    # Mock upstreams that stop and start again at full speed: the download has to be resumed.
     mock_upstreams.stop(machine)
     mock_upstreams.serve(Project(ROOT), machine)
     deadline = time.monotonic() + READY_S

@@ -1,7 +1,7 @@
-"""The family's chat: who is offered what, and which models are called for what somebody shows it.
+"""The family's chat: who is offered which models, and which of them each kind of message calls.
 
-What a deploy proves everywhere is in hearth/smoke/test_chat.py, what outlives restarts in
-test_chat_data.py. The models' weights are made up, so nothing is asked of their words.
+What a deploy proves everywhere is in hearth/smoke/test_chat.py, what survives restarts in
+test_chat_data.py. The models' weights are made up, so no test checks the text of an answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.lab.house import House
 pytestmark = pytest.mark.lab
 
 KOKORO = "http://10.140.30.13:8880/status"
-# Said in every chat and standing in every document, so that a log which repeats it is found.
+# Part of every chat and every document, so that a log which repeats it is found.
 WORD = "zanzibar-blue-4711"
 SENTENCE = f"The garden gate opens with the key called {WORD}."
 QUESTION = f"How does the garden gate open, {WORD}?"
@@ -31,7 +31,7 @@ JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
 
 @pytest.fixture
 def line(child: Person) -> Iterator[Connection]:
-    """The child's live line."""
+    """The child's WebSocket."""
     with live_connection(child) as opened:
         yield opened
 
@@ -60,14 +60,14 @@ def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
     assert not heard.error + again.error
     assert heard.text.strip()
     assert [(call.alias, call.status, call.end) for call in asked] == [("fast", 200, "done")] * 2
-    # The page shows who answered in a line above it.
+    # The page shows the name of the model above the answer.
     shown = [event.data["description"] for event in heard.events if event.kind == "status"]
     assert shown == [f"Answered by {asked[0].member}"]
     written = chat.messages(child, turn.chat)
     assert written[turn.question]["content"] == QUESTION
     assert written[turn.answer]["content"].strip() == heard.text.strip()
     assert written[again.turn.question]["parentId"] == turn.answer
-    # Nobody else finds it, whoever knows its name.
+    # Other accounts do not find it, even with its ID.
     other = chat.add(admin, "Guest")
     assert other.send("GET", f"/api/v1/chats/{turn.chat}").status_code in (401, 404)
     chat.remove(admin, other)
@@ -103,7 +103,7 @@ def test_a_documents_sentence_is_found_again_and_cited(
     assert {call.alias for call in asked} == {"embed", "fast"}, asked
     assert {call.status for call in asked} == {200}
     assert chat.cited(heard) == {PAPER: [SENTENCE]}
-    # It is there as well when the page is loaded anew.
+    # It is there as well when the page is reloaded.
     stored = chat.messages(child, heard.turn.chat)[heard.turn.answer]["sources"]
     assert SENTENCE in json.dumps(stored)
 
@@ -129,7 +129,7 @@ def test_it_hears_and_speaks(house: House, child: Person) -> None:
     assert said["text"].strip()
     assert [(call.alias, call.status) for call in asked] == [("transcribe", 200)]
     before = spoken_texts(house)
-    # What was read aloud before is not asked for again.
+    # Text that was read aloud before is not requested again.
     text = f"The gate is open, {WORD}, {secrets.token_hex(3)}."
     wish = {"model": "", "input": text, "voice": ""}
     sound = child.send("POST", "/api/v1/audio/speech", json=wish)
@@ -137,12 +137,12 @@ def test_it_hears_and_speaks(house: House, child: Person) -> None:
     assert sound.headers["content-type"].startswith("audio/")
     assert len(sound.content) > 1000
     assert spoken_texts(house) == before + 1
-    # By sentence, so that the first is heard while the second is still being written.
+    # Sentence by sentence, so that the first is played while the second is still being generated.
     assert child.request("GET", "/api/config")["audio"]["tts"]["split_on"] == "punctuation"
 
 
 def spoken_texts(house: House) -> int:
-    """Return how many texts the speech server was asked for."""
+    """Return how many texts the speech server was sent."""
     said = json.loads(house.shell(f"curl --silent --max-time 5 {KOKORO}"))
     return sum(said["requests"].values())
 

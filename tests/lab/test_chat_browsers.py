@@ -1,4 +1,4 @@
-"""The chat in real browsers, on a guest of the house: what a family sees, hears, says and shows."""
+"""The chat in real browsers, on a guest of the house: text, speech, images and documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lab.visitor import Visit
 pytestmark = pytest.mark.lab
 
 MINUTES = {"chromium": 1.4, "firefox": 0.5}
-# What only one of the browsers is asked to do.
+# Scenes that only one of the browsers plays.
 in_chromium = pytest.mark.parametrize("visit", ["chromium"], indirect=True)
 
 
@@ -25,7 +25,7 @@ def visit(
     guest: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Visit:
-    """One browser's whole visit: a browser that is missing or does not start fails all of it."""
+    """One browser's whole visit; a browser that is missing or does not start fails all of it."""
     browser = str(request.param)
     furnish(guest, tmp_path_factory.mktemp("handed in"))
     return come(house, guest, browser, "chatting")
@@ -48,7 +48,7 @@ def test_the_list_of_models_speaks_to_people(visit: Visit) -> None:
         assert (label in shown) != one["hidden"]
         if label in shown:
             assert one["description"] in shown[label]
-    # Nobody chats with what turns text into numbers.
+    # Nobody chats with an embedding model.
     assert known["embed"]["hidden"]
     assert known["transcribe"]["hidden"]
     quiet(found)
@@ -101,7 +101,7 @@ def test_a_picture_is_shown_and_asked_about(visit: Visit) -> None:
     found = visit["picture"]
     assert found["drawn"] == 1
     answers(found)
-    # Whoever was asked cannot see, so the one that can was asked instead.
+    # The chosen model cannot see, so the one that can was called instead.
     assert found["messages"][-1]["model"] != "Vision"
     assert found["messages"][-1]["from"] == "qwen3-vl"
     quiet(found)

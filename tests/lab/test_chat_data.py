@@ -1,4 +1,4 @@
-"""The chat stays as the inventory says: changed by hand, restarted or built anew."""
+"""The chat keeps to the inventory: after changes by hand, restarts and a rebuild."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IDLE_S = 600
 
 
 def features(person: Person) -> dict[str, object]:
-    """Return what is on and off, as the page is told."""
+    """Return which features are on and off, as the server reports to the page."""
     return dict(person.request("GET", "/api/config")["features"])
 
 
@@ -34,12 +34,12 @@ def converge(house: House, part: str = "--tags open_webui") -> None:
 
 
 def spoken(house: House) -> list[str]:
-    """Return the files with what was said or read aloud."""
+    """Return the files with recorded or synthesised speech."""
     return house.shell(f"{INSTANCE} find {AUDIO} -type f </dev/null || true").split()
 
 
 def until_ready(person: Person) -> float:
-    """Return after how many seconds the chat answers its people again."""
+    """Return after how many seconds the chat serves its accounts again."""
     began = time.perf_counter()
     while True:
         try:
@@ -57,7 +57,7 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
     with live_connection(child) as line:
         turn = send_message(child, line, QUESTION, "fast", max_tokens=TOKENS)
         wait_for_answer(line, turn, WITHIN_S)
-        # What was spoken is kept for no longer than it is needed.
+        # Speech is kept for no longer than it is needed.
         child.send("POST", "/api/v1/audio/speech", json={"input": QUESTION, "voice": ""})
         assert spoken(house)
         assert features(admin)["enable_signup"] is False
@@ -66,7 +66,7 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
         assert features(admin)["enable_signup"] is True
         house.shell(f"{INSTANCE} systemctl restart open-webui </dev/null")
         house.figures["chat ready after a restart, s"] = until_ready(child)
-        # The page is told at once, by the end of its line.
+        # The page notices at once, by the end of its WebSocket.
         assert line.until(lambda: line.closed_s is not None, CUT_S)
     assert features(admin)["enable_signup"] is False
     assert not spoken(house)
@@ -75,7 +75,7 @@ def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
 
 @pytest.fixture
 def another_setting(house: House, admin: Person) -> Iterator[None]:
-    """The inventory says something else of one setting, and takes it back."""
+    """Change one setting in the inventory, and change it back."""
     assert features(admin)["enable_tags_generation"] is False
     before = house.set("open_webui", {"open_webui_settings": {"ENABLE_TAGS_GENERATION": True}})
     yield
@@ -95,7 +95,7 @@ def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
     house.shell("incus delete --force open-webui </dev/null")
     converge(house, "--limit localhost,house,open-webui")
     assert features(admin)["enable_tags_generation"] is True
-    # The same sign-ins hold, and all that was said is there.
+    # The same sessions are valid, and every message is there.
     assert chat.messages(child, turn.chat) == before
     assert chat.first(house).id == admin.id
     with live_connection(child) as line:

@@ -1,4 +1,4 @@
-"""The chat in a browser while the house is slow or breaks: who is told what, and what is lost."""
+"""The chat in a browser while the house is slow or breaks: which errors appear, what is lost."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.lab.visitor import Visit
 
 pytestmark = pytest.mark.lab
 
-# Who is told of trouble within this time knows why nothing comes.
+# An error that appears within this time explains why nothing comes.
 TOLD_MS = 5000
-# After a reload of the front door; the page tries again after half a second to one and a half.
+# After a reload of Caddy; the page reconnects after half a second to one and a half.
 BACK_MS = 5000
 TEA_MS = 600_000
-# A model made up answers at once. So that something can happen in the middle of an answer, its
-# server runs a thousandth of a second at a time, and then not at all.
+# A made-up model answers at once. So that something can happen in the middle of an answer, its
+# server runs a thousandth of a second at a time, and then is stopped.
 DRIP = """
 import os, pathlib, signal, time
 
@@ -44,7 +44,7 @@ FAST = f"{END}; pkill -CONT -x llama-server || true"
 
 @pytest.fixture(scope="module")
 def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
-    """A visit in which programs end one after the other; all of them are back after it."""
+    """A visit in which programs end one after the other; all of them run again after it."""
     furnish(guest, tmp_path_factory.mktemp("handed in"))
     try:
         return come(house, guest, "chromium", "breaking", deeds(house))
@@ -54,7 +54,7 @@ def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def deeds(house: House) -> dict[str, Callable[[], object]]:
-    """Return what scenes may have done to the house."""
+    """Return the actions outside the browser that scenes may request."""
 
     def told(script: str) -> Callable[[], object]:
         return lambda: house.shell(script)
@@ -65,18 +65,18 @@ def deeds(house: House) -> dict[str, Callable[[], object]]:
         "slow the model": told(SLOW),
         "hold the model": told(HELD),
         "let the model run": told(FAST),
-        # What comes now comes while nobody listens.
+        # A file that appears now does so while nothing reads it.
         "reload the front door": told(f"systemctl reload hearth-caddy; {FAST}"),
         **{f"end {name}": told(inside(name, killed)) for name in services},
         **{f"wait for {name}": house.wait_green for name in services},
-        # Killed it would be back before anybody had looked; stopped it is away for as long.
+        # Killed, it would be back before the page noticed; stopped, it stays away.
         "stop open_webui": told(f"{inside('open-webui', killed)}; {inside('open-webui', 'stop')}"),
         "start open_webui": told(inside("open-webui", "start")),
     }
 
 
 def inside(service: str, words: str) -> str:
-    """Return the command that tells a service's unit something."""
+    """Return the command that runs systemctl on a service's unit."""
     return f"incus exec {service} -- systemctl {words} {service}.service </dev/null"
 
 
@@ -87,14 +87,14 @@ def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house
     assert question["text"]
     first, *_ = found["answers"]
     assert first["status"] == 200
-    # A sentence of it, asked for before the last word had come.
+    # A sentence of it, requested before the last word had come.
     assert first["at"] < found["states"][-1][0]
     assert len(first["asked"]["input"]) < len(answer["text"])
     assert first["type"].startswith("audio/")
     assert first["bytes"] > 1000
     came = next(at for at, length in found["states"] if length)
     house.figures["first words to their sound in a call, ms"] = first["last_byte"] - came
-    # The model is slow because all of the machine is: its live line may have come back.
+    # The model is slow because the whole machine is: its WebSocket may have reconnected.
     quiet(found, *(CHANNELS if len(found["lines"]) > 1 else ()))
 
 
@@ -128,7 +128,7 @@ def test_an_answer_that_breaks_off_says_so_and_stays(
     house.figures[f"told that {program} is gone, ms"] = told_ms
     assert told_ms < TOLD_MS
     understood(said[0][1])
-    # What had come by then, and the same words under it, where they stay.
+    # The text until then, and the same text under the error, where it stays.
     assert broken["last"].startswith(found["before"].rstrip())
     assert said[0][1].splitlines()[0] in broken["last"]
     answers(found["next"], said[-1][1])
@@ -141,7 +141,7 @@ def test_an_answer_that_breaks_off_says_so_and_stays(
 
 
 def understood(text: str) -> None:
-    """Judge that a person can read it: a sentence, and no name out of a program."""
+    """Check that a person can read it: a sentence, without a name from a program."""
     assert " " in text
     for foreign in ("Error:", "<", "{", "payload", "NoneType", "Traceback", "aiohttp"):
         assert foreign not in text, text
@@ -165,9 +165,9 @@ def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house:
     told_ms = notices[0][0] - found["cut"]["at"]
     house.figures["told that Open WebUI is gone, ms"] = told_ms
     assert told_ms < TOLD_MS
-    # It stands there for as long as it is true.
+    # The notice stays for as long as it is true.
     assert away["notices"][-1][1] == notices[-1][1]
-    # What was written meanwhile went nowhere, and did not go away.
+    # The text that was written meanwhile was not sent, and is still there.
     assert found["field"] == found["held"] == "Are you there?"
     assert len(away["messages"]) == 2
     assert following["notices"][-1][1] == ""

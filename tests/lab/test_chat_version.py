@@ -1,4 +1,4 @@
-"""What is written down of one version of Open WebUI is true of the one that is installed."""
+"""What the tests record of one version of Open WebUI is true of the one that is installed."""
 
 from __future__ import annotations
 

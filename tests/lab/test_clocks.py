@@ -1,4 +1,4 @@
-"""A clock two days off, in one process of the house and in a device that asks it."""
+"""A clock two days off, in one process of the house and in a device that connects to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 DAYS, WITHIN_S = 2, 15
 SITE, LOGIN = "home.lan", "/hearth-login/"
 PAGE = {"Accept": "text/html"}
-# Where each unit's own clock shows: in the date of its answer.
+# Where each unit's own clock is visible: in the Date header of its response.
 SHOWN = {
     "login": (SITE, LOGIN),
     "trust": ("trust.lan", "/"),
@@ -50,14 +50,14 @@ _PEM = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.
 
 @pytest.fixture(scope="module", autouse=True)
 def faketime(house: House) -> Iterator[None]:
-    """Debian's libfaketime, gone at last."""
+    """Install Debian's libfaketime, and remove it at the end."""
     with installed(house):
         yield
 
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """Somebody's browser, at a page that asks for the house's password."""
+    """A person's browser, at a page that requires the house's password."""
 
     edge: Edge
     password: str
@@ -70,7 +70,7 @@ class Browser:
         return unescape(found[1])
 
     def sign_in(self, token: str = "") -> str:
-        """Send the form; return the cookie, or what the page says."""
+        """Send the form; return the cookie, or what the page shows."""
         form = {"token": token or self.token(), "next": "/", "password": self.password}
         head = {"Origin": f"https://{SITE}"}
         answer = self.edge.request(
@@ -82,17 +82,17 @@ class Browser:
         return str(answer.headers["set-cookie"]).partition(";")[0]
 
     def opens(self, cookie: str) -> bool:
-        """Whether a page of the house opens with it; else the login's form does."""
+        """Whether a page of the house opens with it; otherwise the login's form does."""
         answer = self.edge.request(SITE, "/", within_s=WITHIN_S, headers={**PAGE, "Cookie": cookie})
         assert answer.status in (200, 302, 404), answer.text
         return answer.status != 302
 
 
 def shows(house: House, name: str, days: int) -> None:
-    """Judge that the program really has that clock: its answer is dated so."""
+    """Check that the program really has that clock: its response has that date."""
     host, path = SHOWN[name]
     answer = edge_of(house).request(host, path, within_s=WITHIN_S, key=house.key())
-    # Where Caddy passes an answer on, the program's own date stands first.
+    # Where Caddy forwards a response, the program's own date comes first.
     dated = parsedate_to_datetime(str(answer.headers["date"]).partition("GMT")[0] + "GMT")
     off = dated - datetime.now(UTC)
     assert abs(off - timedelta(days=days)) < timedelta(minutes=2), off
@@ -119,7 +119,7 @@ def test_a_login_two_days_off_asks_again_and_locks_nobody_out(house: House) -> N
         early = browser.sign_in()
         assert browser.opens(early)
         clock.off_by(0)
-        # From a time to come: its owner is asked once more.
+        # The cookie is from the future: its owner has to sign in once more.
         assert not browser.opens(early)
         assert browser.opens(before)
         clock.off_by(-DAYS)
@@ -159,13 +159,13 @@ def test_the_chat_two_days_off_keeps_its_people_and_their_files(
     assert admin.send("GET", f"/api/v1/files/{kept}/content").content == paper
     admin.request("DELETE", f"/api/v1/files/{kept}")
     assert seen.reds() == {}
-    # Who comes from a time to come is asked to sign in once more, and can.
+    # A session from the future has to sign in once more, and can.
     away = {"early, right again", "before, -2 days"}
     assert found == {name: name not in away for name in found}
 
 
 def device(house: House, program: str, clock: str) -> str:
-    """Have a program with this clock ask the house; return what it complains of."""
+    """Let a program with this clock connect to the house; return its error."""
     said = house.inside(
         *("/usr/bin/env", "TZ=UTC", f"LD_PRELOAD={LIBRARY}", f"FAKETIME={clock}"),
         *("FAKETIME_DONT_FAKE_MONOTONIC=1", "/bin/sh", "-c", ASK[program]),
@@ -189,7 +189,7 @@ def test_a_device_whose_clock_is_fast_believes_and_a_slow_one_must_wait(
     print(f"{program}, two days slow: {slow}\n{program}, eight days fast: {late}", flush=True)
     assert "not yet valid" in slow
     assert "expired" in late
-    # The youngest of the chain decides, to the minute.
+    # The youngest certificate of the chain decides, to the minute.
     chain = [x509.load_pem_x509_certificate(p.encode()) for p in _PEM.findall(house.shell(CHAIN))]
     assert len(chain) == 3
     begins = max(one.not_valid_before_utc for one in chain)

@@ -23,7 +23,7 @@ def test_destroy_leaves_nothing(house: House) -> None:
 
 
 def traces(outer: str) -> dict[str, list[str]]:
-    """Return what of this lab machine is left on the outer one."""
+    """Return what remains of this lab machine on the outer one."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
     loops = subprocess.run(["losetup", "-l"], capture_output=True, text=True, check=True)
     links = subprocess.run(["ip", "-o", "address"], capture_output=True, text=True, check=True)
@@ -32,7 +32,7 @@ def traces(outer: str) -> dict[str, list[str]]:
         "mounts": [line for line in mounts if NAME in line],
         "loop devices": [line for line in loops.stdout.splitlines() if NAME in line],
         "interfaces": [line for line in links.stdout.splitlines() if NAME in line],
-        # The machine's own, its resolver, and the mock upstreams at its end of the wire.
+        # The machine's own, its resolver, and the mock upstreams at its end of the link.
         "processes": [text for text in commands if f"/{NAME}/" in text or f" {outer} " in text],
         "folders": [str(path) for path in Path("/var/lib/hearth-lab").glob(f"{NAME}*")],
     }

@@ -1,4 +1,4 @@
-"""What the documents tell people to type is typed, as they would."""
+"""The commands in the documents run as a reader would type them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What was changed behind the house's back is found by the next run, which repairs only that."""
+"""Changes made by hand are found by the next run, which repairs only those."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lab
 
 SCRIPT = Path(__file__).with_name("managed.py")
 ALIASES, CADDYFILE = "/etc/litellm/aliases.json", "/etc/hearth/Caddyfile"
-# On the machine itself besides its files.
+# On the machine itself, in addition to its files.
 RULES = (
     "nft --stateless --terse list table inet hearth; nft list set inet hearth published; "
     "ip -brief -4 address show dev lo; "
@@ -21,7 +21,7 @@ RULES = (
 
 
 def everywhere(house: House, verb: str) -> dict[str, str]:
-    """Look at (or spoil) all that is managed, on the machine and in each instance."""
+    """Look at (or spoil) everything that is managed, on the machine and in each instance."""
     names = house.shell("incus list --format csv --columns n </dev/null").split()
     found: dict[str, str] = {}
     for place in (None, *names):
@@ -33,7 +33,7 @@ def everywhere(house: House, verb: str) -> dict[str, str]:
 
 
 def made(house: House) -> dict[str, str]:
-    """Return what Incus was told of each instance, without what it keeps for itself."""
+    """Return the configuration that Incus holds of each instance, without its internal keys."""
     names = house.shell("incus list --format csv --columns n </dev/null").split()
     script = "; ".join(f"incus config show {name} </dev/null | grep -v volatile" for name in names)
     return {"rules": house.shell(RULES), "instances": house.shell(script)}
@@ -47,11 +47,11 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
         "</dev/null\n"
         "incus exec pipelines -- systemctl stop pipelines </dev/null\n"
         "incus config set whisper limits.memory=1GiB limits.processes=99 </dev/null\n"
-        # What would open a way out, and what would loosen an instance.
+        # One setting would open egress, the others would loosen an instance.
         "incus profile add whisper default </dev/null\n"
         "incus config set litellm security.nesting=true </dev/null\n"
         f"echo '# by hand' >> {CADDYFILE}\n"
-        # Its watch would have loaded the rules again before the run.
+        # Its timer would have loaded the rules again before the run.
         f"systemctl stop hearth-firewall-watch; {FLUSH}\n"
     )
     counts = house.site()
@@ -59,11 +59,11 @@ def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> Non
     found = everywhere(house, "look") | made(house)
     assert {key: found[key] for key in wanted if found.get(key) != wanted[key]} == {}
     now = house.processes()
-    # Caddy reads its file again without ending, a limit is changed while the service runs, and
-    # the resolver forgets its answers when the rules are loaded.
+    # Caddy reloads its file without ending, a limit is changed while the service runs, and
+    # the resolver drops its cache when the rules are loaded.
     touched = {"litellm", "kokoro", "pipelines"}
     assert {name for name in pids if now[name] != pids[name]} == touched
-    # No rule is gone then, and every page answers 502.
+    # No rule is missing at that moment, and every page returns 502.
     house.shell("nft flush set inet hearth published")
     assert changed(house.site()) > 0
     assert made(house) == {key: wanted[key] for key in ("rules", "instances")}
@@ -74,7 +74,7 @@ def test_one_run_repairs_every_file_and_starts_every_unit(house: House) -> None:
     spoiled = everywhere(house, "spoil")
     files = [key for key, what in spoiled.items() if what == "edited"]
     units = [key for key, what in spoiled.items() if what == "stopped"]
-    # As many as there are: a record that is lost would hide its files from this test.
+    # At least as many as there are: a lost record would hide its files from this test.
     assert {key.partition(":")[0] for key in units} >= {"house", "ollama", "whisper"}
     assert len(files) > len(units) > 0
     house.shell(

@@ -1,4 +1,4 @@
-"""The drill, where it belongs: beside a house in use, which must not notice; and gone when left."""
+"""The drill beside a house in use, which must not notice it; and its removal after a kill."""
 
 import json
 import threading
@@ -20,12 +20,12 @@ LEFT = (
     f"ls -d /run/{AGENT} /run/private/{AGENT}; ss -Hltn src 127.0.0.2' "
     "</dev/null 2>/dev/null || true"
 )
-# What systemd takes to end two units whose agent has gone.
+# The time that systemd takes to end two units whose agent is gone.
 END_S = 15
 
 
 class Caller:
-    """Asks the live house one thing after the other, and remembers how each answer ended."""
+    """Send the live house one request after the other, and record how each ended."""
 
     def __init__(self, house: House) -> None:
         self._house, self._enough = house, threading.Event()
@@ -48,7 +48,7 @@ class Caller:
 
 
 def drilled(house: House) -> list[dict[str, Any]]:
-    """Run the drill alone, as `hearth verify --drill` does behind the other tests."""
+    """Run the drill alone, as `hearth verify --drill` does after the other tests."""
     done = house.inside("/bin/bash", "-c", DRILL, timeout=400)
     assert done.returncode in (0, 1), done.stdout[-3000:] + done.stderr[-2000:]
     return [json.loads(line) for line in house.shell(f"cat {SAID}; rm {SAID}").splitlines()]
@@ -65,7 +65,7 @@ def test_the_next_member_answers_and_nobody_else_notices(house: House) -> None:
     assert not wrong, "\n".join(f"{event['about']}: {event['detail']}" for event in wrong)
     about = {about for _, about in verdicts}
     assert {"fast", "coder", "local", "vision", "embed", "transcribe"} <= about
-    # The others next in line were asked where they are.
+    # The other aliases' next members were requested where they are.
     assert events[-1]["drill"]["played"] == ["tiny.en"]
     rows = events[-1]["drill"]["rows"]
     # Nine faults of the first member, and of all members the eight that can be told apart.

@@ -1,6 +1,6 @@
-"""What happens to a house happens: programs die, a disk fills up, memory ends. It heals by itself.
+"""What happens to a house: programs die, a disk fills up, memory runs out. It recovers by itself.
 
-What somebody on the LAN saw of it is printed, and kept in docs/failures.md.
+The outage as a client on the LAN measured it is printed, and kept in docs/failures.md.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tests.lab.watching import speaker, watching
 
 pytestmark = pytest.mark.lab
 
-# A program starts again after a second; the slowest then take ten until they answer. On a machine
-# that has much else to do they take many times that, which is no fault of theirs.
+# A program starts again after a second; the slowest then take ten until they answer. On a busy
+# machine they take many times that, which is no fault of theirs.
 BACK_S = 120
 HEALED_S = 30
-# In 20 s a program that ends at once is started seven times at most: rests of 1, 2, 3, 5, 9 s.
+# In 20 s a program that ends at once is started at most seven times: delays of 1, 2, 3, 5, 9 s.
 LOOP_S, STARTS = 20, 8
 FULL_S = 5
 LEFT_BYTES = 1 << 20
@@ -36,7 +36,7 @@ DNSMASQ = "/etc/hearth/dnsmasq.conf"
 
 
 def status(house: House) -> dict[str, str]:
-    """Return what `hearth status` says of each row that is red."""
+    """Return the reason that `hearth status` prints for each row that is red."""
     rows = json.loads(house.hearth("status", "--json").stdout)["rows"]
     return {row["name"]: row["text"] for row in rows if not row["up"]}
 
@@ -78,7 +78,7 @@ def test_an_instance_is_killed_and_incus_starts_it_again(house: House) -> None:
 
 @pytest.fixture
 def wrong_settings(house: House) -> Iterator[None]:
-    """The resolver finds a line that it does not understand, and ends at once."""
+    """Give the resolver a line that it does not understand, so that it ends at once."""
     house.shell(f"cp -p {DNSMASQ} {DNSMASQ}.kept\necho nonsense-by-hand >> {DNSMASQ}")
     yield
     house.shell(f"[ ! -e {DNSMASQ}.kept ] || mv {DNSMASQ}.kept {DNSMASQ}")
@@ -90,7 +90,7 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_i
 ) -> None:
     unit = Unit("dnsmasq")
     with watching(house, "a crash loop", "models"):
-        # What happened to it before has made its rests longer.
+        # Earlier failures have made its restart delay longer.
         house.shell(unit.systemctl("reset-failed"))
         began = int(unit.shown(house, "NRestarts")["NRestarts"])
         house.shell(unit.kill())
@@ -116,8 +116,8 @@ def test_out_of_memory_ends_one_program_and_no_other(house: House) -> None:
         watching(house, "out of memory in one program") as seen,
         breaking.starved(house, unit, LEFT_BYTES) as group,
     ):
-        # A text that is longer than any before it takes memory that it never had. Whoever hears
-        # it may be told of no error: Debian's Caddy ends a cut answer as if it were whole.
+        # A text longer than any before it needs memory that the process never had. The client may
+        # see no error: Debian's Caddy ends a truncated response as if it were whole.
         with contextlib.suppress(OSError):
             speaker(house, LONG)()
         assert group is None or breaking.kills(group) == 1
@@ -128,7 +128,7 @@ def test_out_of_memory_ends_one_program_and_no_other(house: House) -> None:
 
 
 def keep(person: Person, content: bytes) -> str:
-    """Have the chat keep a file as it is; return its number."""
+    """Store a file in the chat as it is; return its ID."""
     given = {"file": ("notes.txt", content, "text/plain")}
     return str(person.request("POST", f"{chat.FILES}?process=false", files=given)["id"])
 
@@ -143,11 +143,11 @@ def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None
                 keep(admin, content)
             house.figures["a full disk: told so after, s"] = time.monotonic() - began
             print(f"a file for the chat: {str(refused.value)[:300]}", flush=True)
-            # What was there is there, secrets can be read; who dies now waits for its turn.
+            # Data can be read, secrets too; a program that dies now waits for its turn.
             there = admin.send("GET", f"{chat.FILES}{kept}/content")
             assert there.content == content
             assert house.key()
-            # From out here: Incus cannot write its database, and ends itself.
+            # From outside: Incus cannot write its database, and ends itself.
             os.kill(breaking.outer_pid(Unit("kokoro")), signal.SIGKILL)
             house.shell("systemctl kill --kill-whom=main --signal=KILL incus.service")
             time.sleep(FULL_S)
@@ -160,7 +160,7 @@ def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None
         house.figures["a full disk: all green after, s"] = time.monotonic() - freed
     assert admin.send("GET", f"{chat.FILES}{again}/content").content == content
     assert house.figures["a full disk: all green after, s"] < HEALED_S
-    # What only reads never noticed.
+    # Requests that only read never failed.
     assert set(seen.reds()) <= {"voice"}
     whole(house)
     for number in (kept, again):
@@ -168,7 +168,7 @@ def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None
 
 
 def whole(house: House) -> None:
-    """Judge that no file is torn: databases, the vault, and every record."""
+    """Check that no file is torn: databases, the vault, and every record."""
     script = (
         "import glob, json, sqlite3\n"
         "for path in glob.glob('/var/lib/open-webui/**/*.db', recursive=True) + "

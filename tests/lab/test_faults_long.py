@@ -1,4 +1,4 @@
-"""Troubles that take longer: each program and instance by itself, no power, no internet."""
+"""Faults that take longer: each program and instance by itself, no power, no internet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNITS = (
     *("kokoro", "whisper", "pipelines", "open-webui"),
 )
 INSTANCES = ("ollama", "litellm", "kokoro", "whisper", "pipelines", "open-webui")
-# Nothing leaves the machine's LAN any more, and nobody says so: packets are dropped.
+# Packets to anywhere but the machine's LAN are dropped without a rejection.
 NO_WAY_OUT = """
 nft -f - <<'EOF'
 table inet no_way_out {
@@ -103,7 +103,7 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
     house.wait_green()
     house.figures["power cut until all is green, s"] = time.monotonic() - began
     whole(house)
-    # What somebody was told is there is there.
+    # Every acknowledged write is there.
     for number in there:
         assert admin.send("GET", f"{chat.FILES}{number}/content").content == paper
         admin.request("DELETE", f"{chat.FILES}{number}")
@@ -112,10 +112,10 @@ def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> Non
 
 @pytest.fixture
 def no_way_out(house: House) -> Iterator[None]:
-    """The machine's wire to the world is dead, that to its LAN is not."""
+    """Cut the machine's link to the internet, and leave that to its LAN."""
     machine = lab.load(NAME)
     guests = ", ".join(f"10.99.{machine.net}.{number}" for number in range(20, 40))
-    # The tests themselves ask from the outer end of the wire, and are answered.
+    # The tests themselves send from the outer end of the link, and get their answers.
     house.shell(NO_WAY_OUT.replace("NEAR", guests))
     yield
     house.shell("nft delete table inet no_way_out")

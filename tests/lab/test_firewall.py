@@ -1,4 +1,4 @@
-"""The ruleset keeps its word while it changes, is flushed, and is asked too often."""
+"""The ruleset protects the house while it changes, after a flush, and under a flood."""
 
 import json
 import re
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.lab
 LITELLM, OLLAMA, WHISPER = "10.140.30.12", "10.140.30.11", "10.140.30.16"
 RESOLVER = "10.140.30.1"
 HEALED_S = 10
-# What the kernel says where there is no way, and after some such words in a row that it says none.
-# With a way, a port that nobody holds would refuse.
+# The kernel's error where no route is allowed; after some in a row it sends none at all.
+# With a route, a port on which nothing listens would refuse.
 SHUT = {"OSError", "TimeoutError"}
-# Who was refused a few times rests longer before the next one.
+# After a few refusals, wait longer before the next connection.
 TRIED_AGAIN_S = 25
 # Between instances: two that no need allows, and one that is allowed.
 WAYS = [("kokoro", OLLAMA, "11434"), ("litellm", OLLAMA, "22"), ("litellm", OLLAMA, "11434")]
 RULES, DNSMASQ = "/etc/hearth/firewall.nft", "/etc/hearth/dnsmasq.conf"
 RESOLVERS_PROCESS = "systemctl show --property=MainPID --value hearth-dnsmasq"
-# A connection that a need allows, kept open byte by byte as a long answer keeps one.
+# A connection that a need allows, kept open byte by byte as a long response keeps one.
 HOLD = f"""
 import socket, time
 plug = socket.create_connection(("{WHISPER}", 8000), 5)
@@ -47,7 +47,7 @@ try:
 except OSError as error:
     print(type(error).__name__, error.errno)
 """
-# One name, asked as fast as a program that has gone mad can.
+# One name, queried as fast as a program in a loop can.
 ASK = f"""
 import select, socket, sys, time
 plug = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -67,7 +67,7 @@ print(heard)
 """
 # A home's own IPv6: the house has the first address, the guest the second.
 HOMES_OWN = "fd00:4ea7:7::"
-# Who answers at each place given; a name is asked for by UDP.
+# Listeners at each place given; a name is queried by UDP.
 ROUND = r"""
 import json, socket, sys
 found = {}
@@ -94,7 +94,7 @@ LISTENS_WHERE = f"{SMOKE} -k houses_parts_listen_only_where"
 
 
 def inside(instance: str, program: str, *words: str) -> str:
-    """Return the line of a shell that runs a program in an instance."""
+    """Return the shell command that runs a program in an instance."""
     argv = ["incus", "exec", instance, "--", "timeout", "60", "python3", "-c", program, *words]
     return shlex.join(argv) + " </dev/null"
 
@@ -144,7 +144,7 @@ def test_a_ruleset_that_cannot_be_loaded_opens_no_way_and_is_red(house: House) -
     resolver = house.shell(RESOLVERS_PROCESS)
     house.shell(f"cp -p {RULES} /root/rules.nft")
     try:
-        # As a boot finds it: neither the table nor a routing rule.
+        # The state that a boot finds: neither the table nor a routing rule.
         house.shell(
             f'sed -i \'s/meta skuid "caddy"/meta skuid "nobody-is-called-so"/\' {RULES}\n'
             f"{FLUSH}\n"
@@ -155,7 +155,7 @@ def test_a_ruleset_that_cannot_be_loaded_opens_no_way_and_is_red(house: House) -
         rows = json.loads(house.hearth("status", "--json").stdout)["rows"]
     finally:
         house.shell(f"mv /root/rules.nft {RULES}")
-        # Nobody has to run anything once the file is right.
+        # Once the file is right, no command is needed.
         house.figures["ruleset is loaded after it was mended, s"] = healed(house, TRIED_AGAIN_S)
     assert met <= SHUT, met
     said = {row["name"]: row["text"] for row in rows if not row["up"]}["firewall"]
@@ -172,7 +172,7 @@ def test_a_ruleset_loaded_anew_knows_again_who_may_be_gone_out_to(house: House) 
     resolve = f"incus exec ollama -- getent ahostsv4 {host} </dev/null"
     look = f"nft list set inet hearth {name}"
     try:
-        # The lab's answers may not be remembered, as those of the world are.
+        # The lab's DNS answers must not be cached, as those of the internet are.
         house.shell(f"sed -i '$a min-cache-ttl=60' {DNSMASQ}; systemctl restart hearth-dnsmasq")
         house.wait_green()
         first = house.shell(f"{resolve}; {look}")
@@ -183,9 +183,9 @@ def test_a_ruleset_loaded_anew_knows_again_who_may_be_gone_out_to(house: House) 
 
 
 def healed(house: House, within_s: float = HEALED_S) -> float:
-    """Wait until the ruleset is there again; return how long that took."""
+    """Wait until the ruleset is loaded again; return how long that took."""
     began = time.monotonic()
-    # Not only the table: it is judged by what is loaded first and last.
+    # Not only the table: check what is loaded first and last.
     look = "nft list chain inet hearth postrouting && nft list chain inet hearth judged"
     while house.inside("/bin/sh", "-c", look).returncode:
         assert time.monotonic() < began + within_s, "nobody has loaded the firewall again"
@@ -206,7 +206,7 @@ def test_who_floods_the_resolver_is_slowed_down_and_nobody_else(house: House) ->
 
 @pytest.fixture
 def homes_own(house: House, guest: str) -> Iterator[str]:
-    """The house's address in a home whose router hands out IPv6, and the guest has one as well."""
+    """The house's address in a home whose router announces IPv6; the guest has one as well."""
     ends = {NAME: f"{HOMES_OWN}1/64", guest: f"{HOMES_OWN}2/64"}
     with ExitStack() as after:
         for machine, end in ends.items():
@@ -229,8 +229,8 @@ def test_by_ipv6_the_house_answers_on_the_lans_wire_and_nowhere_else(
     done = lab.run(guest, ["python3", "-c", ROUND, asked], timeout=60, check=True)
     met = json.loads(done.stdout)
     shut = dict.fromkeys(("53", "80", "443"), "ConnectionRefusedError")
-    # The machine's own ssh shows that the address itself is reached.
-    # The kernel does not send every refusal of a question, but who connects is told.
+    # The machine's own ssh shows that the address itself is reachable.
+    # The kernel does not send every rejection of a DNS query, but a TCP client gets its own.
     assert met[homes_own].pop("name") in ("PermissionError", "TimeoutError")
     assert met[homes_own] == {"22": "open", **shut}
     assert met[wire] == {**dict.fromkeys(("22", "53", "80", "443"), "open"), "name": 1}
