@@ -1,6 +1,6 @@
-"""One change of a house that touches much of it, made and taken back by turns.
+"""One change of a house that touches much of it, made and reverted in turn.
 
-It gives the firewall a rule, the resolver and the front door a name, an instance another limit,
+It gives the firewall a rule, the resolver and the reverse proxy a name, an instance another limit,
 and the gateway another deadline.
 """
 

@@ -1,4 +1,4 @@
-"""The two houses that a sweep kills runs of: one that stands, and one that is not built yet."""
+"""The two houses that a sweep kills runs of: one that is complete, and one that is being built."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from tests.lab.house import CLONE, ROOT, wait_green
 from tests.lab_machine import mock_upstreams
 from tests.lab_machine.house import clone
 
-# What its models need to come, from a mock upstreams that is slow on purpose.
+# The time that its models need from mock upstreams that are slow on purpose.
 _GREEN_S = 300
 _CONTROLLER_S = 600
 _BARE = "bare"
@@ -22,7 +22,7 @@ _BARE = "bare"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a house whose runs were killed, after one that nobody killed."""
+    """The state of a house whose runs were killed, after a run that was not."""
 
     next_s: float
     differences: Sequence[str]
@@ -32,13 +32,13 @@ class Outcome:
 class House(Protocol):
     """A lab machine whose runs are killed."""
 
-    # How many events a run has; a house that is turned back and forth has two runs by turns.
+    # How many events a run has; a house that is turned back and forth has two runs in turn.
     events: list[int]
-    # The programs of long tasks that a run of it comes to.
+    # The programs of long tasks that such a run starts.
     places: ClassVar[Sequence[str]]
 
     def prepare(self) -> None:
-        """Take the reference that it is compared with later, and count the events."""
+        """Record the reference that it is compared with later, and count the events."""
 
     def kill(self, kill: Kill) -> Killed:
         """Kill a run."""
@@ -49,7 +49,7 @@ class House(Protocol):
 
 @dataclass(slots=True)
 class Standing:
-    """A house, its two states as unkilled runs leave them, and which of them it is to be in."""
+    """A house, its two states as unkilled runs leave them, and the one that it should be in."""
 
     machine: str
     references: dict[bool, Mapping[str, str]] = field(default_factory=dict)
@@ -58,8 +58,8 @@ class Standing:
     places: ClassVar[Sequence[str]] = ("reload",)
 
     def prepare(self) -> None:
-        """Take both references, and count the events of both ways."""
-        # Whatever the machine was like before, the first run makes it the house of this commit.
+        """Record both references, and count the events of both changes."""
+        # In any state of the machine, the first run makes it the house of this commit.
         clone(Project(ROOT), self.machine)
         change.make(self.machine, changed=False)
         site(self.machine)
@@ -85,7 +85,7 @@ class Standing:
 
 @dataclass(slots=True)
 class Bare:
-    """A bare machine, put back before each kill, and what a house built in it is made of."""
+    """An empty machine, restored before each kill, and the parts of a house built in it."""
 
     machine: str
     reference: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Bare:
     fresh: bool = True
 
     def prepare(self) -> None:
-        """Build the house once without a kill, from the state that is put back later."""
+        """Build the house once without a kill, from the state that is restored later."""
         if self.machine in {one.name for one in lab.load_all()}:
             lab.destroy(self.machine, keep_cache=True)
         machine = lab.create(self.machine)
@@ -111,16 +111,16 @@ class Bare:
         self.fresh = False
 
     def kill(self, kill: Kill) -> Killed:
-        """Kill a run that builds the house; one in a row goes on where the last was killed."""
+        """Kill a run that builds the house; the next kill in a row goes on where this one ended."""
         if not self.fresh:
             lab.restore(self.machine, _BARE)
             self.fresh = True
         return run_killed(self.machine, kill)
 
     def recover(self) -> Outcome:
-        """Run twice what was killed: the house is made of the same things and is all green.
+        """Run twice what was killed: the house has the same parts and is all green.
 
-        Its keys are others than the reference's, so the things are compared by name.
+        Its keys differ from the reference's, so the parts are compared by name.
         """
         self.fresh = False
         return _recover(self.machine, self._differences)

@@ -2,7 +2,7 @@
 
 A kill is written `KIND:PLACE+MS`. KIND is
 * `controller`: Ansible's processes and `hearth up`; what they started on the machine goes on,
-* `tree`: all that the run started, on the machine and in its instances,
+* `tree`: everything that the run started, on the machine and in its instances,
 * `power`: the machine itself, which is booted again.
 PLACE is the number of an event (the start of a task, its start on a host, a result), or the name
 of a long step. MS is how long after it, in milliseconds.
@@ -85,10 +85,10 @@ def chosen(name: str, events: int, kinds: Sequence[str] = KINDS) -> Kill:
 
 
 def run_killed(machine: str, kill: Kill, argv: Sequence[str] = SITE) -> Killed:
-    """Run a command in a lab machine, kill it as asked, and return when it is dead.
+    """Run a command in a lab machine, kill it as requested, and return when it is dead.
 
     Raises:
-        AssertionError: the run ended before it came to that place.
+        AssertionError: the run ended before it reached that place.
     """
     report = _root(machine) / _REPORT[1:]
     report.unlink(missing_ok=True)
@@ -111,7 +111,7 @@ def run_killed(machine: str, kill: Kill, argv: Sequence[str] = SITE) -> Killed:
 
 
 def count(machine: str, argv: Sequence[str] = SITE) -> int:
-    """Run a command that nobody kills, and return how many events it has."""
+    """Run a command without a kill, and return how many events it has."""
     report = _root(machine) / _REPORT[1:]
     done = _run(machine, argv, None)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1500:]
@@ -140,7 +140,7 @@ def _run(machine: str, argv: Sequence[str], kill: Kill | None) -> subprocess.Com
     return lab.run(machine, line, env=env, timeout=RUN_S)
 
 
-# What the report of a machine said just before its power was cut: it lay in memory.
+# The last report of a machine before its power was cut: it was in memory.
 _CUT: dict[str, dict[str, Any]] = {}
 
 
@@ -158,5 +158,5 @@ def _cut(machine: str, report: Path) -> None:
 
 
 def _root(machine: str) -> Path:
-    """The machine's own tree, seen from here."""
+    """The machine's own file tree, seen from here."""
     return Path(f"/proc/{lab.leader_pid(machine)}/root")

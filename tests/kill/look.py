@@ -1,6 +1,6 @@
-"""Say what a system is made of and what really runs; read by `python3 -` inside the system.
+"""Print what a system consists of and what really runs; read by `python3 -` inside the system.
 
-Runs on the machine and in each instance, with nothing but Python's own library.
+Runs on the machine and in each instance, with nothing but the standard library.
 """
 
 import calendar
@@ -22,7 +22,7 @@ CADDY = ("/etc/hearth/Caddyfile", "/run/hearth-caddy/admin.sock")
 
 
 def run(*argv: str) -> str:
-    """Return what a program says; a failure is part of it."""
+    """Return a program's output; an error is part of it."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False, stdin=-3, timeout=60)
     return done.stdout if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
 
@@ -39,7 +39,7 @@ def entry(path: Path) -> str:
 
 
 def tree(top: str, deep: int = 99) -> dict[str, str]:
-    """Describe all in a folder, down to a depth."""
+    """Describe everything in a folder, down to a depth."""
     found, device = {}, os.stat(top).st_dev
     for here, folders, files in os.walk(top):
         for name in [*folders, *files]:
@@ -51,7 +51,7 @@ def tree(top: str, deep: int = 99) -> dict[str, str]:
 
 
 def units() -> dict[str, dict[str, str]]:
-    """Say of each unit of ours how it is loaded, and what it reads that is newer than it."""
+    """Return for each unit of ours how it is loaded, and which of its files are newer than it."""
     found = {}
     for path in sorted(UNITS.glob("*.service")):
         if path.is_symlink() or not path.is_file() or path.name == "ssh-host-keys.service":
@@ -77,19 +77,19 @@ def seconds(stamp: str) -> float:
 
 
 def newer(unit: Path, began: float) -> list[str]:
-    """Return what of a unit's reading was changed after its process began."""
+    """Return the files of a unit that were changed after its process started."""
     text = unit.read_text()
     names = {str(unit), *READS.findall(text)}
-    # A program is read through a link, which is switched.
+    # A program is found through a link, which is switched.
     names |= {f"{name.partition('/current')[0]}/current" for name in names if "/current" in name}
     if "\nExecReload=" in text:
-        # It reads that one again without a new process; `caddy()` looks at what it has loaded.
+        # It reloads that file without a new process; `caddy()` checks what it has loaded.
         names.discard(CADDY[0])
     return sorted(name for name in names if changed(name) > began)
 
 
 def changed(name: str) -> float:
-    """Return when a file, or the link to it, was put there."""
+    """Return when a file, or the link to it, was written."""
     try:
         return 0.0 if Path(name).is_dir() and not os.path.islink(name) else os.lstat(name).st_ctime
     except OSError:
@@ -97,7 +97,7 @@ def changed(name: str) -> float:
 
 
 def caddy() -> str:
-    """Compare what the front door has loaded with its file."""
+    """Compare what Caddy has loaded with its file."""
     text, socket = CADDY
     wanted = run("caddy", "adapt", "--adapter", "caddyfile", "--config", text)
     loaded = run("curl", "-sS", "--unix-socket", socket, "-H", "Host;", "http://localhost/config/")
@@ -108,7 +108,7 @@ def caddy() -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Say what only the machine has."""
+    """Return what only the machine has."""
     records = Path("/var/lib/hearth/converged").glob("*.json")
     rules = "nft --stateless --terse list table inet hearth"
     sets = "nft --stateless list set inet hearth flows"
@@ -129,7 +129,7 @@ def machine() -> dict[str, Any]:
 
 
 def sites() -> dict[str, str]:
-    """Ask the front door for each name of the house, and the resolver for its address."""
+    """Request each name of the house from Caddy, and its address from the resolver."""
     found = {}
     for name in re.findall(
         r"^\s*interface-name=([^,]+),", Path("/etc/hearth/dnsmasq.conf").read_text(), re.M
@@ -143,7 +143,7 @@ def sites() -> dict[str, str]:
 
 
 def instance(found: dict[str, Any]) -> dict[str, Any]:
-    """Say what Incus holds of an instance, and look inside."""
+    """Return what Incus holds of an instance, and look inside."""
     config = {
         key: value for key, value in found["config"].items() if not key.startswith("volatile.")
     }
@@ -163,8 +163,8 @@ def instance(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def look(*, inside: bool) -> dict[str, Any]:
-    """Say everything of this system."""
-    # Debian's package writes the cache anew as it likes.
+    """Return everything about this system."""
+    # Debian's package rewrites the cache at any time.
     skip = ("/etc/ld.so.cache", "/etc/.updated", "/etc/.pwd.lock")
     files = {name: said for name, said in tree("/etc").items() if not name.startswith(skip)}
     seen: dict[str, Any] = {"files": files, "units": units()}
@@ -177,6 +177,6 @@ def look(*, inside: bool) -> dict[str, Any]:
 
 SOURCE = ""
 if __name__ == "__main__":
-    # On the machine its own text comes as input, to be handed on into the instances.
+    # On the machine its own source comes as input, to be passed on to the instances.
     SOURCE = "" if len(sys.argv) > 1 else sys.stdin.read()
     json.dump(look(inside=len(sys.argv) > 1), sys.stdout)

@@ -1,4 +1,4 @@
-"""What a house in a lab machine is made of and what really runs, to be compared."""
+"""What a house in a lab machine consists of and what really runs, for comparisons."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _LOOK_S = 300
 def look(machine: str) -> dict[str, str]:
     """Return everything of a house by a name, such as `units/hearth-caddy.service/SubState`."""
     source = _LOOK.read_text(encoding="utf-8")
-    # Its own text once more as input: it is handed on into the instances.
+    # Its own source once more as input: it is passed on to the instances.
     argv = ["python3", "-c", source]
     done = lab.run(machine, argv, stdin=source, timeout=_LOOK_S)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -22,7 +22,7 @@ def look(machine: str) -> dict[str, str]:
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Say in what a house differs from another, and which processes are older than their files."""
+    """Return how a house differs from another, and which processes are older than their files."""
     lines = [
         f"{name}: {found.get(name, 'nothing')}, and was {wanted.get(name, 'nothing')}"
         for name in sorted({*wanted, *found})
@@ -32,7 +32,7 @@ def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str
 
 
 def wrong(found: Mapping[str, str]) -> list[str]:
-    """Say what is wrong with a house by itself, whatever others look like."""
+    """Return what is wrong with a house by itself, without a comparison."""
     good = {
         "ActiveState": "active",
         "NeedDaemonReload": "no",
@@ -44,7 +44,7 @@ def wrong(found: Mapping[str, str]) -> list[str]:
         for name, value in sorted(found.items())
         if (last := name.rpartition(" / ")[2]) in good
         and value != good[last]
-        # What a timer starts rests in between.
+        # A timer's service is inactive in between.
         and not (last == "ActiveState" and "hearth-backup" in name)
     ]
 

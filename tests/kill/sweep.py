@@ -1,8 +1,8 @@
-"""Kill many runs that change a house, one after the other, and say what became of each.
+"""Kill many runs that change a house, one after the other, and report each result.
 
-`scripts/test --sweep N` runs it. Each kill hits a run that makes a change (or takes it back), with
-`--bare` one that builds the house. After one, or some in a row, comes a run that nobody kills: it
-must leave the house as a run that was never killed did, and the one after must have nothing to do.
+`scripts/test --sweep N` runs it. Each kill hits a run that makes a change (or reverts it), with
+`--bare` one that builds the house. After one kill, or some in a row, comes a run without one: it
+must leave the house as a run that was never killed did, and the one after must change nothing.
 """
 
 import argparse
@@ -26,20 +26,20 @@ REPORT = ROOT / ".hearth" / "logs" / "sweep.json"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one kill."""
+    """The result of one kill."""
 
     killed: Killed
-    # Of some in a row all have the same.
+    # All kills of a row have the same.
     outcome: Outcome
 
     @property
     def recovered(self) -> bool:
-        """Whether the next run put all right."""
+        """Whether the next run repaired everything."""
         return not self.outcome.differences
 
     @property
     def good(self) -> bool:
-        """Whether the next run put all right and the one after had nothing to do."""
+        """Whether the next run repaired everything and the one after changed nothing."""
         return self.recovered and self.outcome.second_changed == 0
 
     def line(self) -> str:
@@ -62,7 +62,7 @@ HEAD = (
 def plan(number: int, events: Sequence[int], places: Sequence[str], seed: str) -> Iterator[Kill]:
     """Choose kills of all kinds: the named places first, then events all over the run.
 
-    `events` are the numbers of events of the runs that are killed by turns.
+    `events` are the numbers of events of the runs that are killed in turn.
     """
     chance = random.Random(seed)  # noqa: S311 - nothing secret
     # Of few kills each hits another place; of many each place is hit by all kinds.
@@ -90,7 +90,7 @@ def keep(rows: Sequence[Row], machine: str, path: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Kill as often as asked, print a row for each, and end with 1 when one did not recover."""
+    """Kill as often as requested, print a row for each, and exit with 1 if one did not recover."""
     parser = argparse.ArgumentParser(prog="scripts/test --sweep", description=__doc__)
     parser.add_argument("number", type=int)
     parser.add_argument("--machine", help="a lab machine (default: sweep, with --bare sweep-bare)")

@@ -9,7 +9,7 @@ from tests.lab.saved import HOUSE
 
 pytestmark = pytest.mark.lab
 
-# What a deploy measures of its models, and what they compute on.
+# What a deploy measures of its models, and the device that they compute on.
 ON_WHAT = (
     f"({SMOKE} -m home -k test_models --hearth-events=/root/events) >&2; "
     "cat /root/events; rm /root/events"
@@ -18,7 +18,7 @@ IMAGE = "    image: debian/forky\n"
 
 
 def journal(house: House, words: str) -> str:
-    """Return what Ollama has said since its last start, the lines with these words."""
+    """Return the lines that Ollama has logged since its last start with this text."""
     return house.shell(
         "run=$(incus exec ollama -- systemctl show -p InvocationID --value ollama </dev/null)\n"
         "incus exec ollama -- journalctl --no-pager -o cat _SYSTEMD_INVOCATION_ID=$run "
@@ -51,7 +51,7 @@ def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
     house.wait_green()
     events = house.shell(ON_WHAT)
     assert "llvmpipe" in journal(house, "inference compute.*library=Vulkan")
-    # llama.cpp's own word on where it computes, once it has loaded a model.
+    # llama.cpp's own log of where it computes, once it has loaded a model.
     assert journal(house, "Vulkan0.*llvmpipe|llvmpipe.*Vulkan0")
     *_, notes = map(json.loads, events.splitlines())
     found = notes["accelerator"]

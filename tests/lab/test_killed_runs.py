@@ -1,6 +1,6 @@
-"""A run that is killed while it changes the house: the next one puts all right.
+"""A run that is killed while it changes the house: the next run repairs everything.
 
-Which event and which kind is chosen by the commit; HEARTH_KILL=KIND:N+MS repeats one.
+The commit chooses the event and the kind; HEARTH_KILL=KIND:N+MS repeats one kill.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from tests.lab.house import NAME, House
 
 pytestmark = pytest.mark.lab
 
-# Where a run that changes something was seen to end, at least; the kill lies before it.
+# A run that changes something has at least this many events; the kill comes before that.
 EVENTS = 190
 
 
@@ -25,8 +25,8 @@ def sweep(house: House) -> Standing:
 
 
 def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Standing) -> None:
-    # The change is killed on its way there and on its way back: that way a house is left that
-    # can be compared with the one before, which nobody killed.
+    # The change is killed on its way there and on its way back. The house that is left can then
+    # be compared with the one before, which no kill touched.
     for changed in (True, False):
         change.make(NAME, changed=changed)
         killed = kills.run_killed(NAME, kills.chosen(f"killed, {changed}", EVENTS))
@@ -41,7 +41,7 @@ def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Standing) ->
 
 def test_no_second_run_beside_the_first(house: House) -> None:
     script = (
-        # What the last run wrote there stays until the next one.
+        # The last run's lines stay there until the next one.
         "cd /root/hearth; : > /run/hearth.lock; "
         ".venv/bin/ansible-playbook site.yml --tags machine > /dev/null & "
         "until grep -q ansible-playbook /run/hearth.lock; do sleep 0.1; done; "

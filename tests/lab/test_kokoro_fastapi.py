@@ -1,7 +1,7 @@
-"""Upstream's Kokoro-FastAPI in the house: as it comes, with the patch, and taken back.
+"""Upstream's Kokoro-FastAPI in the house: unpatched, patched, and restored.
 
-It is upstream's shape in miniature (tests/mock_upstreams/kokoro_fastapi); the role fetches
-installs and changes it as it would the real one, and the probe of `hearth bench tts` measures it.
+It is a miniature of upstream (tests/mock_upstreams/kokoro_fastapi). The role fetches,
+installs and patches it as it would the real one, and the probe of `hearth bench tts` measures it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One way in which the service ran: what was measured of it, and its files."""
+    """One state in which the service ran: its measurements and its files."""
 
     early: list[float]
     """The part of an answer's time that was left when its first byte came."""
@@ -79,7 +79,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The service as it came, patched, and as it came again."""
+    """The service unpatched, patched, and unpatched again."""
 
     plain: Stage
     contained: dict[str, Any]
@@ -92,7 +92,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(house: House) -> Iterator[Run]:
-    """Deploy it three times, as its user would, and look each time."""
+    """Deploy it three times, as its user would, and examine it each time."""
     house.wait_green()
     try:
         house.edit("services.yml", "services:\n", f"services:\n{RECORD}")
@@ -130,7 +130,7 @@ def converge(house: House) -> int:
 
 
 def look(house: House, turns: int) -> Stage:
-    """Measure what runs now, and list its files."""
+    """Measure the running service, and list its files."""
     script = f"cd {CLONE}; exec .venv/bin/python - http://{ADDRESS}:{PORT} {turns}"
     said = json.loads(house.shell(f"{script} <<'EOF'\n{PROBE}EOF"))
     assert said["errors"] == [], said
@@ -148,7 +148,7 @@ def files(house: House, folder: str, inside: str = "") -> dict[str, str]:
 
 
 def container(house: House) -> dict[str, Any]:
-    """Patch a container by the command for people, look, and take it back."""
+    """Patch a container with the documented command, examine it, and restore it."""
     copy = f"mkdir {APP} && cp -r /opt/hearth/{SERVICE}/current/. {APP}/ && rm {APP}/.hearth*"
     house.shell(f"incus exec {INSTANCE} -- sh -c '{copy}' </dev/null")
     before = files(house, APP, INSTANCE)
@@ -163,13 +163,13 @@ def container(house: House) -> dict[str, Any]:
 
 
 def side_by_side(house: House) -> tuple[dict[str, Any], str]:
-    """Measure the house's own server beside it, as data and as people see it."""
+    """Measure the house's own server beside it, as data and as the printed table."""
     out = "/tmp/beside"
     words = ["bench", "tts", "--against", SERVICE, "--quick", "--runs", "1", "--out", out]
-    # Its long text, crowds and formats tell nothing more of a script.
+    # Its long text, crowds and formats show nothing more about a script.
     words += ["--only", "phrase", "--only", "paragraph"]
     done = house.hearth(*words, timeout=300)
-    # 1 is a finding about the first server, on a machine that does other things meanwhile.
+    # 1 is a finding about the first server, on a machine that is busy with other work.
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return json.loads(house.shell(f"cat {out}/bench-tts.json")), done.stdout
 
@@ -219,7 +219,7 @@ def test_the_command_for_people_patches_a_container_and_takes_it_back(run: Run) 
     assert run.contained["codes"] == [0, 0], run.contained["said"]
     before, patched, back = run.contained["files"]
     assert before == back == run.plain.files
-    # By both ways the same becomes of it.
+    # Both methods give the same result.
     assert patched == run.patched.files
 
 
@@ -230,7 +230,7 @@ def test_the_bench_shows_both_side_by_side(run: Run) -> None:
         next(f for f in server["figures"] if f["case"]["what"] == "phrase")["early"]["median"]
         for server in (ours, theirs)
     ]
-    # The house's own is heard first of all; how much of its time is left then, the machine decides.
+    # The house's own server comes first; the rest of the time depends on the machine.
     assert early[0] >= 0.3
     assert early[1] >= 0.4
     assert "side by side" in run.shown

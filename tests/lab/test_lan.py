@@ -1,4 +1,4 @@
-"""The house as another machine on its LAN sees it: by name, with its root, and nothing more."""
+"""The house as another machine on its LAN sees it: its names, its root, and nothing more."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.lab.visitor import ROOT_THERE
 pytestmark = pytest.mark.lab
 
 OPEN = {53, 80, 443}
-# What Debian's own programs had open before the house came is not the house's to close.
+# Ports that Debian's own programs had open before the house was built.
 OF_THE_MACHINE = {22}
 LOOK = """
 import json, socket, sys
@@ -29,7 +29,7 @@ print(json.dumps(found))
 
 
 def look(guest: str, places: list[tuple[str, int]]) -> dict[str, str]:
-    """Try to connect from the guest to each place; return what came of it."""
+    """Try to connect from the guest to each place; return the results."""
     argv = ["python3", "-c", LOOK, json.dumps(places)]
     done = lab.run(guest, argv, timeout=120, check=True)
     return dict(json.loads(done.stdout))
@@ -40,7 +40,7 @@ def test_the_guests_resolver_is_the_house(house: House, guest: str) -> None:
     assert near.split() == ["nameserver", lab.address(NAME)]
     found = lab.run(guest, ["getent", "ahostsv4", "llm.lan"], check=True).stdout
     assert {line.split()[0] for line in found.splitlines()} == {lab.address(NAME)}
-    # Names of the world go through the house, too.
+    # Names of the internet are resolved by the house, too.
     assert lab.run(guest, ["getent", "ahostsv4", "github.com"], timeout=30).returncode == 0
 
 
@@ -69,7 +69,7 @@ def test_no_way_leads_through_the_house_to_an_instance(house: House, guest: str)
     inner += [("10.140.30.16", 8000), ("10.140.30.16", 10300), ("10.140.30.1", 53)]
     seen = look(guest, inner)
     assert "open" not in seen.values(), seen
-    # From the machine itself the services answer: it is the wire that is closed, not the port.
+    # From the machine itself the services answer: the firewall closes the path, not the port.
     for host, port in inner[:-1]:
         house.shell(f"timeout 5 bash -c '</dev/tcp/{host}/{port}'")
 
@@ -96,6 +96,6 @@ def test_a_wrong_name_reaches_no_backend(
     more = [word.format(house=there) for word in words]
     path = f"{begin}/v1/chat/completions"
     answer = ask(guest, ROOT_THERE, "fast", house.key(), *more, address=path)
-    # Nothing at all, a redirect to the right name, or a refusal that no backend gives.
+    # No response at all, a redirect to the right name, or a refusal that no backend gives.
     assert answer.status in (0, 308, 404, 421), f"{name}: {answer}"
     assert "x-hearth-model" not in answer.head

@@ -1,7 +1,6 @@
-"""Pipelines in the house: who reaches them, how one comes and goes, and what a broken one breaks.
+"""Pipelines in the house: who reaches them, how one is added and removed, and a broken one.
 
-That nothing is fetched, moved or changed by the server itself is proved beside it
-(services/pipelines/tests).
+services/pipelines/tests proves that the server itself fetches, moves and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ LOCAL = f"{CLONE}/inventory/local/pipelines"
 INSTANCE = "incus exec pipelines --"
 JOURNAL = f"{INSTANCE} journalctl --unit pipelines --boot --no-pager --output cat </dev/null"
 TOKENS, WITHIN_S = 16, 120
-# Said to a pipeline, and found in no log afterwards.
+# Sent to a pipeline, and found in no log afterwards.
 WORD = "zanzibar-blue-4712"
 LIGHTS = f'''"""
 description: Says which light is on.
@@ -44,7 +43,7 @@ class Pipeline:
 VALVES = {"pipelines_valves": {OURS: {"second": "coder"}}}
 BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **asked): ...\n"
 GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **asked): ...\n'
-# The firewall says so, or, where it said so often a moment ago, nothing.
+# The firewall rejects it, or, after many rejections a moment ago, drops it silently.
 CLOSED = {"No route to host", "timed out"}
 TRY = """
 import socket, sys
@@ -59,13 +58,13 @@ except OSError as error:
 
 
 def write(path: str, text: str) -> None:
-    """Put a file where a person would."""
+    """Write a file where a person would."""
     put = ["/usr/bin/install", "-D", "-m", "644", "/dev/stdin", path]
     lab.run(NAME, put, stdin=text, check=True)
 
 
 def valves(admin: Person, index: int) -> dict[str, object]:
-    """Return what our pipeline was told, as the administrators' page shows it."""
+    """Return the settings of our pipeline, as the administrators' page shows them."""
     return dict(admin.request("GET", f"/api/v1/pipelines/{OURS}/valves?urlIdx={index}"))
 
 
@@ -99,7 +98,7 @@ def added(house: House, files: Mapping[str, str], settings: Mapping[str, Any]) -
 
 
 def said(person: Person, text: str, model: str) -> ChatAnswer:
-    """Say something to a model, as the page does, and wait for the end."""
+    """Send a message to a model, as the page does, and wait for the end of the answer."""
     with live_connection(person) as line:
         return wait_for_answer(
             line, send_message(person, line, text, model, max_tokens=TOKENS), WITHIN_S
@@ -117,7 +116,7 @@ def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
     assert not heard.error
     parts = ["### 1. fast", "### 2. local", "### Where they differ"]
     assert [part for part in parts if part in heard.text] == parts
-    # It came as it was made: more pieces than there are headings.
+    # It arrived in the pieces in which it was generated: more than there are headings.
     assert len(heard.pieces) > len(parts)
     found = [(call.alias, call.status, call.end) for call in asked]
     assert found == [(name, 200, "done") for name in ("fast", "local", "local")]
@@ -177,12 +176,12 @@ def test_nobody_but_the_chat_reaches_it(house: House, guest: str) -> None:
     # On the machine itself, root alone.
     user = house.shell(f"setpriv --reuid=65534 --clear-groups python3 {words}").strip()
     assert user in CLOSED
-    # A device on the LAN that knows the way.
+    # A device on the LAN with a route to the instances.
     route = [f"{ADDRESS}/32", "via", lab.address(NAME)]
     lab.run(guest, ["ip", "route", "replace", *route], check=True)
     try:
         assert knocked(guest, ADDRESS, PORT) != "open"
-        # At the machine's own address, by the same way; what is published there opens.
+        # By the same route to the machine's own address; a port published there opens.
         assert knocked(guest, lab.address(NAME), PORT) != "open"
         assert knocked(guest, lab.address(NAME), 443) == "open"
     finally:
@@ -190,21 +189,21 @@ def test_nobody_but_the_chat_reaches_it(house: House, guest: str) -> None:
 
 
 def knocked(guest: str, address: str, port: int) -> str:
-    """Try a port from a device on the LAN; say "open", or why not."""
+    """Try a port from a device on the LAN; return "open", or the error."""
     argv = ["python3", "-c", TRY, address, str(port)]
     return lab.run(guest, argv, timeout=30, check=True).stdout.strip()
 
 
 def test_the_front_door_does_not_know_it(house: House, guest: str) -> None:
     seen = {name: status(guest, name) for name in (chat.SITE, "pipelines.lan", "pipelines")}
-    # Asked like this, a name that it knows is answered.
+    # The same request for a name that it serves gets an answer.
     assert seen.pop(chat.SITE) == "200"
     assert set(seen.values()) == {"000"}, seen
     assert "pipelines" not in house.shell("cat /etc/hearth/Caddyfile")
 
 
 def status(guest: str, name: str) -> str:
-    """Ask the front door for a name from a device on the LAN; 000 where it does not know it."""
+    """Request a name from the reverse proxy on a device of the LAN; 000 where it is unknown."""
     argv = ["curl", "--silent", "--insecure", "--max-time", "10", "--output", "/dev/null"]
     argv += ["--write-out", "%{http_code}", "--connect-to", f"{name}:443:{lab.address(NAME)}:443"]
     return lab.run(guest, [*argv, f"https://{name}/"], timeout=30).stdout.strip()

@@ -22,6 +22,6 @@ def test_the_rebooted_house_passes_its_smoke_tests(house: House) -> None:
     print(done.stdout, flush=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
     counts = house.receipt()["summary"]
-    # The model that was still coming at first is here and answers.
+    # The model that was still being downloaded is complete and answers.
     assert "pending" not in counts, counts
     house.figures["smoke verdicts passed"] = counts["passed"]

@@ -1,6 +1,6 @@
-"""A house is removed: a service first, then all of it, down to the bare machine.
+"""Remove a service first, then the whole house, down to the empty machine.
 
-The machine was listed when it was bare (test_build).
+The machine was listed when it was empty (test_build).
 """
 
 import pytest
@@ -15,7 +15,7 @@ SERVICE, INSTANCE, SITE = "open_webui", "open-webui", "chat.lan"
 # The files that name the service; after it is removed, no file of the house may.
 MENTIONS = (
     f"grep -rlI -e {SERVICE} -e {INSTANCE} -e {SITE} /etc /var/lib/hearth --exclude-dir=receipt "
-    # Other programs may know of a chat.
+    # Other programs may mention a chat.
     "--exclude-dir=programs --exclude=before.json || true"
 )
 
@@ -55,7 +55,7 @@ VOICE = f"{POOL}/default_kokoro-var-lib-kokoro/by-hand"
 
 
 def removed(controller: Controller, *words: str, at: str) -> str:
-    """Remove the whole house: the removal is killed while it removes `at`, and run again."""
+    """Remove the whole house: kill the removal while it removes `at`, and run it again."""
     remove = f"scripts/hearth remove --all {' '.join(words)} --yes"
     controller.shell(
         f"cd {CLONE}; {remove} >/root/removal 2>&1 & removal=$!\n"
@@ -76,7 +76,7 @@ def test_a_removed_house_leaves_its_data_and_what_opens_them(controller: Control
     for volume in ("kokoro-var-lib-kokoro", "ollama-var-lib-ollama", "whisper-var-lib-whisper"):
         assert f"stays   data  volume {volume} in Incus' pool" in output, output
     assert controller.shell(look) == kept
-    # Nothing else of it runs, answers or is configured.
+    # Nothing else of it runs, listens or is configured.
     listed = "incus {} list --format csv </dev/null"
     assert controller.shell(listed.format("") + "; " + listed.format("image")) == ""
     known = (

@@ -1,4 +1,4 @@
-"""The house as it stands: run again, and previewed."""
+"""The house as it is: a second run, and a preview."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def test_a_second_run_changes_nothing(house: House) -> None:
 
 @pytest.fixture
 def edited(house: House) -> Iterator[None]:
-    """One value of the overlay is another, for as long as a test takes."""
+    """Change one value of the overlay for as long as a test takes."""
     before, after = "aliases:\n", "aliases:\n  fast: {timeout_s: 77}\n"
     house.edit("aliases.yml", before, after)
     yield

@@ -1,4 +1,4 @@
-"""A secret that is new in the house is nowhere to be seen, and one that is wrong stops a run."""
+"""A new secret of the house leaks nowhere, and a wrong one stops a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.lab
 CREDENTIALS = "/etc/hearth/credentials/hearth-login"
 PASSWORD = "/root/.config/hearth/vault-password"
 VAULT = f"{CLONE}/inventory/secrets.yml"
-# What a refused run leaves as it is, besides the packages; a restart would leave another record.
+# What a refused run leaves unchanged, with the packages; a restart would change the record.
 KEPT = ("/etc", "/var/lib/hearth/converged", f"{CLONE}/inventory")
-# All that write a secret somewhere.
+# All services that write a secret somewhere.
 HOLDERS = "login,caddy,litellm,pipelines,open_webui"
 INSTANCES = ["litellm", "pipelines", "open-webui", "ollama", "kokoro", "whisper"]
 LEAKY = """
@@ -39,7 +39,7 @@ LEAKY = """
 def searched(house: House) -> Leaks:
     """The traces of a consumer's new key, from the moment when it was given to its last use.
 
-    One more value is leaked on purpose wherever is looked: it has to be found there.
+    One more value is leaked on purpose in every searched place: it has to be found there.
     """
     given = lab.run(
         NAME,
@@ -61,7 +61,7 @@ def searched(house: House) -> Leaks:
 
 @contextmanager
 def planted(house: House, traces: Leaks) -> Iterator[None]:
-    """One value leaks everywhere for as long as this lasts."""
+    """Leak one value everywhere until the block ends."""
     (value, *_) = traces.needles["planted"]
     house.shell(
         f"umask 077; printf %s {value} > /root/planted\n"
@@ -86,7 +86,7 @@ def planted(house: House, traces: Leaks) -> Iterator[None]:
 
 
 def show_everything(house: House, playbook: str, *words: str, good: bool = True) -> str:
-    """Run a playbook with all that Ansible can be made to show; return what it did."""
+    """Run a playbook with Ansible's most verbose output; return what it printed."""
     command = f"ANSIBLE_NOCOLOR=1 .venv/bin/ansible-playbook {playbook} --diff -vvv"
     done = house.inside("/bin/bash", "-c", f"cd {CLONE}; {command} {' '.join(words)}", timeout=600)
     shown = done.stdout + done.stderr
@@ -96,7 +96,7 @@ def show_everything(house: House, playbook: str, *words: str, good: bool = True)
 
 
 def fail_with_everything_shown(house: House) -> str:
-    """Let the task that writes the login's secrets fail, and return what was shown."""
+    """Let the task that writes the login's secrets fail, and return the output."""
     house.shell(f"mv {CREDENTIALS} {CREDENTIALS}.away; touch {CREDENTIALS}")
     try:
         shown = show_everything(house, "site.yml", "--tags", "login", good=False)
@@ -129,13 +129,13 @@ def test_no_secret_of_the_house_is_to_be_seen_anywhere(searched: Leaks) -> None:
 
 @pytest.mark.usefixtures("searched")
 def test_processes_were_looked_at_often_enough(house: House) -> None:
-    # Twenty times, less what other programs take of two processors.
+    # Twenty times a second, less what other programs take of two processors.
     assert house.figures["looks at every process, per s"] >= 10
 
 
 @contextmanager
 def instead(house: House, path: str, content: str | None) -> Iterator[None]:
-    """Another file for a while, or none."""
+    """Replace a file for a while, or remove it."""
     house.shell(f"mv {path} {path}.kept")
     try:
         if content is not None:
@@ -159,7 +159,7 @@ def refused(house: House) -> list[str]:
     assert up.returncode != 0, up.stdout
     assert site.returncode != 0, site.stdout
     lines = [line.removeprefix("error: ") for line in up.stderr.splitlines() if "error: " in line]
-    # Ansible breaks its lines where it likes.
+    # Ansible breaks its lines anywhere.
     shown = " ".join((site.stdout + site.stderr).split())
     assert lines[0].rpartition("preflight")[2].rpartition("secrets: ")[2] in shown, shown[-3000:]
     return lines

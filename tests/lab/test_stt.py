@@ -1,6 +1,6 @@
-"""Listening in the house: what it was given, who reaches its satellites' port, rest, and death.
+"""Speech recognition in the house: its models, its satellites' port, its idle state, its death.
 
-What it hears is proved by the deploy (hearth/smoke/test_stt.py).
+The deploy proves its accuracy (hearth/smoke/test_stt.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSCRIBE = (
     f"{URL}/v1/audio/transcriptions"
 )
 PATIENCE_S = 60
-# A satellite's first words: who are you? Whoever may not ask meets a closed door.
+# The first message of a satellite. A device that is not allowed finds the port closed.
 ASK = """
 import json, socket, sys
 plug = socket.socket()
@@ -39,7 +39,7 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
-# Two clients while somebody kills the server: one who talks, one whose file is being read.
+# Two clients while the server is killed: one streams speech, the other uploads a file.
 DIE = """
 import asyncio, json, ssl, subprocess, time
 import httpx
@@ -129,7 +129,7 @@ asyncio.run(main())
 
 
 def asked(house: House) -> dict[str, Any]:
-    """Return what the server says of itself."""
+    """Return the server's own status."""
     return dict(json.loads(house.shell(f"curl --silent --max-time 10 {URL}/status")))
 
 
@@ -147,17 +147,17 @@ def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) 
     said = asked(house)
     assert said["model"] == "tiny", said
     assert said["choice_reason"]
-    # What was measured is not measured again after the next start.
+    # The measurements are not repeated after the next start.
     remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
     assert "tiny" in remembered
 
 
 def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{TALK}EOF"
-    # No language was named: a draft that hears English alone would be silent each time.
+    # No language was named: a draft that knows only English would be silent each time.
     for _ in range(TRIES):
         kinds = json.loads(house.shell(script, timeout=60))
-        # Where the processors have other things to do, nothing is written along.
+        # On busy processors there are no guesses.
         if seen := "partial" in kinds[: kinds.index("speech_ended")]:
             break
     assert seen, kinds
@@ -167,7 +167,7 @@ def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: Hous
 
 @pytest.fixture
 def allowed(house: House, guest: str) -> Iterator[str]:
-    """The guest may be a satellite; nobody else may."""
+    """Let the guest be a satellite, and no other device."""
     record = f"  whisper:\n    publish_tcp: {{{SATELLITES}: [{lab.address(guest)}]}}\n"
     before, after = "services:\n", f"services:\n{record}"
     assert knock(guest) != "info"
@@ -181,7 +181,7 @@ def allowed(house: House, guest: str) -> Iterator[str]:
 
 
 def knock(who: str | None) -> str:
-    """Return what a machine of the LAN, or (`None`) this one, is told at the satellites' port."""
+    """Return what the satellites' port answers to a machine of the LAN, or (`None`) to this one."""
     argv = ["python3", "-c", ASK, lab.address(NAME), str(SATELLITES)]
     if who is not None:
         return lab.run(who, argv, timeout=30, check=True).stdout.strip()
@@ -191,13 +191,13 @@ def knock(who: str | None) -> str:
 
 def test_satellites_come_in_by_name_alone(allowed: str) -> None:
     assert knock(allowed) == "info"
-    # The machine that carries the lab is on the same wire, with another address.
+    # The machine that runs the lab is on the same link, with another address.
     assert knock(None) not in ("info", "")
 
 
 @pytest.fixture
 def resting(house: House) -> Iterator[None]:
-    """The server rests after seconds."""
+    """Let the server unload its model after seconds."""
     before = house.set("whisper", {"whisper_unload_s": REST_S})
     try:
         converge(house, "whisper")
@@ -209,7 +209,7 @@ def resting(house: House) -> Iterator[None]:
 
 @pytest.mark.usefixtures("resting")
 def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
-    # It may rest again before a second command has begun.
+    # It may unload again before a second command has started.
     awake = json.loads(house.shell(f"{TRANSCRIBE} >/dev/null; curl --silent {URL}/status"))
     assert awake["loaded"]
     deadline = time.monotonic() + PATIENCE_S
@@ -218,7 +218,7 @@ def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
         time.sleep(0.5)
     house.figures["memory of a resting listener, MiB"] = said["memory_bytes"] / 2**20
     assert said["memory_bytes"] < awake["memory_bytes"]
-    # Whoever looks at its health does not wake it, and is not alarmed.
+    # A health check neither wakes it nor reports an error.
     assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
     assert not asked(house)["loaded"]
     assert json.loads(house.shell(TRANSCRIBE))["text"].strip()
@@ -233,7 +233,7 @@ def test_a_server_that_is_killed_leaves_nobody_waiting_and_nothing_behind(house:
     assert "speech_started" in talker["kinds"], found
     house.figures["a talker knows of the server's death after, s"] = talker["after_s"]
     assert 0 <= talker["after_s"] < 5, found
-    # Caddy's own answer, where the server's had not begun.
+    # Caddy's own error, where the server's response had not started.
     assert sender["said"] in ("502", "ReadError", "RemoteProtocolError"), found
     assert sender["killed"], found
     assert sender["after_s"] < 5, found

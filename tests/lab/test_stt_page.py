@@ -1,4 +1,4 @@
-"""The listening page in real browsers, on a guest of the house: what is said is what is written."""
+"""The STT page in real browsers, on a guest of the house: spoken sentences become text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.lab
 PAGE = "https://whisper.lan/"
 SOUND, LONG = "/srv/speech.wav", "/srv/long.wav"
 SPOKEN = (utterances(3)[0], utterances(10)[0])
-# So often said that it is more than one of Whisper's windows of 30 s.
+# Repeated so often that it is more than one of Whisper's windows of 30 s.
 LONG_TIMES = 3
 # Longer than any pause within a sentence, shorter than the one between two.
 PAUSE_S, APART_MS = 1.5, 1000
-# The outer machine draws, hears and infers on the same two cores.
+# The outer machine renders, listens and infers on the same two cores.
 NEAR_MS = 200
 REACHED = {
     *("talk", "stop", "transcript", "language", "silence", "prompt"),
@@ -40,7 +40,7 @@ def visit(
     guest: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Visit:
-    """One browser's whole visit, with somebody who speaks into its microphone."""
+    """One browser's whole visit, with speech for its microphone."""
     browser = str(request.param)
     password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
     for path, times in ((SOUND, 1), (LONG, LONG_TIMES)):
@@ -56,7 +56,7 @@ def visit(
 
 
 def write_speech(path: Path, times: int) -> None:
-    """Write what is said: a silence before each sentence, and a longer one at the end."""
+    """Write the speech: a silence before each sentence, and a longer one at the end."""
     parts = [silence(PAUSE_S) + one.pcm for one in SPOKEN] * times
     with wave.open(str(path), "wb") as file:
         file.setnchannels(1)
@@ -66,12 +66,12 @@ def write_speech(path: Path, times: int) -> None:
 
 
 def silence(seconds: float) -> bytes:
-    """Return so much of nothing."""
+    """Return this many seconds of silence."""
     return bytes(BYTES * int(RATE * seconds))
 
 
 def of_kind(found: Any, kind: str) -> list[Any]:
-    """Return the events of a kind that the page was sent, in their order."""
+    """Return the events of a kind that the page received, in their order."""
     return [event for event in found["events"] if event["type"] == kind]
 
 
@@ -88,19 +88,19 @@ def test_the_login_leads_to_the_page_which_knows_its_model(visit: Visit) -> None
 
 
 def test_what_is_said_is_written_once_and_in_order(visit: Visit) -> None:
-    # Also where nobody guessed at it.
+    # Also where there was no guess.
     for found in visit["talk"]:
         written_once_and_in_order(found)
 
 
 def written_once_and_in_order(found: Any) -> None:
-    """Check one whole talk."""
+    """Check one whole dictation."""
     finals = of_kind(found, "final")
     assert len(finals) == len(SPOKEN)
     assert [one["text"].strip() for one in finals] == [line["text"] for line in found["lines"]]
     numbers = [one["utterance"] for one in finals]
     assert numbers == sorted(set(numbers))
-    # Each line's times lie within what was sent, one after the other.
+    # Each line's times lie within the audio that was sent, one after the other.
     sent_s = found["sent"] / BYTES / found["start"]["sample_rate"]
     times = [moment for one in finals for moment in (one["start_s"], one["end_s"])]
     assert [*times, sent_s] == sorted([0.0, *times, sent_s])[1:]
@@ -117,7 +117,7 @@ def test_the_time_that_it_shows_is_the_one_that_a_talker_waits(visit: Visit, hou
 
 
 def waits_of(found: Any) -> list[float]:
-    """Return what the talker waited for each line, in ms; the page says the same."""
+    """Return the wait for each line after its sentence, in ms; the page shows the same."""
     # When each sentence ended, by the microphone's own samples.
     loud = found["loud"]
     ends = [one for one, following in pairwise(loud) if following - one > APART_MS] + loud[-1:]
@@ -139,7 +139,7 @@ def test_it_shows_guesses_whose_beginning_stays(visit: Visit) -> None:
             assert following["text"].startswith(one["stable"])
     shown = " ".join(text for _, text in found["guesses"])
     assert any(one["text"].strip() and one["text"].strip() in shown for one in partials)
-    # With the last line nothing is a guess any more.
+    # After the last line there are no guesses.
     assert found["guesses"][-1][1] == ""
 
 
@@ -156,7 +156,7 @@ def test_a_file_is_written_down_and_saved_as_subtitles(visit: Visit) -> None:
     found = visit["upload"]
     assert [state for _, state in found["states"] if state] == ["idle", "uploading", "done"]
     assert found["lines"]
-    # Each window's lines stand there while the next one is heard.
+    # Each window's lines appear while the next one is being transcribed.
     assert len([count for _, count in found["rows"] if count]) > 1, "all lines came at once"
     assert found["name"] == "long.srt"
     cues = found["content"].strip().split("\n\n")
@@ -183,7 +183,7 @@ def test_without_a_microphone_it_says_what_to_do(visit: Visit) -> None:
 def test_keys_do_all_of_it(visit: Visit) -> None:
     found = visit["keyboard"]
     reached = {one["id"]: one["seen"] for one in found["reached"]}
-    # A model of one language leaves nothing to choose.
+    # A model of one language offers no choice.
     assert set(reached) >= REACHED - {"language"}
     assert [name for name, seen in reached.items() if not seen] == []
     assert found["began"]["said"]["state"] == "listening"

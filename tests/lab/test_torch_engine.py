@@ -1,7 +1,7 @@
 """The speech server's engine for NVIDIA cards: on the processor, and on a card where one is.
 
 For the processor PyTorch comes from Debian: PyPI's brings gigabytes of CUDA, which are installed
-only where a card is. Elsewhere what only a card can show is counted as not run.
+only on a machine with a card. Without one, the tests of a card are counted as not run.
 """
 
 import hashlib
@@ -35,11 +35,11 @@ LOCK = REPOSITORY / "requirements/kokoro_gpu.txt"
 SUITE = "trixie"
 PYTHON = "3.13"
 PACKAGES = "python3-torch,python3-numpy"
-# Raised when the root changes for another reason than its packages and the lock.
+# Increased when the root changes for another reason than its packages and the lock.
 RECIPE = 1
-# Debian's torch stands for PyPI's, which brings these.
+# Debian's torch replaces PyPI's, which brings these.
 LEFT_OUT = ("torch==", "triton==", "nvidia-", "cuda-", "sympy==", "networkx==", "mpmath==")
-# It loads in seconds; a machine that does other things meanwhile needs longer.
+# It loads in seconds; a busy machine needs longer.
 _READY_S = 240
 ENGINE = REPOSITORY / "tests/lab/torch_engine.py"
 CARD = REPOSITORY / "tests/lab/torch_card.py"
@@ -109,7 +109,7 @@ def test_pytorch_speaks_stops_and_takes_every_voice(root: Path, weights: Path) -
         inside(root, weights, "/usr/bin/python3", "-P", "-W", "error", "-c", ENGINE.read_text())
     )
     print(f"\nPyTorch on {said['provider']}: {said}")
-    # The model's own module says it would download, log or warn; none of that is ours to show.
+    # The model's own module logs downloads and warnings; none of them concern the house.
     assert "DEBUG" not in told
     assert said["normed"] == 0
     assert said["nothing"] == 0
@@ -117,10 +117,10 @@ def test_pytorch_speaks_stops_and_takes_every_voice(root: Path, weights: Path) -
     # Made-up weights speak about as fast as people: 11 to 16 characters a second.
     assert len("Hello there.") / 22 < said["words"] < len("Hello there.") / 8, said
     assert said["words"] == pytest.approx(said["by_onnx"], rel=0.5)
-    # Not half: a phoneme lasts whole frames, and these begin with two or three.
+    # Not half: a phoneme lasts whole frames, and these start with two or three.
     assert said["words"] / 4 < said["fast"] < said["words"] / 1.2, said
     assert 0.01 < said["peak"] <= 1
-    # The longest single layer cannot be left in the middle; on a card it takes a millisecond.
+    # The longest single layer cannot be interrupted; on a card it takes a millisecond.
     assert said["stopped_ms"] < 1000, said
 
 
@@ -166,7 +166,7 @@ def python_with_cuda() -> Path:
 
 
 def said_by(command: list[str]) -> tuple[dict[str, Any], str]:
-    """Run one of the two scripts; return what it said, and what it told on standard error."""
+    """Run one of the two scripts; return its result, and its standard error."""
     done = subprocess.run(
         command,
         capture_output=True,
@@ -205,13 +205,13 @@ def serving(root: Path, weights: Path, engine: str, model: str) -> Iterator[http
                     pytest.fail(f"{engine} is not ready:\n{log.read()[-3000:]}")
                 yield client
         finally:
-            # unshare does not heed SIGTERM while it waits for its child, which dies with it.
+            # unshare ignores SIGTERM while it waits for its child, which dies with it.
             process.kill()
             process.wait(30)
 
 
 def is_ready(client: httpx.Client, process: subprocess.Popen[bytes], within_s: float) -> bool:
-    """Wait until it may speak; False when it ended or took too long."""
+    """Wait until it can speak; False when it ended or took too long."""
     until = time.monotonic() + within_s
     while time.monotonic() < until and process.poll() is None:
         try:

@@ -1,7 +1,7 @@
-"""A device comes to trust the house, and nothing else by that: in curl and in a real browser.
+"""A device trusts the house, and nothing else by that: with curl and in a real browser.
 
-The device is the guest, whose resolver is the house and whose microphone is a file. What somebody
-with the house's keys could make is served by the guest itself, under names that only it knows.
+The device is the guest, whose resolver is the house and whose microphone is a file. Servers that
+a thief of the house's keys could run are on the guest itself, under names that only it knows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SITE, OWN_NAME, FOREIGN = "trust.lan", "forged.lan", "bank.example"
 PAGE = f"http://{SITE}/"
 SOUND, NOBODY = "/srv/speech.wav", "/home/visitor/nobody"
 FORGED = "/srv/forged"
-# curl's word for a certificate that it does not believe.
+# curl's error for a certificate that it does not trust.
 UNBELIEVED = 60
-# What a forger's server does: it shows each port's certificate to whoever comes.
+# A forger's server: it presents each port's certificate to any client.
 SERVE = """
 import json, ssl, sys, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +46,7 @@ for port, folder in json.loads(sys.argv[1]).items():
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """One forger's server: which certificate it shows, and where it is asked."""
+    """One forger's server: the certificate that it presents, and its name and port."""
 
     port: int
     host: str
@@ -54,7 +54,7 @@ class Door:
 
     @property
     def address(self) -> str:
-        """Where the guest finds it."""
+        """Its address for the guest."""
         return f"https://{self.host}:{self.port}/"
 
 
@@ -68,7 +68,7 @@ def authority(house: House) -> Authority:
 
 
 def python(house: House, script: str) -> str:
-    """Run a few words of Python in the project's environment on the machine."""
+    """Run a Python program in the project's environment on the machine."""
     done = house.inside("/bin/sh", "-c", f'cd {CLONE} && exec .venv/bin/python -c "$0"', script)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -132,7 +132,7 @@ def believed(
 
 @pytest.fixture(scope="module")
 def unbelieved(house: House, guest: str) -> Visit:
-    """The visit of a device that has nothing of the house's yet."""
+    """The visit of a device without the house's root."""
     lab.run(guest, ["install", "-d", "-o", "visitor", NOBODY], check=True)
     return visitor.visit(
         guest, "chromium", "mistrusting", PAGE, home=NOBODY, site=SITE, plain=plain()
@@ -140,7 +140,7 @@ def unbelieved(house: House, guest: str) -> Visit:
 
 
 def plain() -> str:
-    """Return the address that needs no names."""
+    """Return the address that needs no DNS."""
     return f"http://{lab.address(NAME)}/"
 
 
@@ -149,7 +149,7 @@ def test_with_the_root_the_page_goes_on_by_https_and_turns_green(believed: Visit
     arrived = found.pop("arrived")
     assert arrived["address"] == f"https://{SITE}/"
     assert arrived["secure"]
-    # Whoever has no microphone is told that nothing else is amiss.
+    # Without a microphone, the page reports that and nothing else.
     assert (arrived["state"], arrived["checks"]["microphone"]) == ("nearly", "waiting")
     assert found["state"] == "green"
     assert set(found["checks"].values()) == {"good"}, found["checks"]
@@ -172,7 +172,7 @@ def test_without_the_root_it_is_red_and_says_what_to_do(unbelieved: Visit) -> No
         assert seen["code"]
         assert {"certificate", "guides", "next"} <= set(seen["shown"])
         assert "pages" not in seen["shown"]
-        # It could not load what it looked for, and there is nothing else amiss.
+        # The page could not load the resource that it tests with; there is no other error.
         assert [line for line in seen["complaints"] if "ERR_CERT" not in line] == []
 
 
@@ -222,7 +222,7 @@ def test_curl_believes_no_more_than_the_houses_names(guest: str, doors: dict[str
         )
         for name, door in doors.items()
     }
-    # The forger's server is there and is believed where it may speak: it answers, if only no.
+    # The forger's server runs and is trusted for its own name, if only with a refusal.
     assert said.pop("a name of the house").returncode == 0
     assert {name: done.returncode for name, done in said.items()} == dict.fromkeys(said, UNBELIEVED)
     reasons = {name: done.stderr for name, done in said.items()}

@@ -1,7 +1,7 @@
-"""Certificates that live for seconds: the sites' and the intermediate are renewed in time.
+"""Certificates that are valid for seconds: the sites' and the intermediate are renewed in time.
 
-A device trusts the root alone and shakes hands twice a second all the while. It may find nobody
-there for the moment in which Caddy starts anew, and never a certificate that it does not believe.
+A device trusts only the root and makes two TLS handshakes a second throughout. It may find no
+server for the moment in which Caddy restarts, and never a certificate that it does not trust.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 SITE = "trust.lan"
 LEAF_S, LEAST_S = 30, 60
 EVERY_S, WITHIN_S, WAIT_S = 0.5, 10, 120
-# What Caddy is told for the while: a store of its own, so that it has to make every certificate.
+# Caddy's settings meanwhile: a store of its own, so that it has to issue every certificate.
 SHORT = {
     "caddy_leaf_lifetime": f"{LEAF_S}s",
     "caddy_renew_every": "2s",
     "caddy_authority": "short-lived",
 }
-# A vault's intermediate as it is in its last third, made by the house's own hands.
+# A vault's intermediate in its last third, made by the house's own code.
 SHORTEN = """
 from datetime import UTC, datetime, timedelta
 from hearth.machine import pki
@@ -47,19 +47,19 @@ vault.update(pki.renew_intermediate(held, datetime.now(UTC)).as_secrets())
 
 @dataclass(slots=True)
 class Seen:
-    """What a device was shown: when, until when it is good, and which key has signed it."""
+    """The certificates that a device was shown: when, until when valid, and by which key signed."""
 
     shown: dict[int, tuple[datetime, bytes]] = field(default_factory=dict)
     unbelieved: list[str] = field(default_factory=list)
     absent: int = 0
 
     def signers(self) -> list[bytes]:
-        """Return the keys that have signed, in the order in which they were seen."""
+        """Return the signing keys, in the order in which they were seen."""
         return list(dict.fromkeys(signer for _, signer in self.shown.values()))
 
 
 def look(address: str, trust: ssl.SSLContext) -> x509.Certificate:
-    """Shake hands as a device does, and return the certificate that it was shown."""
+    """Make a TLS handshake as a device does, and return the certificate that it was shown."""
     with (
         socket.create_connection((address, 443), timeout=WITHIN_S) as plug,
         trust.wrap_socket(plug, server_hostname=SITE) as secure,
@@ -69,7 +69,7 @@ def look(address: str, trust: ssl.SSLContext) -> x509.Certificate:
 
 @contextmanager
 def watched(house: House) -> Iterator[Seen]:
-    """Look again and again until it is over."""
+    """Look every half second until the block ends."""
     seen, over, address = Seen(), threading.Event(), lab.address(NAME)
     root = house.inside("/bin/cat", "/etc/hearth/pki/root.crt", check=True).stdout
     trust = ssl.create_default_context(cadata=root)
@@ -100,7 +100,7 @@ def watched(house: House) -> Iterator[Seen]:
 
 
 def converge(house: House, told: dict[str, str]) -> str:
-    """Converge the front door as a run of site.yml does; return what it said."""
+    """Converge Caddy as a run of site.yml does; return its output."""
     script = f'cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook "$@"'
     words = ["site.yml", "--tags", "caddy", "--limit", "localhost,machines"]
     words += ["--extra-vars", json.dumps(told)]
@@ -120,7 +120,7 @@ def until(true: object, what: str) -> None:
 
 @pytest.fixture
 def usual(house: House) -> Iterator[None]:
-    """Put back what was there: the house's own intermediate, and its certificates of a week."""
+    """Restore the house's own intermediate, and its certificates of a week."""
     keep = f"cp -a {CLONE}/inventory/secrets.yml {CLONE}/inventory/secrets.yml.kept"
     house.shell(keep)
     try:
@@ -135,7 +135,7 @@ def test_what_is_short_lived_is_renewed_before_anybody_notices(house: House, usu
     with watched(house) as seen:
         began = time.monotonic()
         converge(house, SHORT)
-        # What is due has a third of its life left, and a run has to be through in that time.
+        # A due certificate has a third of its life left, and a run has to end in that time.
         life_s = max(LEAST_S, round(6 * (time.monotonic() - began)))
         until(lambda: any(end_in(seen, LEAF_S)), "certificate of a site that lives for seconds")
         before = seen.signers()[-1]
@@ -157,7 +157,7 @@ def test_what_is_short_lived_is_renewed_before_anybody_notices(house: House, usu
 
 
 def end_in(seen: Seen, seconds: float) -> Iterator[bool]:
-    """Say of each certificate that was seen whether it ends so soon."""
+    """Yield for each certificate that was seen whether it ends this soon."""
     now = datetime.now(UTC)
     return ((end - now).total_seconds() <= seconds for end, _ in seen.shown.values())
 
@@ -168,6 +168,6 @@ def of(seen: Seen, signer: bytes) -> int:
 
 
 def ends(house: House) -> float:
-    """Return when the machine's intermediate ends."""
+    """Return when the machine's intermediate expires."""
     pem = house.inside("/bin/cat", "/etc/hearth/pki/intermediate.crt", check=True).stdout
     return x509.load_pem_x509_certificate(pem.encode()).not_valid_after_utc.timestamp()

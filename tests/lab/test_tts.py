@@ -1,4 +1,4 @@
-"""Speech in the house: proved by the deploy, and a server that buffers does not pass."""
+"""Speech in the house: the deploy proves it, and a server that buffers fails the same test."""
 
 import json
 import re
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 PROMISE = "speech starts early"
 BUFFERED, PORT = "buffered", 8899
 STARTS_EARLY = f"{SMOKE} -m home -k speech_starts_early -rA --tb=line"
-# One piece, which the server remembers after the first time; each over a connection of its own.
+# One piece, which the server caches after the first time; each over a connection of its own.
 MANY = """
 import json
 from hearth.project import VERIFIER, current
@@ -53,7 +53,7 @@ def test_without_a_card_its_server_is_neither_made_nor_missed(house: House) -> N
     assert "kokoro" in {row["name"] for row in status["rows"]}
     assert "kokoro_gpu" not in {row["name"] for row in status["rows"]}
     assert "kokoro-gpu" not in house.shell("incus list --format csv --columns n </dev/null")
-    # Nor is anything fetched for it: its weights and libraries are gigabytes.
+    # Nor is anything downloaded for it: its weights and libraries are gigabytes.
     programs = house.shell("ls /var/lib/hearth/programs").split()
     assert {"kokoro", "kokoro_model", "kokoro_voices"} <= set(programs)
     assert not {"kokoro_gpu", "kokoro_weights"} & set(programs)
@@ -64,7 +64,7 @@ def test_weights_lie_on_the_disk_once(house: House) -> None:
         "stat -c '%h %s' /var/lib/hearth/programs/kokoro_model/current/*.onnx\n"
         "ls /var/cache/hearth/downloads | grep -c 'kokoro_model-.*onnx$' || true"
     ).split()
-    # One name for it, hundreds of megabytes, and no second file where downloads are kept.
+    # One name for it, hundreds of megabytes, and no second file where downloads are stored.
     assert found[0] == "1"
     assert int(found[1]) > 300e6
     assert found[2] == "0"
@@ -83,13 +83,13 @@ def test_every_answer_through_the_front_door_is_whole(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{MANY}EOF"
     lengths = json.loads(house.shell(script, timeout=300))
     assert len(lengths) == 500
-    # Caddy 2.6 cut one in a hundred that began before it had passed on the request's end.
+    # Caddy 2.6 truncated one in a hundred that started before it had forwarded the request's end.
     assert set(lengths) == {max(lengths)}, sorted(set(lengths))
 
 
 @pytest.fixture
 def buffered(house: House) -> Iterator[None]:
-    """The house's own speech server once more, behind a proxy that buffers."""
+    """Run the house's own speech server once more, behind a proxy that buffers."""
     address = lab.address(NAME)
     record = (
         f"  {BUFFERED}:\n    role: kokoro\n    summary: Speaks when all is said.\n"
@@ -108,7 +108,7 @@ def buffered(house: House) -> Iterator[None]:
         house.site()
         yield
     finally:
-        # With it goes all that was changed here.
+        # This removes everything that was changed here.
         house.back_to(HOUSE)
 
 

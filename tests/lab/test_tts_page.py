@@ -1,4 +1,4 @@
-"""The speaking page in real browsers, on a guest of the house: what is heard, seen and kept out."""
+"""The TTS page in real browsers, on a guest of the house: sound, text, keys and the login."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.lab
 
 PAGE = "https://kokoro-web.lan/"
 KOKORO = "10.140.30.13:8880"
-# The outer machine draws, plays and infers on the same two cores.
+# The outer machine renders, plays and infers on the same two cores.
 LATE_MS = 200
-# What the server is doing, whenever that changes, until a file appears.
+# The number of the server's requests, whenever it changes, until a file appears.
 WATCH = """
 import http.client, json, os, sys, time
 host, stop = sys.argv[1:]
@@ -42,7 +42,7 @@ STOP_WATCHING = "/run/stop-watching"
 
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
-    """One browser's whole visit: a browser that is missing or does not start fails all of it."""
+    """One browser's whole visit; a browser that is missing or does not start fails all of it."""
     browser = str(request.param)
     password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
     found: list[tuple[float, int]] = []
@@ -58,7 +58,7 @@ def visit(request: pytest.FixtureRequest, house: House, guest: str) -> Visit:
 
 
 def watch(found: list[tuple[float, int]]) -> None:
-    """Note how much the speech server has to do, from inside the house."""
+    """Record how many requests the speech server handles, from inside the house."""
     argv = ["python3", "-c", WATCH, KOKORO, STOP_WATCHING]
     done = lab.run(NAME, argv, timeout=visitor.VISIT_S + 30, check=True)
     found.extend((at, active) for at, active in json.loads(done.stdout))
@@ -75,7 +75,7 @@ def test_the_login_leads_to_what_the_link_named_with_all_its_voices(visit: Visit
     assert found["text"] == found["linked"]
     assert len(found["voices"]) == 54
     assert len(found["groups"]) >= 8
-    # What this server cannot read is shown and cannot be chosen.
+    # A language that this server does not support is shown and cannot be chosen.
     assert {one["value"][0] for one in found["voices"] if one["disabled"]} <= {"j", "z"}
     quiet(found)
 
@@ -86,7 +86,7 @@ def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: 
     for found in tries:
         quiet(found)
         first = found["heard"]["first"] - found["pressed"]
-        # The page's own measure is that of the first sample, as the ear's is.
+        # The page's own measure is that of the first sample, as `ear.mjs` has it.
         said = float(found["said"]["ttfa"].removesuffix(" s"))
         assert said * 1000 == pytest.approx(first, abs=150)
     assert tries[-1]["said"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
@@ -169,7 +169,7 @@ def test_keys_are_enough(visit: Visit) -> None:
 def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
     found = visit["download"]
     (answer,) = found["answers"]
-    # So the server cuts it as it was heard, and it sounds the same.
+    # So the server splits it as it was played, and it sounds the same.
     assert answer["asked"]["stream"] is False
     file = visit.folder / "downloads" / found["name"]
     assert file.suffix == ".mp3"

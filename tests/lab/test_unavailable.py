@@ -1,4 +1,4 @@
-"""A program that is away: people and programs are told so in words, and nobody gets in for it."""
+"""A program that is down: people and programs get a readable error, and no login is bypassed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 15
 
 @contextmanager
 def stopped(house: House, name: str) -> Iterator[None]:
-    """Have one program away, for as long as the block takes."""
+    """Stop one program until the block ends."""
     unit = Unit(name)
     house.shell(unit.systemctl("stop"))
     try:
@@ -33,7 +33,7 @@ def stopped(house: House, name: str) -> Iterator[None]:
 
 
 def told(answer: Answer, host: str) -> str:
-    """Judge what every answer of the front door bears, and return what a program reads."""
+    """Check what every response of the reverse proxy has, and return its text for programs."""
     assert answer.status == 502, answer.text
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
     assert answer.headers["x-content-type-options"] == "nosniff"
@@ -64,7 +64,7 @@ def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) ->
             assert told(answer, host).startswith(f"{host} gives no answer")
         for host in ("home.lan", "kokoro-web.lan"):
             assert told(edge.request(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
-        # What asks nobody goes on.
+        # Requests that need no login go on.
         assert edge.request("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
 
 

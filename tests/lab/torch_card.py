@@ -1,7 +1,7 @@
 """Run as `torch_card.py WEIGHTS cuda|cpu TURNS`: how fast PyTorch's engine is, as a line of JSON.
 
-As the server speaks, without HTTP: the first piece of fresh phrases; and as many characters as the
-model takes at once.
+Used as the server uses it, without HTTP: the first piece of fresh phrases, and as many characters
+as the model takes at once.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ def main(folder: Path, device: str, turns: int) -> dict[str, object]:
         began = time.perf_counter()
         engine.infer(phonemes, heart, 1.0, Stop())
         rates.append(len(text) / (time.perf_counter() - began))
-    # The first one also finds its kernels and its memory.
+    # The first one also loads its kernels and allocates its memory.
     return {
         "card": engine.provider,
         "torch": torch.__version__,

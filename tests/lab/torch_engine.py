@@ -23,7 +23,7 @@ peaks: list[float] = []
 
 
 def seconds(engine: Engine, phonemes: str, voice: Styles, speed: float = 1.0) -> float:
-    """Return how long the sound is that an engine makes of these phonemes."""
+    """Return the length of the sound that an engine generates from these phonemes."""
     sound = engine.infer(phonemes, voice, speed, Stop())
     peaks.append(float(abs(sound).max(initial=0)))
     return sound.size / SAMPLE_RATE

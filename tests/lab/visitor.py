@@ -20,7 +20,7 @@ PACKAGES = (
     *("chromium", "chromium-sandbox", "firefox-esr", "fonts-dejavu-core", "libnss3-tools"),
     *("nodejs", "pulseaudio"),
 )
-# Where the house's root lies on the guest: nothing but the browsers is told to believe it.
+# The house's root on the guest: only the browsers are told to trust it.
 ROOT_THERE = "/srv/house.crt"
 DRIVER = ROOT / "tests/browser"
 ARTEFACTS = ROOT / ".hearth/artefacts/browser"
@@ -28,8 +28,8 @@ VISIT_S = 900
 _CACHE = Path("/var/cache/hearth-lab/browser")
 _DRIVER_THERE, _FOLDER_THERE = "/srv/browser", "/home/visitor/found"
 _RUNTIME = "/run/visitor"
-# Chromium takes the certificates of the person's own store; Firefox, which has a store in each
-# profile, those that the machine's owner names. Without a sound device no browser plays anything.
+# Chromium takes the certificates of the person's own store. Firefox has a store in each profile,
+# and takes those that a policy names. Without a sound device no browser plays anything.
 _FURNISH = f"""
 useradd --create-home visitor
 install -d -o visitor /home/visitor/.pki/nssdb
@@ -47,7 +47,7 @@ systemd-run --quiet --unit=sound --uid=visitor --property=RuntimeDirectory=visit
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What one scene found, or why it broke off."""
+    """The result of one scene, or the reason why it broke off."""
 
     seconds: float
     found: Any = None
@@ -56,7 +56,7 @@ class Scene:
 
 @dataclass(slots=True)
 class Visit:
-    """All that one browser found, and what the server did meanwhile."""
+    """All results of one browser, and what the server did meanwhile."""
 
     browser: str
     scenes: dict[str, Scene]
@@ -64,7 +64,7 @@ class Visit:
     active: list[tuple[float, int]] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Any:
-        """Return what a scene found; a test whose scene broke off fails with its reason."""
+        """Return the result of a scene; if it broke off, fail the test with its reason."""
         scene = self.scenes.get(name)
         assert scene, f"{self.browser} never came to the scene {name!r}"
         assert scene.error is None, f"{self.browser}, {name}: {scene.error}"
@@ -72,13 +72,13 @@ class Visit:
 
 
 def invite(house: House) -> str:
-    """Return the name of the guest on the house's LAN, made when it is not there."""
+    """Return the name of the guest on the house's LAN; it is created when it is missing."""
     if GUEST not in {machine.name for machine in lab.load_all()}:
         lab.create(GUEST, guest_of=NAME, packages=PACKAGES)
         lab.copy_in(GUEST, house.folder / "root.crt", ROOT_THERE)
         lab.run(GUEST, ["/bin/bash", "-euc", _FURNISH], timeout=60, check=True)
         lab.copy_in(GUEST, modules() / "node_modules", f"{_DRIVER_THERE}/node_modules")
-    # Small, and what somebody works on.
+    # Small, and with the packages that a desktop has.
     lab.copy_in(GUEST, DRIVER, _DRIVER_THERE, exclude=["node_modules"])
     return GUEST
 
@@ -98,7 +98,7 @@ def modules() -> Path:
     made.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(DRIVER / name, made / name)
-    # Every package is verified by its digest in the lock file; none runs a script of its own.
+    # Every package is verified by its digest in the lock file; no install script runs.
     argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         done = subprocess.run(
@@ -117,26 +117,26 @@ def modules() -> Path:
 
 @dataclass(slots=True)
 class Errands:
-    """Does what a visitor asks for and no visitor can: read from what it says, as it says it."""
+    """Performs the actions outside the browser that a scene requests, as its output arrives."""
 
     guest: str
     deeds: Mapping[str, Callable[[], object]]
     rest: bytes = b""
 
     def hear(self, said: bytes) -> None:
-        """Do what whole lines ask for, and lay the result where the visitor waits for it."""
+        """Perform what complete lines request; write the result where the scene waits for it."""
         *lines, self.rest = (self.rest + said).split(b"\n")
         for line in lines:
             if line.startswith(b'{"deed"'):
                 asked = json.loads(line)
                 result = json.dumps(self._do(asked["deed"]))
-                # Whole at once: whoever waits reads it as soon as it is there.
+                # In one rename: the scene reads it as soon as it exists.
                 put = 'cat > "$0.new" && chmod 644 "$0.new" && mv "$0.new" "$0"'
                 argv = ["/bin/sh", "-c", put, asked["reply"]]
                 lab.run(self.guest, argv, stdin=result, check=True)
 
     def _do(self, name: str) -> object:
-        # Who waits for it has to be told; the scene then breaks off with the reason.
+        # The scene waits for a result; with an error it breaks off and reports the reason.
         try:
             return {"done": self.deeds[name]()}
         except Exception as error:
@@ -144,7 +144,7 @@ class Errands:
 
 
 class _Heard(BytesIO):
-    """What is written to it is heard at once."""
+    """Passes each write on at once."""
 
     def __init__(self, errands: Errands) -> None:
         super().__init__()
@@ -167,10 +167,10 @@ def visit(
     within_s: float = VISIT_S,
     **more: Any,
 ) -> Visit:
-    """Have one browser play its scenes on the guest; return what it found, pictures brought out.
+    """Play a browser's scenes on the guest; return the results, with the screenshots copied here.
 
-    `deeds` are what the scenes may have done to the house meanwhile, by name. `home` is where
-    Chromium finds the certificates that it shall believe: another one than the visitor's has none.
+    `deeds` are the actions that scenes may request meanwhile, by name. `home` is the folder with
+    Chromium's certificate store: any other than the visitor's is empty.
     """
     folder = f"{_FOLDER_THERE}/{play}/{browser}"
     known = {"browser": browser, "play": play, "page": page, "folder": folder}

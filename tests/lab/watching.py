@@ -1,7 +1,7 @@
-"""What somebody on the LAN sees while something breaks: for how long, and in which words.
+"""The outage that a client on the LAN sees while something breaks: how long, with which errors.
 
-Each probe asks as a device asks, by name and with the house's root, again and again. The root is a
-copy from when the house was built, so that a house that came back with another would stay red.
+Each probe sends requests as a device does, by name and with the house's root, again and again. The
+root is a copy from when the house was built, so a house that came back with another would stay red.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = 160
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one question came back with: when it was asked, after how long, and in which words."""
+    """The result of one request: when it was sent, how long it took, and the error."""
 
     at: float
     took: float
@@ -40,7 +40,7 @@ Probe = Callable[[], object]
 
 
 def asks(edge: Edge, key: str, host: str, path: str, send: object = None) -> Probe:
-    """Return what asks one published name; whoever is not answered with 200 hears an `OSError`."""
+    """Return a probe that requests one published name; other results than 200 are an `OSError`."""
 
     def ask() -> str:
         try:
@@ -56,7 +56,7 @@ def asks(edge: Edge, key: str, host: str, path: str, send: object = None) -> Pro
 
 
 def names(edge: Edge, name: str) -> Probe:
-    """Return what asks the house's resolver; whoever gets no address in time hears an `OSError`."""
+    """Return a probe that queries the house's resolver; no address in time is an `OSError`."""
 
     def ask() -> list[str]:
         code, addresses = resolve(edge.address, name, "A")
@@ -68,23 +68,23 @@ def names(edge: Edge, name: str) -> Probe:
 
 
 def speaks(edge: Edge, key: str, text: str) -> Probe:
-    """Return what has a text read aloud."""
+    """Return a probe that has a text read aloud."""
     said = {"model": "kokoro", "input": text, "voice": "af_heart", "response_format": "pcm"}
     return asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", said)
 
 
 def speaker(house: House, text: str) -> Probe:
-    """Return what has a text read aloud from here, as a device has."""
+    """Return a probe that has a text read aloud from here, as a device does."""
     return speaks(edge_of(house), house.key(), text)
 
 
 def edge_of(house: House) -> Edge:
-    """Return the way to the house's front door from outside its machine."""
+    """Return the house's reverse proxy as a client outside its machine reaches it."""
     return Edge(lab.address(NAME), house.folder / "root.crt")
 
 
 def probes(edge: Edge, key: str) -> dict[str, Probe]:
-    """Return what is asked, by what a person calls it."""
+    """Return the probes, by the name that a person uses."""
     said = [{"role": "user", "content": "What is 2 + 2?"}]
     chat = {"model": "fast", "messages": said, "max_tokens": 4}
     return {
@@ -98,13 +98,13 @@ def probes(edge: Edge, key: str) -> dict[str, Probe]:
 
 @dataclass(slots=True)
 class Watch:
-    """All answers of a while, by probe."""
+    """All answers of a period, by probe."""
 
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
     def red(self, name: str) -> float:
-        """Return for how many seconds a probe was not answered well, at the longest."""
+        """Return the longest time in seconds for which a probe had no good answer."""
         longest, since = 0.0, None
         for answer in self.answers[name]:
             if not answer.good:
@@ -121,7 +121,7 @@ class Watch:
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def words(self, name: str) -> list[str]:
-        """Return what somebody was told meanwhile, and after how long at most."""
+        """Return the errors that a client got meanwhile, and the longest wait for one."""
         told: dict[str, float] = {}
         for answer in self.answers[name]:
             if not answer.good:
@@ -129,11 +129,11 @@ class Watch:
         return [f"{text} (after {took:.1f} s)" for text, took in told.items()]
 
     def slowest(self, name: str) -> float:
-        """Return how long a good answer took at most."""
+        """Return how long the slowest good answer took."""
         return max((answer.took for answer in self.answers[name] if answer.good), default=0.0)
 
     def table(self) -> str:
-        """Return what was red, for how long, and what was said of it."""
+        """Return which probes were red, for how long, and with which errors."""
         lines = []
         for name in self.answers:
             said = "; ".join(self.words(name))
@@ -143,7 +143,7 @@ class Watch:
 
 @contextmanager
 def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
-    """Ask on, from good answers before the trouble to good answers after it; show what was red."""
+    """Probe from good answers before the fault to good answers after it; print what was red."""
     edge = edge_of(house)
     asked = {n: ask for n, ask in probes(edge, house.key()).items() if not only or n in only}
     watch, stop = Watch({name: [] for name in asked}), threading.Event()
@@ -175,7 +175,7 @@ def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
 
 
 def _until_good(watch: Watch) -> None:
-    """Return when every probe has been answered well once more, asked from now on."""
+    """Wait until every probe has had one more good answer, to a request sent from now on."""
     since = time.monotonic() - watch.began
     end = time.monotonic() + KNOWN_GOOD_S
     while not all(
