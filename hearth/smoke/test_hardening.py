@@ -158,7 +158,7 @@ def test_the_firewall_is_loaded_and_survives_a_reboot() -> None:
     machine = host(None)
     table = json.loads(machine.check_output("nft -j list table inet hearth"))["nftables"]
     sets = {row["set"]["name"] for row in table if "set" in row}
-    assert {"flows", "published", "wires"} <= sets
+    assert {"flows", "links", "published"} <= sets
     assert machine.service("hearth-firewall-watch.service").is_running
     marks = machine.check_output("ip rule show pref 302; ip rule show pref 303").splitlines()
     assert [line.split()[-1] for line in marks] == ["prohibit"] * 2, "no rule demands the mark"

@@ -40,7 +40,7 @@ def told(answer: Answer, host: str) -> str:
     assert answer.headers["retry-after"] == "5"
     assert "server" not in answer.headers
     if answer.headers["content-type"] != "application/json":
-        assert f"<h1>{host} gives no answer</h1>" in answer.text
+        assert f"<h1>{host} is unavailable</h1>" in answer.text
         assert answer.headers["content-security-policy"].startswith("default-src 'none'; ")
         return ""
     return str(answer.json()["error"]["message"])
@@ -53,7 +53,7 @@ def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> 
         assert told(page, "chat.lan") == ""
         assert page.headers["refresh"] == "5"
         said = told(edge.request("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
-        assert said.startswith("chat.lan gives no answer: its program is starting")
+        assert said.startswith("chat.lan is unavailable: the service is starting")
 
 
 def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) -> None:
@@ -61,7 +61,7 @@ def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) ->
     with stopped(house, "login"):
         for host, path in (("llm.lan", "/v1/models"), ("kokoro-stream.lan", "/v1/models")):
             answer = edge.request(host, path, within_s=WITHIN_S, key=key)
-            assert told(answer, host).startswith(f"{host} gives no answer")
+            assert told(answer, host).startswith(f"{host} is unavailable")
         for host in ("home.lan", "kokoro-web.lan"):
             assert told(edge.request(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
         # Requests that need no login go on.
@@ -75,7 +75,7 @@ def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
         page = edge.request("kokoro-web.lan", "/", within_s=WITHIN_S, headers=PAGE)
         assert (page.status, page.headers["location"].startswith("/hearth-login/")) == (302, True)
         answer = edge.request("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
-        assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan gives no answer")
+        assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan is unavailable")
 
 
 def test_too_much_is_refused_in_words_and_not_called_away(house: House) -> None:

@@ -137,8 +137,8 @@ def test_a_person_reads_a_page_that_tries_again(door: dict[str, int]) -> None:
     answer = ask(door["away"], "/c/42", PAGE)
     assert answer.status == 502
     assert answer.head["Content-Type"] == "text/html; charset=utf-8"
-    assert f"<h1>{HOST} gives no answer</h1>" in answer.text
-    assert "tries again by itself every 5 seconds" in answer.text
+    assert f"<h1>{HOST} is unavailable</h1>" in answer.text
+    assert "reloads every 5 seconds" in answer.text
     assert answer.head["Refresh"] == answer.head["Retry-After"] == "5"
     assert answer.head["Cache-Control"] == "no-store"
     assert "{" not in re.sub(r"<style>.*</style>", "", answer.text)
@@ -179,7 +179,7 @@ def test_a_program_hears_one_error_in_openai_s_shape(
     assert (answer.status, answer.head["Content-Type"]) == (502, "application/json")
     error = json.loads(answer.text)["error"]
     assert set(error) == {"message", "type", "param", "code"}
-    assert error["message"].startswith(f"{HOST} gives no answer: its program is starting")
+    assert error["message"].startswith(f"{HOST} is unavailable: the service is starting")
     assert answer.head["Retry-After"] == "5"
     assert "Refresh" not in answer.head
 
@@ -197,7 +197,7 @@ def test_what_every_answer_bears_an_error_bears_too(
 
 def test_a_program_that_ends_before_it_answers_is_away(door: dict[str, int]) -> None:
     answer = ask(door["runs"], "/ends", PAGE)
-    assert (answer.status, f"{HOST} gives no answer" in answer.text) == (502, True)
+    assert (answer.status, f"{HOST} is unavailable" in answer.text) == (502, True)
 
 
 @pytest.mark.parametrize("head", [{}, PAGE])

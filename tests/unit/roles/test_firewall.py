@@ -45,7 +45,7 @@ def test_each_set_that_the_file_fills_is_compared_by_the_next_run(tmp_path: Path
     observed = read(ROLES / "firewall/vars/main.yml")["__firewall_observed"]
     listed = {words[-1] for words in observed if "set" in words}
     # The table itself is listed without what its sets hold, since the resolver fills some.
-    assert {"flows", "wires", "published"} <= filled == listed
+    assert {"flows", "links", "published"} <= filled == listed
 
 
 # A kernel's routing rules as lines of a file: the same one twice is refused, as the kernel does.

@@ -118,7 +118,7 @@ def test_a_browser_may_come_back_to_the_page_of_trust_without_https() -> None:
 def test_whoever_asks_for_a_program_that_is_away_is_told_so() -> None:
     errors = adapted(errors=True)
     for name, server in adapted().items():
-        told = [sent_to(one) for one in errors[name]["routes"] if says(one, "gives no answer")]
+        told = [sent_to(one) for one in errors[name]["routes"] if says(one, "is unavailable")]
         asked = [sent_to(one) for one in server["routes"] if says(one, "reverse_proxy")]
         assert asked
         assert [one for one in asked if one not in told] == []
