@@ -123,7 +123,7 @@ def kokoro_command(argv: list[str], environment: list[str], status: Mapping[str,
     if not voices:
         raise ClientError("the server's command names no voices: give a command by --baseline")
     return [
-        *("/usr/bin/env", *environment, *argv[: argv.index("-m")], "-m", "hearth_kokoro.bare"),
+        *("/usr/bin/env", *environment, *argv[: argv.index("-m")], "-m", "hearth_kokoro.baseline"),
         *("--model", model, "--voices", voices[0]),
         *("--threads", str(status.get("threads") or 1), "--repeat", str(_REPEAT)),
     ]

@@ -105,7 +105,7 @@ def bench_tts(
     baseline: Annotated[
         str | None,
         typer.Option(
-            "--baseline", help="A command like `python -m hearth_kokoro.bare --model ...`."
+            "--baseline", help="A command like `python -m hearth_kokoro.baseline --model ...`."
         ),
     ] = None,
     quick: Annotated[

@@ -55,7 +55,7 @@ class AppState:
 def make_app(
     routes: Sequence[BaseRoute], state: AppState, *, load: Step, close: Step, fail: Fail
 ) -> Starlette:
-    """Return the application; its handlers find `state` as `app.state.desk`.
+    """Return the application; its handlers find `state` as `app.state.server`.
 
     `load` runs beside the first answers; what it raises goes to `fail`. `close` runs at the end.
     """
@@ -92,7 +92,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.desk = state
+    app.state.server = state
     return app
 
 

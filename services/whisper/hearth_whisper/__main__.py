@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _model_options(parser)
-    _door_options(parser)
+    _server_options(parser)
     _limit_options(parser)
     return parser
 
@@ -97,7 +97,7 @@ def _model_options(parser: argparse.ArgumentParser) -> None:
         "transcribed (default %(default)s)")  # fmt: skip
 
 
-def _door_options(parser: argparse.ArgumentParser) -> None:
+def _server_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="default %(default)s")
     add("--port", type=int, default=8000, help="default %(default)s")

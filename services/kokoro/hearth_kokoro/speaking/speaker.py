@@ -12,7 +12,7 @@ from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.joins import trim
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.pace import Pace, Run, whole_seconds
-from hearth_kokoro.speaking.talk import Phonemes, Piece, Studio, Talk
+from hearth_kokoro.speaking.session import Phonemes, Piece, Session, SpeechContext
 from hearth_kokoro.speaking.work import Clock, Order, Work
 from hearth_kokoro.voices import Voice
 from hearth_serving.errors import ServiceError
@@ -54,9 +54,9 @@ class Speaker:
     ) -> None:
         """Take what it speaks with; `max_active` speeches are made at once, more get a 429."""
         self._voices, self._max_active = voices, max_active
-        self._talks: set[Talk] = set()
+        self._sessions: set[Session] = set()
         self._rtf = recent()
-        self._studio = Studio(
+        self._context = SpeechContext(
             work=Work(engine, clock),
             pace=Pace(),
             clock=clock,
@@ -69,16 +69,16 @@ class Speaker:
 
     async def start(self) -> None:
         """Warm up, and measure this machine's pace."""
-        self._studio.work.start()
+        self._context.work.start()
         names = self._voices.names
         voice = self._voices.get("af_heart" if "af_heart" in names else names[0])
         runs = [await self._warm_up(text, voice) for text in _WARM_UP]
-        self._studio.pace.calibrate(runs[1:])
+        self._context.pace.calibrate(runs[1:])
 
     async def close(self) -> None:
         """Stop what is being made and end both threads."""
-        await asyncio.to_thread(self._studio.work.close)
-        self._studio.side.shutdown(wait=False, cancel_futures=True)
+        await asyncio.to_thread(self._context.work.close)
+        self._context.side.shutdown(wait=False, cancel_futures=True)
 
     def speak(
         self, feed: Feed, voice: Voice, speed: float = 1.0, listener: Listener | None = None
@@ -89,26 +89,26 @@ class Speaker:
         Who is to hear several texts as one speech gives the same listener for each of them.
         """
         self._admit()
-        return self._pieces(Talk(self._studio, feed, voice, speed, listener or Listener()))
+        return self._pieces(Session(self._context, feed, voice, speed, listener or Listener()))
 
     @property
     def active(self) -> int:
         """How many texts are being spoken, or wait for their writers."""
-        return len(self._talks)
+        return len(self._sessions)
 
     @property
     def waiting(self) -> int:
         """How many pieces wait for the engine."""
-        return self._studio.work.waiting
+        return self._context.work.waiting
 
     def backlog_s(self) -> float:
         """Return how long everything that was asked for will take."""
-        return sum(talk.rate.cost_s(talk.feed.unspoken) for talk in self._talks)
+        return sum(talk.rate.cost_s(talk.feed.unspoken) for talk in self._sessions)
 
     def describe(self) -> dict[str, object]:
         """Return the part of the status that is about speaking."""
-        studio = self._studio
-        rate = studio.pace.rate("en-us")
+        context = self._context
+        rate = context.pace.rate("en-us")
         return {
             "active": self.active,
             "waiting": self.waiting,
@@ -119,16 +119,16 @@ class Speaker:
                 "sound_per_character_s": round(rate.sound_per_character_s, 5),
             },
             "caches": {
-                "phonemes": studio.known_phonemes.figures(),
-                "first_pieces": studio.known_firsts.figures(),
-                "cuts": studio.known_cuts.figures(),
+                "phonemes": context.known_phonemes.figures(),
+                "first_pieces": context.known_firsts.figures(),
+                "cuts": context.known_cuts.figures(),
             },
-            "preempted": studio.work.preempted,
+            "preempted": context.work.preempted,
         }
 
     def _admit(self) -> None:
         # Whose text is still being written takes nobody's place.
-        busy = [talk for talk in self._talks if not talk.is_idle]
+        busy = [talk for talk in self._sessions if not talk.is_idle]
         if len(busy) < self._max_active:
             return
         # They take turns, so the one with the least left ends after about that much of each.
@@ -141,9 +141,9 @@ class Speaker:
             retry_after_s=whole_seconds(wait_s),
         )
 
-    async def _pieces(self, talk: Talk) -> AsyncGenerator[Piece, None]:
+    async def _pieces(self, talk: Session) -> AsyncGenerator[Piece, None]:
         self._admit()
-        self._talks.add(talk)
+        self._sessions.add(talk)
         pending = _begin(talk)
 
         def stop() -> None:
@@ -164,17 +164,17 @@ class Speaker:
         finally:
             talk.feed.on_cancel(None)
             pending.cancel()
-            self._talks.discard(talk)
+            self._sessions.discard(talk)
 
     async def _warm_up(self, text: str, voice: Voice) -> Run:
-        phonemes = await self._studio.phonemes(text, voice.language)
+        phonemes = await self._context.phonemes(text, voice.language)
         order = Order(phonemes, voice.styles, 1.0, is_first=False, due=0.0, cost_s=0.0)
-        made = await self._studio.work.do(order)
+        made = await self._context.work.do(order)
         sound_s = trim(made.samples).size / SAMPLE_RATE
         return Run(voice.language, len(text), len(phonemes), 1.0, made.seconds, sound_s)
 
 
-def _begin(talk: Talk) -> asyncio.Task[Piece | None]:
+def _begin(talk: Session) -> asyncio.Task[Piece | None]:
     """Have the next piece made while the reader has the last one."""
     task = asyncio.create_task(talk.next())
     # Where the reader leaves first, nobody else asks how it ended.

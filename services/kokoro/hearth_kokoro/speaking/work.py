@@ -35,7 +35,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class InferenceResult:
     """The samples of an order as the model made them, and the seconds that took."""
 
     samples: Samples
@@ -45,7 +45,7 @@ class Made:
 @dataclass(slots=True, eq=False)
 class _Job:
     order: Order
-    future: asyncio.Future[Made]
+    future: asyncio.Future[InferenceResult]
     stop: Stop = field(default_factory=Stop)
     restarts: int = 0
     begun: float = 0.0
@@ -91,7 +91,7 @@ class Work:
         with self._lock:
             return len(self._jobs)
 
-    async def do(self, order: Order) -> Made:
+    async def do(self, order: Order) -> InferenceResult:
         """Return the samples of an order; cancelling this stops it within 100 ms."""
         job = _Job(order, asyncio.get_running_loop().create_future())
         with self._lock:
@@ -136,7 +136,7 @@ class Work:
             except Exception as error:  # whatever an engine raises is one request's failure
                 self._settle(job, error)
             else:
-                self._settle(job, Made(samples, self._clock() - job.begun))
+                self._settle(job, InferenceResult(samples, self._clock() - job.begun))
             del job
         with self._lock:
             left, self._jobs = self._jobs, []
@@ -178,7 +178,7 @@ class Work:
         if not again:
             self._settle(job, _stopping())
 
-    def _settle(self, job: _Job, result: Made | Exception) -> None:
+    def _settle(self, job: _Job, result: InferenceResult | Exception) -> None:
         def tell() -> None:
             if job.future.done():
                 return

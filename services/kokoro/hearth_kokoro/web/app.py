@@ -7,9 +7,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
 from hearth_kokoro.web import status
-from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.live import stream
 from hearth_kokoro.web.speech import speech
+from hearth_kokoro.web.state import Loaded, ServerState
 from hearth_serving import application
 from hearth_serving.application import Fail
 from hearth_serving.page import page_routes
@@ -21,7 +21,7 @@ _LATER = frozenset(["queue.mjs", "worklet.mjs"])
 Load = Callable[[], Awaitable[Loaded]]
 
 
-def make_app(desk: Desk, load: Load, fail: Fail) -> Starlette:
+def make_app(desk: ServerState, load: Load, fail: Fail) -> Starlette:
     """Return the application; it answers at once and speaks when `load` has ended.
 
     `fail` is told why it will never speak.

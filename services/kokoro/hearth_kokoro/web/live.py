@@ -20,10 +20,10 @@ from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.voices import Voice
 from hearth_kokoro.web.asked import AskedLive, read_live
-from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import open_encoder
 from hearth_kokoro.web.orders import Order, Text, read_order
 from hearth_kokoro.web.speech import slices
+from hearth_kokoro.web.state import Loaded, ServerState
 from hearth_serving.errors import (
     ServiceError,
     error_body,
@@ -57,8 +57,8 @@ class _Closing(Exception):
 
 
 async def stream(socket: WebSocket) -> None:
-    """Talk until the client has ended or left."""
-    desk: Desk = socket.app.state.desk
+    """Speak until the client has ended or left."""
+    desk: ServerState = socket.app.state.server
     try:
         loaded = desk.ready()
         if desk.live >= desk.limits.live:
@@ -84,9 +84,9 @@ async def stream(socket: WebSocket) -> None:
 
 class _Conversation:
     def __init__(
-        self, socket: WebSocket, desk: Desk, loaded: Loaded, asked: AskedLive, voice: Voice
+        self, socket: WebSocket, desk: ServerState, loaded: Loaded, asked: AskedLive, voice: Voice
     ) -> None:
-        self._socket, self._desk, self._loaded = socket, desk, loaded
+        self._socket, self._state, self._loaded = socket, desk, loaded
         self._asked, self._voice = asked, voice
         self._turns: deque[_Turn] = deque()
         self._listener = Listener()
@@ -149,7 +149,7 @@ class _Conversation:
     async def _message(self) -> str | None:
         """Return the next message, None for a binary one."""
         while True:
-            left_s = self._active + self._desk.limits.idle_s - time.monotonic()
+            left_s = self._active + self._state.limits.idle_s - time.monotonic()
             try:
                 async with asyncio.timeout(max(0, left_s)):
                     message = await self._socket.receive()
@@ -157,7 +157,7 @@ class _Conversation:
                 # It spoke meanwhile, or all that was flushed waits for its turn.
                 if self._turns and self._turns[0].ends:
                     self._active = time.monotonic()
-                if time.monotonic() - self._active < self._desk.limits.idle_s:
+                if time.monotonic() - self._active < self._state.limits.idle_s:
                     continue
                 raise _Closing(_IDLE, "idle for too long") from None
             if message["type"] == "websocket.disconnect":
@@ -182,7 +182,7 @@ class _Conversation:
 
     def _room_for(self, text: str) -> None:
         waiting = sum(turn.feed.unspoken for turn in self._turns)
-        if waiting + len(text) > self._desk.limits.text_characters:
+        if waiting + len(text) > self._state.limits.text_characters:
             message = f"{waiting} characters are waiting already; this text was rejected"
             raise ServiceError(message, param="text", code="string_above_max_length")
 
@@ -236,7 +236,7 @@ class _Conversation:
             finally:
                 # A flush of nothing is no speech: it is neither counted nor written down.
                 if outcome != "done" or self._pieces > pieces:
-                    self._desk.metrics.ended(outcome)
+                    self._state.metrics.ended(outcome)
                     log.info("turn %s format=%s", outcome, self._asked.response_format)
             self._turns.popleft()
             # What is written on after a failed turn belongs to a new one.
@@ -259,7 +259,7 @@ class _Conversation:
                 self._pieces += 1
                 for part in slices(piece.samples):
                     await self._sound(encoder.encode(part))
-                self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
+                self._state.metrics.said(piece.samples.size / SAMPLE_RATE)
         if said:
             await self._sound(encoder.finish())
 
@@ -272,7 +272,7 @@ class _Conversation:
 
     async def _in_time(self, sending: Any) -> None:
         try:
-            async with asyncio.timeout(self._desk.limits.write_s):
+            async with asyncio.timeout(self._state.limits.write_s):
                 await sending
                 await asyncio.sleep(0)
         except TimeoutError:

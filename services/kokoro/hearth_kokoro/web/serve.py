@@ -11,8 +11,8 @@ from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.speaking.speaker import Speaker
 from hearth_kokoro.voices import Voices
 from hearth_kokoro.web.app import make_app
-from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.settings import Limits
+from hearth_kokoro.web.state import Loaded, ServerState
 from hearth_serving.application import Fail
 from hearth_serving.server import run, run_in_daemon
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
     """Serve until told to stop; raises ServiceError when it cannot."""
-    desk = Desk(limits, key, frozenset(options.origin))
+    desk = ServerState(limits, key, frozenset(options.origin))
 
     async def load() -> Loaded:
         began = time.monotonic()

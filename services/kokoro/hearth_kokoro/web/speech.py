@@ -20,8 +20,8 @@ from hearth_kokoro.text.read import read
 from hearth_kokoro.voices import Voice
 from hearth_kokoro.web import sse
 from hearth_kokoro.web.asked import Asked, nothing_to_say, read_asked
-from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.encode import MEDIA_TYPES, Encoder, open_encoder
+from hearth_kokoro.web.state import Loaded, ServerState
 from hearth_serving.errors import ServiceError, error_response
 from hearth_serving.limits import read_body
 from hearth_serving.streaming import StreamedResponse
@@ -37,7 +37,7 @@ _BLOCK_BYTES = 64 * 1024
 
 async def speech(request: Request) -> Response:
     """Read what is asked for; the answer does the speaking."""
-    desk: Desk = request.app.state.desk
+    desk: ServerState = request.app.state.server
     try:
         loaded = desk.ready()
         asked = read_asked(await read_body(request, desk.limits), desk.limits)
@@ -69,16 +69,16 @@ def slices(samples: Samples, first: int = SLICE) -> list[Samples]:
 class Spoken(StreamedResponse):
     """The answer to one request for speech."""
 
-    def __init__(self, desk: Desk, loaded: Loaded, asked: Asked, voice: Voice) -> None:
+    def __init__(self, desk: ServerState, loaded: Loaded, asked: Asked, voice: Voice) -> None:
         """Nothing is spoken before somebody listens."""
         super().__init__(desk.limits, "the speech did not finish")
-        self._desk, self._loaded, self._asked, self._voice = desk, loaded, asked, voice
+        self._state, self._loaded, self._asked, self._voice = desk, loaded, asked, voice
         self._began = time.monotonic()
         self._sounded = False
 
     def ended(self, outcome: str) -> None:
         """Note how it went."""
-        self._desk.metrics.ended(outcome)
+        self._state.metrics.ended(outcome)
         took_ms = (time.monotonic() - self._began) * 1000
         log.info(
             "speech %s characters=%d format=%s total_ms=%.0f",
@@ -130,7 +130,7 @@ class Spoken(StreamedResponse):
                 if data or (as_events and text is not None):
                     await self._say(send, sse.delta(data, text) if as_events else data)
                 text = None
-            self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
+            self._state.metrics.said(piece.samples.size / SAMPLE_RATE)
             piece = await anext(pieces, None)
         rest = encoder.finish()
         if as_events:
@@ -145,7 +145,7 @@ class Spoken(StreamedResponse):
             for part in slices(piece.samples):
                 whole += encoder.encode(part)
                 await asyncio.sleep(0)
-            self._desk.metrics.said(piece.samples.size / SAMPLE_RATE)
+            self._state.metrics.said(piece.samples.size / SAMPLE_RATE)
             piece = await anext(pieces, None)
         whole += encoder.finish()
         # Block by block: one write of it all would never notice that nobody reads.
@@ -160,7 +160,7 @@ class Spoken(StreamedResponse):
     ) -> None:
         if not self._sounded and data:
             self._sounded = True
-            self._desk.metrics.first_sound(time.monotonic() - self._began)
+            self._state.metrics.first_sound(time.monotonic() - self._began)
         kind = sse.MEDIA_TYPE if self._as_events else MEDIA_TYPES[self._asked.response_format]
         await self.write(send, data, kind, last=last, length=length)
 

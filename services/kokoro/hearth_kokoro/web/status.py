@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from hearth_kokoro.languages import LANGUAGES
 from hearth_kokoro.phonemes.phonemizer import READERS
 from hearth_kokoro.web.asked import MODELS, OPENAI_VOICES, check_model
-from hearth_kokoro.web.desk import Desk
+from hearth_kokoro.web.state import ServerState
 from hearth_serving.errors import ServiceError, error_response
 from hearth_serving.metrics import memory_bytes
 
@@ -18,25 +18,25 @@ _OWNER = "hearth"
 
 async def health(request: Request) -> Response:
     """Say whether it may be asked to speak."""
-    if _desk(request).loaded is None:
+    if _state(request).loaded is None:
         return JSONResponse({"status": "starting"}, status_code=503)
     return JSONResponse({"status": "ok"})
 
 
 async def status(request: Request) -> Response:
     """Say what speaks, how fast, and how much of it."""
-    return JSONResponse(describe(_desk(request)))
+    return JSONResponse(describe(_state(request)))
 
 
 async def metrics(request: Request) -> Response:
     """Answer Prometheus."""
-    return _desk(request).metrics.page()
+    return _state(request).metrics.page()
 
 
 async def voices(request: Request) -> Response:
     """List the voices, which of them OpenAI's names mean, and what languages are not read."""
     try:
-        loaded = _desk(request).ready()
+        loaded = _state(request).ready()
     except ServiceError as error:
         return error_response(error)
     names = loaded.voices.names
@@ -61,7 +61,7 @@ async def model(request: Request) -> Response:
     return JSONResponse(_model(name))
 
 
-def describe(desk: Desk) -> dict[str, Any]:
+def describe(desk: ServerState) -> dict[str, Any]:
     """Return everything of /status; before it may speak, what is known already."""
     loaded = desk.loaded
     always = {
@@ -89,8 +89,8 @@ def describe(desk: Desk) -> dict[str, Any]:
     }
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
+def _state(request: Request) -> ServerState:
+    desk: ServerState = request.app.state.server
     return desk
 
 

@@ -12,7 +12,7 @@ from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.joins import Joiner, trim
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece, Speaker
-from hearth_kokoro.speaking.work import Made, Order
+from hearth_kokoro.speaking.work import InferenceResult, Order
 from hearth_serving.errors import ServiceError
 
 from ..scripted import ScriptedEngine, ScriptedPhonemizer, ScriptedVoices
@@ -230,7 +230,7 @@ async def test_sound_is_never_worked_on_by_the_event_loop(monkeypatch: pytest.Mo
         return noted
 
     monkeypatch.setattr(Joiner, "join", seen(Joiner.join))
-    monkeypatch.setattr("hearth_kokoro.speaking.talk.trim", seen(trim))
+    monkeypatch.setattr("hearth_kokoro.speaking.session.trim", seen(trim))
     speaker = await started(ScriptedEngine())
     await collect(speaker, TEXT)
     assert len(threads) == 1
@@ -242,10 +242,10 @@ class Orders(list[Order]):
     """Every order that a speaker's engine is given."""
 
     def __init__(self, speaker: Speaker) -> None:
-        work = speaker._studio.work
+        work = speaker._context.work
         do = work.do
 
-        async def noted(order: Order) -> Made:
+        async def noted(order: Order) -> InferenceResult:
             self.append(order)
             return await do(order)
 

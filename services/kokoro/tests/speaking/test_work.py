@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from hearth_kokoro.speaking.work import Made, Order, Work
+from hearth_kokoro.speaking.work import InferenceResult, Order, Work
 from hearth_serving.errors import ServiceError
 
 from ..scripted import STYLES, ScriptedEngine
@@ -36,7 +36,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def begun(engine: ScriptedEngine, work: Work, made: Order) -> asyncio.Task[Made]:
+async def begun(engine: ScriptedEngine, work: Work, made: Order) -> asyncio.Task[InferenceResult]:
     """Have one order run and wait at the closed gate."""
     engine.gate.clear()
     count = len(engine.asked)

@@ -17,8 +17,8 @@ from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.speaker import Piece, Speaker
 from hearth_kokoro.voices import Voice, Voices
 from hearth_kokoro.web.app import make_app
-from hearth_kokoro.web.desk import Desk, Loaded
 from hearth_kokoro.web.settings import Limits
+from hearth_kokoro.web.state import Loaded, ServerState
 from hearth_serving.errors import ServiceError
 from hearth_serving.server import listen, make_server
 
@@ -88,7 +88,7 @@ class House:
 
     url: str
     port: int
-    desk: Desk
+    desk: ServerState
     speaker: ScriptedSpeaker
     client: httpx.AsyncClient
 
@@ -121,7 +121,7 @@ def open_house() -> Opened:
         **limits: Any,
     ) -> AsyncIterator[House]:
         speaker = speaker or ScriptedSpeaker()
-        desk = Desk(Limits(**limits), key, frozenset(origins))
+        desk = ServerState(Limits(**limits), key, frozenset(origins))
 
         async def loaded() -> Loaded:
             if load:

@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosedError
 
 from hearth_kokoro.engines import SAMPLE_RATE
 from hearth_kokoro.speaking.speaker import Speaker
-from hearth_kokoro.speaking.work import Made, Order
+from hearth_kokoro.speaking.work import InferenceResult, Order
 
 from ..scripted import ScriptedEngine, ScriptedPhonemizer, ScriptedVoices
 from .conftest import House, Opened
@@ -66,14 +66,14 @@ async def say(socket: ClientConnection, text: str, then: str = "flush") -> None:
 async def test_turns_are_one_speech_until_a_cancel(open_house: Opened) -> None:
     engine = ScriptedEngine()
     async with opened(open_house, engine) as (house, speaker):
-        orders, do = list[Order](), speaker._studio.work.do
+        orders, do = list[Order](), speaker._context.work.do
 
-        async def noted(order: Order) -> Made:
+        async def noted(order: Order) -> InferenceResult:
             orders.append(order)
-            made: Made = await do(order)
+            made: InferenceResult = await do(order)
             return made
 
-        speaker._studio.work.do = noted
+        speaker._context.work.do = noted
         address = f"ws://127.0.0.1:{house.port}/v1/audio/stream?response_format=pcm"
         async with connect(address, proxy=None, close_timeout=1) as socket:
             await say(socket, "A first sentence is said.")

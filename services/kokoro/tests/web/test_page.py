@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 from hearth_kokoro.web import app
 from hearth_kokoro.web.app import PAGE, make_app
 from hearth_kokoro.web.asked import Format
-from hearth_kokoro.web.desk import Desk
 from hearth_kokoro.web.settings import Limits
+from hearth_kokoro.web.state import ServerState
 from hearth_serving.page import page_files
 
 from .conftest import House, Opened
@@ -161,7 +161,7 @@ async def test_after_an_upgrade_no_old_address_gives_a_new_file(
     with (tmp_path / "style.css").open("a") as style:
         style.write("\n")
     monkeypatch.setattr(app, "PAGE", tmp_path)
-    async with client_of(Desk(Limits())) as upgraded:
+    async with client_of(ServerState(Limits())) as upgraded:
         new = files_of(Document((await upgraded.get("/")).text))
         assert not set(old) & set(new)
         for gone in old:
@@ -230,7 +230,7 @@ async def test_it_learns_which_languages_nobody_reads(house: House) -> None:
     assert told["unread"] == {"ja": "not yet"}
 
 
-def client_of(desk: Desk) -> httpx.AsyncClient:
+def client_of(desk: ServerState) -> httpx.AsyncClient:
     async def never() -> AsyncIterator[None]:
         raise AssertionError
 

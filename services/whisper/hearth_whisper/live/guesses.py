@@ -5,9 +5,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from hearth_serving.errors import ServiceError, log_unexpected
+from hearth_whisper.live.attempt import Attempt, Tell, Works
 from hearth_whisper.live.orders import Start
-from hearth_whisper.live.take import Take, Tell, Works
-from hearth_whisper.live.tape import Tape
+from hearth_whisper.live.ring_buffer import RingBuffer
 from hearth_whisper.live.turns import PRE_ROLL
 from hearth_whisper.live.utterance import Utterance
 from hearth_whisper.recognising import SAMPLE_RATE, Samples, Stopped
@@ -25,20 +25,20 @@ class Guesses:
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy = False
 
-    def perhaps(self, utterance: Utterance, tape: Tape) -> None:
+    def perhaps(self, utterance: Utterance, tape: RingBuffer) -> None:
         """Ask for a partial of what was said until now, if enough was said since the last."""
         end = tape.end
         # While its whole text is made, a guess would come later and be worse.
-        wanted = self._asked.partials and utterance.take is None and not self._busy
+        wanted = self._asked.partials and utterance.attempt is None and not self._busy
         if wanted and end >= max(utterance.begin + _FIRST, utterance.tried + _EVERY):
             utterance.tried = end
             self._busy = True
             self._go(self._ask(utterance, end, tape.between(utterance.begin, end)))
 
-    def foretell(self, utterance: Utterance, take: Take) -> None:
-        """Show the text of a take as soon as it is there: it is final if nobody speaks again."""
+    def foretell(self, utterance: Utterance, attempt: Attempt) -> None:
+        """Show the text of an attempt early: it is final if nobody speaks again."""
         if self._asked.partials:
-            self._go(self._foretell(utterance, take))
+            self._go(self._foretell(utterance, attempt))
 
     async def close(self) -> None:
         """Drop all of them."""
@@ -68,8 +68,8 @@ class Guesses:
         if guess and not utterance.over:
             await self._tell(utterance.partial(guess.text, end))
 
-    async def _foretell(self, utterance: Utterance, take: Take) -> None:
-        await asyncio.wait({take.task})
+    async def _foretell(self, utterance: Utterance, attempt: Attempt) -> None:
+        await asyncio.wait({attempt.task})
         # Once speech has ended, the final says the same.
-        if utterance.take is take and not utterance.end and not take.failed:
-            await self._tell(utterance.partial(take.task.result().text, utterance.upto))
+        if utterance.attempt is attempt and not utterance.end and not attempt.failed:
+            await self._tell(utterance.partial(attempt.task.result().text, utterance.upto))

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable
 
 from hearth_serving.errors import ServiceError, log_unexpected, outcome_of
+from hearth_whisper.live.attempt import Attempt, Tell, Works
 from hearth_whisper.live.guesses import Guesses
 from hearth_whisper.live.orders import Start
-from hearth_whisper.live.take import Take, Tell, Works
-from hearth_whisper.live.tape import Tape
+from hearth_whisper.live.ring_buffer import RingBuffer
 from hearth_whisper.live.turns import FRAME, PRE_ROLL, Cue, Ended, Paused, Resumed, Started, Turns
 from hearth_whisper.live.utterance import Utterance
 from hearth_whisper.live.vad import Hears
@@ -46,11 +46,11 @@ class Listener:
         self._waited = waited
         self._turns = Turns(asked.end_of_speech_ms)
         self._guesses = Guesses(work, asked, tell)
-        self._tape = Tape()
+        self._tape = RingBuffer()
         self._judged = 0
         self._now: Utterance | None = None
         self._ended: asyncio.Queue[Utterance | str] = asyncio.Queue(_WAITING)
-        self._talker, self._takes = Talker(), set[Take]()
+        self._talker, self._attempts = Talker(), set[Attempt]()
         self.finals = self.failures = 0
 
     @property
@@ -66,7 +66,7 @@ class Listener:
     @property
     def is_busy(self) -> bool:
         """Whether an utterance is open or has no text yet."""
-        return self.is_speech or bool(self._takes)
+        return self.is_speech or bool(self._attempts)
 
     async def hear(self, samples: Samples) -> None:
         """Take sound; waits while too many utterances wait for their texts."""
@@ -103,11 +103,11 @@ class Listener:
 
     async def close(self) -> None:
         """Drop all work: nobody waits for it any more."""
-        takes = list(self._takes)
-        for take in takes:
-            take.drop()
+        attempts = list(self._attempts)
+        for attempt in attempts:
+            attempt.drop()
         await self._guesses.close()
-        await asyncio.gather(*(take.task for take in takes), return_exceptions=True)
+        await asyncio.gather(*(attempt.task for attempt in attempts), return_exceptions=True)
 
     @property
     def _whole(self) -> int:
@@ -128,40 +128,42 @@ class Listener:
         elif self._now is None:
             return
         elif isinstance(cue, Paused):
-            self._begin_take(self._now, cue.upto)
+            self._start_attempt(self._now, cue.upto)
         elif isinstance(cue, Resumed):
-            self._drop_take(self._now)
+            self._drop_attempt(self._now)
         elif isinstance(cue, Ended):
             utterance, self._now = self._now, None
             await self._end(utterance, cue)
 
-    def _begin_take(self, utterance: Utterance, upto: int) -> None:
+    def _start_attempt(self, utterance: Utterance, upto: int) -> None:
         utterance.upto = upto
         sound = self._tape.between(utterance.begin, upto)
-        take = utterance.take = Take(self._work, sound, self._asked.options(), self._talker)
-        self._takes.add(take)
-        take.task.add_done_callback(lambda _: self._takes.discard(take))
-        self._guesses.foretell(utterance, take)
+        attempt = utterance.attempt = Attempt(
+            self._work, sound, self._asked.options(), self._talker
+        )
+        self._attempts.add(attempt)
+        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+        self._guesses.foretell(utterance, attempt)
 
-    def _drop_take(self, utterance: Utterance) -> None:
-        if utterance.take:
-            utterance.take.drop()
-            utterance.take = None
+    def _drop_attempt(self, utterance: Utterance) -> None:
+        if utterance.attempt:
+            utterance.attempt.drop()
+            utterance.attempt = None
 
     async def _end(self, utterance: Utterance, cue: Ended) -> None:
         utterance.end, utterance.arrived = cue.at, self._tape.arrived(cue.at)
         # One that failed was perhaps too early, while others were served.
-        if utterance.take is None or utterance.take.failed:
-            self._begin_take(utterance, cue.upto)
-        assert utterance.take  # noqa: S101 - it was begun now, or in the pause
-        utterance.take.wanted()
+        if utterance.attempt is None or utterance.attempt.failed:
+            self._start_attempt(utterance, cue.upto)
+        assert utterance.attempt  # noqa: S101 - it was begun now, or in the pause
+        utterance.attempt.wanted()
         await self._tell(utterance.ended(cut=cue.cut))
         await self._ended.put(utterance)
 
     async def _answer(self, utterance: Utterance) -> None:
-        assert utterance.take  # noqa: S101 - what has ended has one
+        assert utterance.attempt  # noqa: S101 - what has ended has one
         try:
-            recognised = await utterance.take.task
+            recognised = await utterance.attempt.task
         except ServiceError as error:
             utterance.over = True
             # Here, once for an utterance: those who are told hear no more than that it broke.

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth_serving.errors import ServiceError, error_body
+from hearth_whisper.live.attempt import Attempt
 from hearth_whisper.live.stable import Stable
-from hearth_whisper.live.take import Take
 from hearth_whisper.recognising import SAMPLE_RATE, Segment
 from hearth_whisper.recognising.work import WholeText
 
@@ -27,7 +27,7 @@ class Utterance:
     """Where the sound to hear ends."""
     arrived: float = 0.0
     """When the end of its speech was here."""
-    take: Take | None = None
+    attempt: Attempt | None = None
     tried: int = 0
     """Until where the last partial was asked for."""
     over: bool = False

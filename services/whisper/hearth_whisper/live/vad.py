@@ -57,7 +57,7 @@ class Silero:
         return {"ms_per_s": round(1000 * self._took_s / self._heard_s, 2) if self._heard_s else 0.0}
 
 
-class Ear:
+class VadStream:
     """One stream's detector; frames must come in order."""
 
     def __init__(self, silero: Silero) -> None:
@@ -89,10 +89,10 @@ def shared() -> Silero:
     return Silero()
 
 
-async def ear() -> Ear:
+async def ear() -> VadStream:
     """Return what hears one stream; raises ServiceError where there is no detector."""
     # Importing its runtime takes longer than others should wait for their answers.
-    return Ear(shared() if shared.cache_info().currsize else await asyncio.to_thread(shared))
+    return VadStream(shared() if shared.cache_info().currsize else await asyncio.to_thread(shared))
 
 
 def figures() -> dict[str, float]:

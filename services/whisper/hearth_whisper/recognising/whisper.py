@@ -86,7 +86,7 @@ class _Stepped(faster_whisper.WhisperModel):  # type: ignore[misc]
     def __init__(self, loaded: faster_whisper.WhisperModel, step: Step) -> None:
         # Everything of the loaded one but its door: nothing is loaded again.
         self.__dict__.update(loaded.__dict__)
-        self.model = _Door(loaded.model, step)
+        self.model = _SteppedModel(loaded.model, step)
         self.feature_extractor = _Beside(loaded.feature_extractor, step)
         self._heard: tuple[Samples, Any] | None = None
 
@@ -108,7 +108,7 @@ class _Stepped(faster_whisper.WhisperModel):  # type: ignore[misc]
         return *found[0], found
 
 
-class _Door:
+class _SteppedModel:
     """The runtime's model, each of whose computations waits for its turn."""
 
     def __init__(self, model: ctranslate2.models.Whisper, step: Step) -> None:

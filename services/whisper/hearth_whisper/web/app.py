@@ -10,7 +10,7 @@ from hearth_serving import application
 from hearth_serving.application import Fail
 from hearth_serving.page import page_routes
 from hearth_whisper.web import status
-from hearth_whisper.web.desk import Desk
+from hearth_whisper.web.state import ServerState
 from hearth_whisper.web.stream import stream
 from hearth_whisper.web.transcriptions import transcriptions, translations
 
@@ -21,7 +21,7 @@ _LATER = frozenset(["worklet.mjs"])
 Step = Callable[[], Awaitable[None]]
 
 
-def make_app(desk: Desk, load: Step, close: Step, fail: Fail) -> Starlette:
+def make_app(desk: ServerState, load: Step, close: Step, fail: Fail) -> Starlette:
     """Return the application; it answers at once and listens when `load` has ended.
 
     `fail` is told why it never will.

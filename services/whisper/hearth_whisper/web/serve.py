@@ -16,8 +16,8 @@ from hearth_whisper.recognising.choice import Wanted
 from hearth_whisper.recognising.maker import Maker
 from hearth_whisper.recognising.work import Bounds, Work
 from hearth_whisper.web.app import make_app
-from hearth_whisper.web.desk import Desk
 from hearth_whisper.web.settings import Limits
+from hearth_whisper.web.state import ServerState
 from hearth_whisper.wyoming.server import Satellites, start
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
     models = tuple(options.model)
     asked = Wanted(models, options.draft, options.partials, options.device, options.state)
     work = Work(Maker(asked), Bounds(share=options.share, unload_s=options.unload))
-    desk = Desk(
+    desk = ServerState(
         limits=limits,
         key=key,
         origins=frozenset(options.origin),

@@ -10,35 +10,35 @@ from hearth_serving.errors import ServiceError, error_response
 from hearth_serving.metrics import memory_bytes
 from hearth_whisper.live import vad
 from hearth_whisper.web.asked import OPENAI_MODEL, check_model
-from hearth_whisper.web.desk import Desk
+from hearth_whisper.web.state import ServerState
 
 
 async def health(request: Request) -> Response:
     """Say whether it may be asked; a model that rests comes back by itself."""
-    if not _desk(request).work.ready:
+    if not _state(request).work.ready:
         return JSONResponse({"status": "starting"}, status_code=503)
     return JSONResponse({"status": "ok"})
 
 
 async def status(request: Request) -> Response:
     """Say what listens, on what, how fast, and to how many."""
-    return JSONResponse(describe(_desk(request)))
+    return JSONResponse(describe(_state(request)))
 
 
 async def metrics(request: Request) -> Response:
     """Answer Prometheus."""
-    return _desk(request).metrics.page()
+    return _state(request).metrics.page()
 
 
 async def models(request: Request) -> Response:
     """List the names of the one model."""
-    names = _names(_desk(request))
+    names = _names(_state(request))
     return JSONResponse({"object": "list", "data": [_model(name) for name in names]})
 
 
 async def model(request: Request) -> Response:
     """Describe one of them."""
-    asked, here = request.path_params["name"], _names(_desk(request))
+    asked, here = request.path_params["name"], _names(_state(request))
     try:
         check_model(asked, here[0])
     except ServiceError as error:
@@ -46,7 +46,7 @@ async def model(request: Request) -> Response:
     return JSONResponse(_model(asked))
 
 
-def describe(desk: Desk) -> dict[str, Any]:
+def describe(desk: ServerState) -> dict[str, Any]:
     """Return everything of /status."""
     return {
         **desk.work.describe(),
@@ -63,14 +63,14 @@ def describe(desk: Desk) -> dict[str, Any]:
     }
 
 
-def _names(desk: Desk) -> list[str]:
+def _names(desk: ServerState) -> list[str]:
     """Return the model's own name, once it is chosen, and OpenAI's."""
     chosen = desk.work.describe().get("model")
     return [*([str(chosen)] if chosen else []), OPENAI_MODEL]
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
+def _state(request: Request) -> ServerState:
+    desk: ServerState = request.app.state.server
     return desk
 
 

@@ -23,7 +23,7 @@ from hearth_whisper.live.inbox import Inbox
 from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Order, Start, read_order
 from hearth_whisper.live.rate import Pcm
-from hearth_whisper.web.desk import Desk
+from hearth_whisper.web.state import ServerState
 
 log = logging.getLogger("hearth_whisper")
 
@@ -47,7 +47,7 @@ class _Closing(Exception):
 
 async def stream(socket: WebSocket) -> None:
     """Listen until the client has ended or left."""
-    desk: Desk = socket.app.state.desk
+    desk: ServerState = socket.app.state.server
     outcome = "left"
     try:
         with desk.place():
@@ -61,7 +61,7 @@ async def stream(socket: WebSocket) -> None:
         desk.metrics.ended(outcome)
 
 
-async def _accepted(socket: WebSocket, desk: Desk) -> str:
+async def _accepted(socket: WebSocket, desk: ServerState) -> str:
     """Listen; return how it ended. Raises ServiceError only where there is no detector."""
     ear = await vad.ear()
     await socket.accept()
@@ -77,8 +77,8 @@ async def _accepted(socket: WebSocket, desk: Desk) -> str:
 
 
 class _Conversation:
-    def __init__(self, socket: WebSocket, desk: Desk, ear: vad.Ear) -> None:
-        self._socket, self._desk, self._work, self._ear = socket, desk, desk.work, ear
+    def __init__(self, socket: WebSocket, desk: ServerState, ear: vad.VadStream) -> None:
+        self._socket, self._state, self._work, self._ear = socket, desk, desk.work, ear
         self._inbox = Inbox()
         self._listener: Listener | None = None
         self._tasks: list[asyncio.Task[Any]] = []
@@ -169,7 +169,7 @@ class _Conversation:
             self._active = time.monotonic()
 
     async def _message(self) -> Any:
-        idle_s = self._desk.limits.idle_s
+        idle_s = self._state.limits.idle_s
         while True:
             left_s = max(0.0, self._active + idle_s - time.monotonic())
             try:
@@ -219,7 +219,7 @@ class _Conversation:
         return await self._inbox.get()
 
     def _open(self, asked: Start) -> Listener:
-        waited = self._desk.metrics.final
+        waited = self._state.metrics.final
         listener = Listener(self._ear, self._work, asked, self._tell, waited=waited)
         self._listener = listener
         self._go(self._answer(listener))
@@ -237,7 +237,7 @@ class _Conversation:
 
     async def _tell(self, event: dict[str, Any]) -> None:
         try:
-            async with asyncio.timeout(self._desk.limits.write_s):
+            async with asyncio.timeout(self._state.limits.write_s):
                 await self._socket.send_json(event)
         except (TimeoutError, WebSocketDisconnect, RuntimeError):
             # Whoever tells this may be but a guess; the stream ends with it all the same.

@@ -19,7 +19,7 @@ from hearth_whisper.audio.opening import open_apart
 from hearth_whisper.recognising.work import FileText
 from hearth_whisper.web import formats, sse
 from hearth_whisper.web.asked import Asked, check_model, read_asked
-from hearth_whisper.web.desk import Desk
+from hearth_whisper.web.state import ServerState
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ async def translations(request: Request) -> Response:
 
 async def _begin(request: Request, task: Task) -> Response:
     """Read what is asked for; the answer does the listening."""
-    desk: Desk = request.app.state.desk
+    desk: ServerState = request.app.state.server
     form: Form | None = None
     try:
         form = await read_form(request, desk.limits, desk.uploads)
@@ -52,7 +52,7 @@ async def _begin(request: Request, task: Task) -> Response:
     return _Answer(desk, form, asked, task)
 
 
-def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
+def _check(desk: ServerState, form: Form, asked: Asked, task: Task) -> None:
     """Refuse what no model need be asked about."""
     if not form.upload:
         message = "file is missing: send the audio in the form field `file`"
@@ -63,7 +63,7 @@ def _check(desk: Desk, form: Form, asked: Asked, task: Task) -> None:
     desk.work.check(asked.options(translate=task == "translate"))
 
 
-def _check_model(desk: Desk, asked: Asked) -> None:
+def _check_model(desk: ServerState, asked: Asked) -> None:
     """Refuse another model than the one here; while it is being chosen, nobody knows which."""
     if here := desk.work.describe().get("model"):
         check_model(asked.model, str(here))
@@ -80,19 +80,19 @@ class _Figures:
 class _Answer(StreamedResponse):
     """The answer to one file."""
 
-    def __init__(self, desk: Desk, form: Form, asked: Asked, task: Task) -> None:
+    def __init__(self, desk: ServerState, form: Form, asked: Asked, task: Task) -> None:
         """Nothing is recognised before somebody listens."""
         super().__init__(desk.limits, "the transcription did not finish")
-        self._desk, self._form, self._asked, self._task = desk, form, asked, task
+        self._state, self._form, self._asked, self._task = desk, form, asked, task
         self._figures = _Figures(time.monotonic())
 
     def ended(self, outcome: str) -> None:
         """Forget the file and note how it went."""
         self._form.close()
         took_s = time.monotonic() - self._figures.began
-        self._desk.metrics.ended(outcome)
+        self._state.metrics.ended(outcome)
         if outcome == "done":
-            self._desk.metrics.file(took_s, self._figures.audio_s)
+            self._state.metrics.file(took_s, self._figures.audio_s)
         log.info(
             "%s %s audio_s=%.1f format=%s total_ms=%.0f",
             self._task,
@@ -113,12 +113,12 @@ class _Answer(StreamedResponse):
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[FileText]:
-        source, most_s = self._form.file, self._desk.limits.audio_s
+        source, most_s = self._form.file, self._state.limits.audio_s
         recording = await open_apart(source, most_s)
         try:
             options = self._asked.options(translate=self._task == "translate")
-            async with aclosing(await self._desk.work.file(recording, options)) as text:
-                _check_model(self._desk, self._asked)
+            async with aclosing(await self._state.work.file(recording, options)) as text:
+                _check_model(self._state, self._asked)
                 yield text
         finally:
             recording.close()

@@ -11,9 +11,9 @@ from typing import Any
 from wyoming.asr import Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 
 from hearth_serving.errors import ServiceError
+from hearth_whisper.live.attempt import Works
 from hearth_whisper.live.listener import Listener
 from hearth_whisper.live.orders import Start
-from hearth_whisper.live.take import Works
 from hearth_whisper.live.vad import Hears
 from hearth_whisper.wyoming.chunks import Chunks
 from hearth_whisper.wyoming.link import Left, Link

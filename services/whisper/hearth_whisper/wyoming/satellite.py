@@ -13,8 +13,8 @@ from wyoming.event import Event
 from wyoming.ping import Pong
 
 from hearth_serving.errors import BROKEN, ServiceError, log_unexpected, outcome_of
+from hearth_whisper.live.attempt import Works
 from hearth_whisper.live.orders import Start
-from hearth_whisper.live.take import Works
 from hearth_whisper.live.vad import Hears
 from hearth_whisper.recognising import Options
 from hearth_whisper.wyoming.command import Command

@@ -382,7 +382,7 @@ async def test_an_hour_leaves_nothing_behind(talk: Talks) -> None:
     await one.end()
     assert len(one.of("final")) == 1200
     assert one.listener._tape._sound.size < 60 * SAMPLE_RATE
-    assert not one.listener._takes
+    assert not one.listener._attempts
     assert not one.listener.is_busy
 
 

@@ -460,7 +460,7 @@ async def test_who_leaves_before_it_is_ready_leaves_nothing_unheard(house: House
         if message["type"] == "websocket.send":
             raise OSError("gone")
 
-    app = SimpleNamespace(state=SimpleNamespace(desk=house.desk))
+    app = SimpleNamespace(state=SimpleNamespace(server=house.desk))
     scope = {"type": "websocket", "path": "/", "headers": [], "app": app, "query_string": b""}
     await stream_module.stream(WebSocket(scope, receive, send))
     gc.collect()

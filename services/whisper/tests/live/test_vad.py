@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hearth_whisper.live.turns import FRAME, Cue, Ended, Resumed, Started, Turns
-from hearth_whisper.live.vad import Ear, Silero, figures, shared
+from hearth_whisper.live.vad import Silero, VadStream, figures, shared
 from hearth_whisper.recognising import SAMPLE_RATE, Samples
 
 from .scripted import silence
@@ -26,7 +26,7 @@ def silero() -> Silero:
 
 def cues_of(silero: Silero, sound: Samples, noise: float = 0.0) -> list[Cue]:
     noises = np.random.default_rng(1).normal(0, 1, sound.size).astype(np.float32)
-    heard, ear, turns = sound + np.float32(noise) * noises, Ear(silero), Turns()
+    heard, ear, turns = sound + np.float32(noise) * noises, VadStream(silero), Turns()
     told: list[Cue] = []
     at = 0
     while at + turns.patience * FRAME <= heard.size:
@@ -87,8 +87,8 @@ def test_a_tone_is_nobody(silero: Silero) -> None:
 def test_the_sizes_of_the_pieces_change_nothing(silero: Silero) -> None:
     sound = np.concatenate([silence(0.5), speak(SENTENCES[1]), silence(0.5)])
     sound = sound[: sound.size // FRAME * FRAME]
-    whole = Ear(silero).hear(sound)
-    ear, pieces = Ear(silero), []
+    whole = VadStream(silero).hear(sound)
+    ear, pieces = VadStream(silero), []
     for begin in range(0, sound.size, 3 * FRAME):
         pieces += ear.hear(sound[begin : begin + 3 * FRAME])
     assert [f.levels for f in pieces] == [f.levels for f in whole]
@@ -99,8 +99,8 @@ def test_the_sizes_of_the_pieces_change_nothing(silero: Silero) -> None:
 
 def test_streams_do_not_hear_each_other(silero: Silero) -> None:
     sound = speak(SENTENCES[2])[: 30 * FRAME]
-    alone = Ear(silero).hear(sound)
-    one, two = Ear(silero), Ear(silero)
+    alone = VadStream(silero).hear(sound)
+    one, two = VadStream(silero), VadStream(silero)
     between = []
     for begin in range(0, sound.size, FRAME):
         between += one.hear(sound[begin : begin + FRAME])
@@ -114,5 +114,5 @@ def test_the_process_has_one_detector_and_tells_what_it_took() -> None:
     shared.cache_clear()
     assert figures() == {}
     assert shared() is shared()
-    Ear(shared()).hear(silence(1.024))
+    VadStream(shared()).hear(silence(1.024))
     assert figures()["ms_per_s"] > 0

@@ -21,8 +21,8 @@ from hearth_whisper.languages import NAMES
 from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word, rules
 from hearth_whisper.recognising.work import Work
 from hearth_whisper.web.app import make_app
-from hearth_whisper.web.desk import Desk
 from hearth_whisper.web.settings import Limits
+from hearth_whisper.web.state import ServerState
 
 from ..audio.sounds import tone, wav
 
@@ -137,7 +137,7 @@ class House:
 
     url: str
     port: int
-    desk: Desk
+    desk: ServerState
     work: ScriptedWork
     client: httpx.AsyncClient
 
@@ -186,7 +186,7 @@ def open_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
         bounds = Limits(**limits)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         uploads = UploadSpace(bounds.scratch_bytes)
-        desk = Desk(
+        desk = ServerState(
             limits=bounds,
             key=key,
             origins=frozenset(origins),

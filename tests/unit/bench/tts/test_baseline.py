@@ -61,7 +61,7 @@ async def test_too_many_answers_are_refused() -> None:
 def test_it_uses_the_servers_python_model_and_threads() -> None:
     assert kokoro_command([*ARGV], ["PYTHONPATH=/opt/code"], STATUS) == [
         *("/usr/bin/env", "PYTHONPATH=/opt/code", "/usr/bin/python3", "-P"),
-        *("-m", "hearth_kokoro.bare", "--model", "/m/b.onnx", "--voices", "/v/voices.bin"),
+        *("-m", "hearth_kokoro.baseline", "--model", "/m/b.onnx", "--voices", "/v/voices.bin"),
         *("--threads", "2", "--repeat", "3"),
     ]
     assert "/m/a.onnx" in kokoro_command([*ARGV], [], {"model": "of-another-name"})

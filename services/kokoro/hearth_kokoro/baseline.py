@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
                 answer = _answer(engine, phonemizer, voice, json.loads(line), options.repeat)
                 print(json.dumps(answer, ensure_ascii=False), flush=True)
     except (ServiceError, ValueError, KeyError) as error:
-        print(f"hearth_kokoro.bare: {error}", file=sys.stderr)
+        print(f"hearth_kokoro.baseline: {error}", file=sys.stderr)
         return 1
     return 0
 
@@ -57,7 +57,7 @@ def _answer(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hearth_kokoro.bare", description=__doc__)
+    parser = argparse.ArgumentParser(prog="hearth_kokoro.baseline", description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--voices", type=Path, required=True)
     parser.add_argument("--threads", type=int, default=0, help="default: the physical cores")

@@ -25,7 +25,7 @@ from hearth_kokoro.speaking.feed import Feed
 from hearth_kokoro.speaking.joins import trim
 from hearth_kokoro.speaking.listener import Listener
 from hearth_kokoro.speaking.pace import Pace, Rate, Run
-from hearth_kokoro.speaking.work import Clock, Made, Order, Work
+from hearth_kokoro.speaking.work import Clock, InferenceResult, Order, Work
 from hearth_kokoro.text.token import Pause, Token
 from hearth_kokoro.voices import Voice
 
@@ -58,7 +58,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Studio:
+class SpeechContext:
     """What all speeches share; used by the event loop alone."""
 
     work: Work
@@ -87,15 +87,15 @@ class Studio:
         return await loop.run_in_executor(self.side, partial(function, *args, **kwargs))
 
 
-class Talk:
+class Session:
     """The speech of one feed to a listener, who may have heard others before it."""
 
     def __init__(
-        self, studio: Studio, feed: Feed, voice: Voice, speed: float, listener: Listener
+        self, context: SpeechContext, feed: Feed, voice: Voice, speed: float, listener: Listener
     ) -> None:
         """Begin at the text's begin."""
         self.feed = feed
-        self._studio, self._voice, self._speed, self._listener = studio, voice, speed, listener
+        self._context, self._voice, self._speed, self._listener = context, voice, speed, listener
         self._index = 0
         self._waits = False
         self._made_s = self._sound_s = 0.0
@@ -108,7 +108,7 @@ class Talk:
     @property
     def rate(self) -> Rate:
         """What a character of this speech costs and gives now, were it alone."""
-        return self._studio.pace.rate(self._voice.language, self._speed)
+        return self._context.pace.rate(self._voice.language, self._speed)
 
     @property
     def rtf(self) -> float | None:
@@ -125,52 +125,52 @@ class Talk:
             waited = self._waits = True
             await self.feed.changed()
         self._waits = False
-        self._studio.making += 1
+        self._context.making += 1
         try:
             return await self._make(tokens, waited and not self._lead_s())
         finally:
-            self._studio.making -= 1
+            self._context.making -= 1
 
     def handed_over(self, piece: Piece) -> None:
         """Note that the listener has this piece now: it plays after what was there before."""
-        self._listener.hears(piece.samples, self._studio.clock())
+        self._listener.hears(piece.samples, self._context.clock())
 
     def _lead_s(self) -> float:
-        return self._listener.lead_s(self._studio.clock())
+        return self._listener.lead_s(self._context.clock())
 
     async def _make(self, tokens: list[Token], is_first: bool) -> Piece:
         places = cuts(tokens)
         cut = self._cut(tokens, places, is_first)
         text, sound = spoken(tokens[: cut.end]), np.zeros(0, np.float32)
         key = self._key(text)
-        kept = self._studio.known_firsts.get(key) if is_first and text else None
+        kept = self._context.known_firsts.get(key) if is_first and text else None
         if kept is not None:
             sound = kept
         elif text:
             cut, phonemes = await self._phonemes(tokens, places, cut)
             sound = await self._sound(phonemes, cut, is_first)
             if is_first and text == spoken(tokens[: cut.end]):
-                self._studio.known_firsts.put(key, sound)
-        self._studio.known_cuts.put((spoken(tokens), self._voice.language), cut.end)
+                self._context.known_firsts.put(key, sound)
+        self._context.known_cuts.put((spoken(tokens), self._voice.language), cut.end)
         return await self._piece(cut, sound)
 
     def _cut(self, tokens: list[Token], places: list[Cut], is_first: bool) -> Cut:
         # Other cuts are another melody. Who waits for all gets the ones that were heard last, so
         # that a file sounds like what was listened to before, whatever the pace is by now.
         if self._listener.waits_for_all:
-            end = self._studio.known_cuts.get((spoken(tokens), self._voice.language))
+            end = self._context.known_cuts.get((spoken(tokens), self._voice.language))
             known = next((cut for cut in places if cut.end == end), None)
             if known:
                 return known
         if is_first:
             return self._remembered(tokens, places) or first_cut(places, self.rate)
-        return next_cut(places, self.rate.shared(self._studio.making), self._lead_s())
+        return next_cut(places, self.rate.shared(self._context.making), self._lead_s())
 
     async def _piece(self, cut: Cut, sound: Samples) -> Piece:
         text = "".join(token.source for token in self.feed.take(cut.end))
         pause = Pause.NONE if self.feed.ends_speech else cut.pause
         join = self._listener.joiner.join
-        joined = await self._studio.aside(join, sound, pause, self._speed)
+        joined = await self._context.aside(join, sound, pause, self._speed)
         piece = Piece(self._index, text, joined)
         self._index += 1
         self._sound_s += joined.size / SAMPLE_RATE
@@ -180,7 +180,7 @@ class Talk:
         """Return the longest begin whose sound is kept from another time."""
         liked = _REMEMBERED_SHARE * max(liked_first(self.rate), places[:2][-1].size)
         for cut in reversed([cut for cut in places if cut.size <= liked]):
-            if self._key(spoken(tokens[: cut.end])) in self._studio.known_firsts:
+            if self._key(spoken(tokens[: cut.end])) in self._context.known_firsts:
                 return cut
         return None
 
@@ -191,7 +191,7 @@ class Talk:
         """Return the phonemes of a piece, made shorter where they are too many for the model."""
         while True:
             text = spoken(tokens[: cut.end])
-            phonemes = await self._studio.phonemes(text, self._voice.language)
+            phonemes = await self._context.phonemes(text, self._voice.language)
             shorter = halve([place for place in places if place.end <= cut.end])
             if len(phonemes) <= MAX_PHONEMES or shorter is None:
                 return cut, phonemes
@@ -202,24 +202,24 @@ class Talk:
         sounds = []
         for index, part in enumerate(parts(phonemes)):
             size = cut.size * len(part) / len(phonemes)
-            made = await self._studio.work.do(
+            made = await self._context.work.do(
                 Order(
                     phonemes=part,
                     styles=self._voice.styles,
                     speed=self._speed,
                     # Nobody may hold the engine by one endless word that begins.
                     is_first=is_first and not index,
-                    due=self._studio.clock() + self._lead_s(),
+                    due=self._context.clock() + self._lead_s(),
                     cost_s=self.rate.cost_s(size),
                 )
             )
             sounds.append(await self._learn(part, size, made))
         return np.concatenate(sounds) if sounds else np.zeros(0, np.float32)
 
-    async def _learn(self, phonemes: str, size: float, made: Made) -> Samples:
-        sound = await self._studio.aside(trim, made.samples)
+    async def _learn(self, phonemes: str, size: float, made: InferenceResult) -> Samples:
+        sound = await self._context.aside(trim, made.samples)
         self._made_s += made.seconds
-        self._studio.pace.learn(
+        self._context.pace.learn(
             Run(
                 language=self._voice.language,
                 characters=max(1, round(size)),

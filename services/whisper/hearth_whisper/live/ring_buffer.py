@@ -10,7 +10,7 @@ from hearth_whisper.recognising import SAMPLE_RATE, Samples
 _REMEMBERED = 30 * SAMPLE_RATE
 
 
-class Tape:
+class RingBuffer:
     """Sound by its position in the stream; what was forgotten is gone."""
 
     def __init__(self) -> None:

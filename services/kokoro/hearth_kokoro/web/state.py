@@ -27,7 +27,7 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class Desk(AppState):
+class ServerState(AppState):
     """What the server knows while it runs; `loaded` is None until it may speak."""
 
     limits: Limits

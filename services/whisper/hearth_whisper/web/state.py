@@ -14,8 +14,8 @@ from hearth_whisper.web.settings import Limits
 
 
 @dataclass(slots=True, kw_only=True)
-class Desk(AppState):
-    """What the server knows while it runs; `app.state.desk` for whoever answers."""
+class ServerState(AppState):
+    """What the server knows while it runs; `app.state.server` for whoever answers."""
 
     limits: Limits
     work: Work

@@ -30,7 +30,7 @@ class Works(Protocol):
         ...
 
 
-class Take:
+class Attempt:
     """A recognition that has begun; whoever speaks on makes it worthless."""
 
     def __init__(self, work: Works, samples: Samples, options: Options, talker: Talker) -> None:
