@@ -233,5 +233,5 @@ def test_the_bench_shows_both_side_by_side(run: Run) -> None:
     # The house's own server comes first; the rest of the time depends on the machine.
     assert early[0] >= 0.3
     assert early[1] >= 0.4
-    assert "side by side" in run.shown
-    print(run.shown[: run.shown.index("to reach")], flush=True)
+    assert "Side by side" in run.shown
+    print(run.shown[: run.shown.index(": targets")], flush=True)
