@@ -42,7 +42,7 @@ def _converge_timer(house: House) -> None:
 
 
 @pytest.mark.usefixtures("recipient")
-def test_every_night_there_is_one_that_only_root_can_read(house: House) -> None:
+def test_every_night_a_backup_is_made_that_only_root_can_read(house: House) -> None:
     timer = house.shell("systemctl show hearth-backup.timer -p ActiveState,TimersCalendar")
     assert "ActiveState=active" in timer
     assert "OnCalendar=*-*-* 03:30:00" in timer

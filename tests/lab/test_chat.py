@@ -73,9 +73,7 @@ def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
     chat.remove(admin, other)
 
 
-def test_a_picture_is_looked_at_by_who_can_see(
-    house: House, child: Person, line: Connection
-) -> None:
+def test_a_picture_goes_to_a_vision_model(house: House, child: Person, line: Connection) -> None:
     shown = [chat.picture(chat.png())]
     with chat.calls(house) as asked:
         heard = wait_for_answer(
@@ -87,7 +85,7 @@ def test_a_picture_is_looked_at_by_who_can_see(
     assert [(call.member, call.status) for call in asked] == [("qwen3-vl", 200)]
 
 
-def test_a_documents_sentence_is_found_again_and_cited(
+def test_a_sentence_of_a_document_is_found_and_cited(
     house: House, child: Person, line: Connection
 ) -> None:
     with chat.calls(house) as asked:
@@ -122,7 +120,7 @@ def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> N
     assert SENTENCE in chat.cited(heard)["Keys"]
 
 
-def test_it_hears_and_speaks(house: House, child: Person) -> None:
+def test_speech_is_transcribed_and_synthesised(house: House, child: Person) -> None:
     spoken = ("speech.wav", wav(utterances(3)[0].pcm), "audio/wav")
     with chat.calls(house) as asked:
         said = child.request("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
@@ -147,7 +145,7 @@ def spoken_texts(house: House) -> int:
     return sum(said["requests"].values())
 
 
-def test_nothing_that_was_said_stands_in_a_log(house: House, admin: Person, child: Person) -> None:
+def test_no_message_is_in_a_log(house: House, admin: Person, child: Person) -> None:
     read = "journalctl --boot --no-pager --output cat --quiet"
     journals = {name: house.shell(f"incus exec {name} -- {read} </dev/null") for name in JOURNALS}
     journals["the machine"] = house.shell(read)

@@ -31,14 +31,14 @@ def visit(
     return come(house, guest, browser, "chatting")
 
 
-def test_a_stranger_is_shown_the_login_and_no_way_to_sign_up(visit: Visit) -> None:
+def test_without_a_login_the_form_offers_no_sign_up(visit: Visit) -> None:
     found = visit["stranger"]
     buttons = [text for text in found.pop("buttons") if text]
     assert found == {"secure": True, "password": True, "writes": False}
     assert buttons == ["Sign in"]
 
 
-def test_the_list_of_models_speaks_to_people(visit: Visit) -> None:
+def test_the_list_of_models_is_readable(visit: Visit) -> None:
     found = visit["login"]
     known = {one["id"]: one for one in found["known"]}
     assert {"fast", "vision", "embed", "transcribe"} <= set(known)
@@ -54,7 +54,7 @@ def test_the_list_of_models_speaks_to_people(visit: Visit) -> None:
     quiet(found)
 
 
-def test_an_answer_is_seen_coming_and_says_from_whom(visit: Visit, house: House) -> None:
+def test_an_answer_streams_and_names_its_model(visit: Visit, house: House) -> None:
     found = visit["streaming"]
     answer = answers(found)
     lengths = [length for _, length in found["states"] if length]
@@ -68,7 +68,7 @@ def test_an_answer_is_seen_coming_and_says_from_whom(visit: Visit, house: House)
     quiet(found)
 
 
-def test_the_speaker_is_heard(visit: Visit, house: House) -> None:
+def test_the_speaker_button_plays_the_answer(visit: Visit, house: House) -> None:
     found = visit["speaker"]
     assert found["heard"]["peak"] > LOUD
     # The sentences after it may still be on their way.
@@ -82,7 +82,7 @@ def test_the_speaker_is_heard(visit: Visit, house: House) -> None:
 
 
 @in_chromium
-def test_a_page_loaded_anew_has_the_chat(visit: Visit) -> None:
+def test_a_reloaded_page_has_the_chat(visit: Visit) -> None:
     found = visit["again"]
     assert found["listed"] == 1
     assert len(found["before"]) == 2
@@ -90,7 +90,7 @@ def test_a_page_loaded_anew_has_the_chat(visit: Visit) -> None:
 
 
 @in_chromium
-def test_what_is_said_arrives_as_text(visit: Visit) -> None:
+def test_speech_arrives_as_text(visit: Visit) -> None:
     found = visit["dictation"]
     assert found["text"]
     quiet(found)
@@ -117,14 +117,14 @@ def test_a_document_is_cited_with_its_sentence(visit: Visit) -> None:
 
 
 @in_chromium
-def test_somebody_else_sees_the_same_models(visit: Visit) -> None:
+def test_another_account_sees_the_same_models(visit: Visit) -> None:
     found = visit["second account"]
     assert found["offered"] == visit["login"]["offered"]
     answers(found)
     quiet(found)
 
 
-def test_its_pictures_are_there(visit: Visit) -> None:
+def test_its_screenshots_exist(visit: Visit) -> None:
     scenes = ["dark pictures", *(["light pictures"] if visit.browser == "chromium" else [])]
     for scene in scenes:
         found = visit[scene]

@@ -51,7 +51,7 @@ def until_ready(person: Person) -> float:
         time.sleep(0.1)
 
 
-def test_what_is_changed_by_hand_is_back_after_a_restart_and_people_stay(
+def test_a_restart_reverts_changes_by_hand_and_keeps_the_accounts(
     house: House, admin: Person, child: Person
 ) -> None:
     with live_connection(child) as line:
@@ -85,7 +85,7 @@ def another_setting(house: House, admin: Person) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("another_setting")
-def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
+def test_a_new_instance_follows_the_inventory_and_keeps_every_chat(
     house: House, admin: Person, child: Person
 ) -> None:
     with live_connection(child) as line:
@@ -109,7 +109,7 @@ def test_a_new_instance_is_as_the_inventory_says_and_holds_every_chat(
 
 
 @pytest.mark.long
-def test_a_line_lives_through_ten_idle_minutes(house: House, child: Person) -> None:
+def test_a_websocket_survives_ten_idle_minutes(house: House, child: Person) -> None:
     with live_connection(child) as line:
         assert not line.until(lambda: line.closed_s is not None, IDLE_S), "it was cut"
         assert line.pings >= IDLE_S // 30

@@ -98,7 +98,7 @@ def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house
     quiet(found, *(CHANNELS if len(found["lines"]) > 1 else ()))
 
 
-def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) -> None:
+def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House) -> None:
     found = visit["reload"]
     running = found["running"]
     cut, back = running["lines"]
@@ -117,9 +117,7 @@ def test_a_reload_of_the_front_door_loses_nothing(visit: Visit, house: House) ->
 
 
 @pytest.mark.parametrize("program", ["LiteLLM", "Ollama"])
-def test_an_answer_that_breaks_off_says_so_and_stays(
-    visit: Visit, house: House, program: str
-) -> None:
+def test_a_broken_answer_shows_an_error_and_stays(visit: Visit, house: House, program: str) -> None:
     found = visit[f"without {program}"]
     broken = found["broken"]
     said = [(at, text) for at, text in broken["said"] if text]
@@ -147,7 +145,7 @@ def understood(text: str) -> None:
         assert foreign not in text, text
 
 
-def test_who_cannot_be_read_to_is_told(visit: Visit, house: House) -> None:
+def test_a_failed_read_aloud_shows_an_error(visit: Visit, house: House) -> None:
     found = visit["without Kokoro"]
     answers(found["turn"])
     said = [(at, text) for at, text in found["broken"]["said"] if text]
@@ -158,7 +156,7 @@ def test_who_cannot_be_read_to_is_told(visit: Visit, house: House) -> None:
     answers(found["next"], said[-1][1])
 
 
-def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house: House) -> None:
+def test_a_missing_server_shows_a_notice_until_it_is_back(visit: Visit, house: House) -> None:
     found = visit["without its server"]
     away, following = found["away"], found["next"]
     notices = [(at, text) for at, text in away["notices"] if text]
@@ -177,7 +175,7 @@ def test_a_page_without_its_server_says_so_until_it_is_back(visit: Visit, house:
 
 
 @pytest.mark.long
-def test_the_live_line_lasts_over_a_cup_of_tea(house: House, guest: str) -> None:
+def test_the_websocket_survives_ten_idle_minutes(house: House, guest: str) -> None:
     visit = come(house, guest, "chromium", "waiting", idle_ms=TEA_MS, within_s=900)
     found = visit["idle"]
     answers(found["after"])

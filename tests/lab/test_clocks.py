@@ -99,7 +99,7 @@ def shows(house: House, name: str, days: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["trust", "litellm"])
-def test_nobody_notices_the_wrong_clock_of(house: House, name: str) -> None:
+def test_a_wrong_clock_changes_nothing_for_clients(house: House, name: str) -> None:
     with clock_of(house, name) as clock, watching(house, f"{name}, two days off") as seen:
         for days in (DAYS, -DAYS, 0):
             clock.off_by(days)
@@ -107,7 +107,7 @@ def test_nobody_notices_the_wrong_clock_of(house: House, name: str) -> None:
     assert seen.reds() == {}
 
 
-def test_a_login_two_days_off_asks_again_and_locks_nobody_out(house: House) -> None:
+def test_a_login_two_days_off_requires_a_new_login_and_locks_out_no_one(house: House) -> None:
     done = house.hearth("secret", "show", "house_password", "--plain")
     browser = Browser(edge_of(house), done.stdout.strip())
     with clock_of(house, "login") as clock, watching(house, "the login, two days off") as seen:
@@ -177,7 +177,7 @@ def device(house: House, program: str, clock: str) -> str:
 
 
 @pytest.mark.parametrize("program", ["curl", "python"])
-def test_a_device_whose_clock_is_fast_believes_and_a_slow_one_must_wait(
+def test_a_device_with_a_fast_clock_trusts_the_house_and_a_slow_one_must_wait(
     house: House, program: str
 ) -> None:
     def ask(clock: str) -> str:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.lab
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
-def test_the_documents_commands_run(house: House) -> None:
+def test_the_commands_in_the_documents_run(house: House) -> None:
     blocks = [
         (page.name, block)
         for page in PAGES

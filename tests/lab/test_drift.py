@@ -39,7 +39,7 @@ def made(house: House) -> dict[str, str]:
     return {"rules": house.shell(RULES), "instances": house.shell(script)}
 
 
-def test_one_run_repairs_and_restarts_only_what_was_touched(house: House) -> None:
+def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> None:
     wanted, pids = everywhere(house, "look") | made(house), house.processes()
     house.shell(
         f"incus exec litellm -- sh -c 'echo {{}} > {ALIASES}' </dev/null\n"

@@ -54,7 +54,7 @@ def drilled(house: House) -> list[dict[str, Any]]:
     return [json.loads(line) for line in house.shell(f"cat {SAID}; rm {SAID}").splitlines()]
 
 
-def test_the_next_member_answers_and_nobody_else_notices(house: House) -> None:
+def test_the_next_member_answers_and_other_requests_go_on(house: House) -> None:
     before = house.processes()
     with Caller(house) as caller:
         events = drilled(house)

@@ -54,7 +54,7 @@ def test_every_program_is_killed_at_once_and_all_are_back(house: House) -> None:
     assert max(seen.reds().values()) < BACK_S
 
 
-def test_incus_is_killed_and_nobody_notices(house: House) -> None:
+def test_incus_is_killed_without_an_outage(house: House) -> None:
     with watching(house, "incusd killed") as seen:
         house.shell("systemctl kill --kill-whom=main --signal=KILL incus.service")
         back_s = breaking.until(house, "Incus answers", "timeout 2 incus list -f csv", BACK_S)
@@ -85,7 +85,7 @@ def wrong_settings(house: House) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("wrong_settings")
-def test_a_program_that_ends_again_and_again_is_red_with_its_reason_until_that_is_gone(
+def test_a_crash_loop_is_red_with_its_reason_until_that_is_gone(
     house: House,
 ) -> None:
     unit = Unit("dnsmasq")
@@ -133,7 +133,7 @@ def keep(person: Person, content: bytes) -> str:
     return str(person.request("POST", f"{chat.FILES}?process=false", files=given)["id"])
 
 
-def test_a_full_disk_is_read_from_and_heals(house: House, admin: Person) -> None:
+def test_a_full_disk_stays_readable_and_recovers(house: House, admin: Person) -> None:
     content = b"The garden gate opens to the left. " * 100_000
     kept = keep(admin, content)
     with watching(house, "the machine's disk full") as seen:

@@ -79,7 +79,7 @@ def test_all_instances_are_killed_at_once(house: House) -> None:
         house.figures[f"all instances killed: {what} red, s"] = seconds
 
 
-def test_power_is_cut_while_everybody_writes(house: House, admin: Person) -> None:
+def test_power_is_cut_during_writes(house: House, admin: Person) -> None:
     stop = threading.Event()
     paper = b"The garden gate opens to the left. " * 30000
     there: list[str] = []

@@ -99,7 +99,7 @@ def inside(instance: str, program: str, *words: str) -> str:
     return shlex.join(argv) + " </dev/null"
 
 
-def test_a_need_that_goes_takes_its_connections_along(house: House) -> None:
+def test_a_removed_need_ends_its_connections(house: House) -> None:
     flow = f"'{{ {LITELLM} . {WHISPER} . 8000 }}'"
     said = house.shell(
         f"{inside('litellm', HOLD)} >/tmp/held & held=$!\n"
@@ -110,7 +110,7 @@ def test_a_need_that_goes_takes_its_connections_along(house: House) -> None:
     assert said.split() == ["held", "ConnectionResetError"]
 
 
-def test_a_ruleset_loaded_anew_leaves_what_is_allowed_alone(house: House) -> None:
+def test_a_reloaded_ruleset_keeps_allowed_connections(house: House) -> None:
     said = house.shell(
         f"{inside('litellm', HOLD)} >/tmp/held & held=$!\n"
         "until grep -q held /tmp/held; do sleep 0.1; done\n"
@@ -126,7 +126,7 @@ def test_the_watch_over_the_ruleset_stays_up(house: House) -> None:
     assert house.shell(f"systemctl show --property=NRestarts --value {unit}").strip() == "0"
 
 
-def test_a_flushed_ruleset_opens_no_way_and_comes_back_by_itself(house: House) -> None:
+def test_a_flushed_ruleset_opens_nothing_and_is_restored(house: House) -> None:
     house.shell(f"systemctl stop hearth-firewall-watch; {FLUSH}")
     try:
         met = {house.shell(inside(source, KNOCK, *target)).split()[0] for source, *target in WAYS}
@@ -140,7 +140,7 @@ def test_a_flushed_ruleset_opens_no_way_and_comes_back_by_itself(house: House) -
     assert house.shell(inside("kokoro", KNOCK, OLLAMA, "11434")).split()[0] in SHUT
 
 
-def test_a_ruleset_that_cannot_be_loaded_opens_no_way_and_is_red(house: House) -> None:
+def test_a_ruleset_that_cannot_be_loaded_opens_nothing_and_is_red(house: House) -> None:
     resolver = house.shell(RESOLVERS_PROCESS)
     house.shell(f"cp -p {RULES} /root/rules.nft")
     try:
@@ -166,7 +166,7 @@ def test_a_ruleset_that_cannot_be_loaded_opens_no_way_and_is_red(house: House) -
     assert house.shell(RESOLVERS_PROCESS) == resolver, "the home was without its resolver, too"
 
 
-def test_a_ruleset_loaded_anew_knows_again_who_may_be_gone_out_to(house: House) -> None:
+def test_a_reloaded_ruleset_keeps_the_allowed_egress_addresses(house: House) -> None:
     way = re.compile(r"^nftset=/([^/]+)/4#inet#hearth#(egress_ollama_443)$", re.MULTILINE)
     ((host, name), *_) = way.findall(house.shell(f"cat {DNSMASQ}"))
     resolve = f"incus exec ollama -- getent ahostsv4 {host} </dev/null"
@@ -193,7 +193,7 @@ def healed(house: House, within_s: float = HEALED_S) -> float:
     return time.monotonic() - began
 
 
-def test_who_floods_the_resolver_is_slowed_down_and_nobody_else(house: House) -> None:
+def test_a_client_that_floods_the_resolver_is_slowed_down_alone(house: House) -> None:
     said = house.shell(
         f"{inside('litellm', ASK, '3000')} >/tmp/flood & flood=$!; sleep 0.5\n"
         f"{inside('kokoro', ASK, '20')}; wait $flood; cat /tmp/flood"
@@ -220,7 +220,7 @@ def homes_own(house: House, guest: str) -> Iterator[str]:
         yield f"{HOMES_OWN}1"
 
 
-def test_by_ipv6_the_house_answers_on_the_lans_wire_and_nowhere_else(
+def test_by_ipv6_the_house_answers_only_on_the_lan(
     house: House, guest: str, homes_own: str
 ) -> None:
     look = "ip -6 -brief address show dev host0 scope link | awk '{print $3}' | cut -d/ -f1"

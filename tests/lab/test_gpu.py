@@ -26,7 +26,7 @@ def journal(house: House, words: str) -> str:
     )
 
 
-def test_auto_took_the_processor(house: House) -> None:
+def test_auto_chose_the_cpu(house: House) -> None:
     found = journal(house, "inference compute")
     assert "library=cpu" in found, found
     assert "llvmpipe" not in found
@@ -60,7 +60,7 @@ def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
     assert "no GPU" in found["device"]
 
 
-def test_auto_takes_the_processor_again(house: House) -> None:
+def test_auto_chooses_the_cpu_again(house: House) -> None:
     house.edit("services.yml", "    gpu: software\n", "")
     house.site()
     found = journal(house, "inference compute")

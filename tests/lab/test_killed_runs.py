@@ -24,7 +24,7 @@ def sweep(house: House) -> Standing:
     return known
 
 
-def test_a_killed_run_is_put_right_by_the_next(house: House, sweep: Standing) -> None:
+def test_the_next_run_repairs_a_killed_one(house: House, sweep: Standing) -> None:
     # The change is killed on its way there and on its way back. The house that is left can then
     # be compared with the one before, which no kill touched.
     for changed in (True, False):

@@ -174,9 +174,7 @@ def side_by_side(house: House) -> tuple[dict[str, Any], str]:
     return json.loads(house.shell(f"cat {out}/bench-tts.json")), done.stdout
 
 
-def test_as_it_comes_it_speaks_in_one_burst_and_answers_nobody_meanwhile(
-    run: Run, house: House
-) -> None:
+def test_unpatched_it_speaks_in_one_burst_and_blocks_other_requests(run: Run, house: House) -> None:
     print(f"\nas it comes: {run.plain.early}, /health {run.plain.health}")
     house.figures["upstream's miniature, part of the time left at the first byte"] = max(
         run.plain.early
@@ -209,13 +207,13 @@ def test_the_role_installed_upstreams_own_files_and_changed_two(run: Run) -> Non
     assert run.patched.files.keys() == shipped.keys()
 
 
-def test_it_is_taken_back_byte_for_byte_by_one_link(run: Run) -> None:
+def test_one_link_restores_it_byte_for_byte(run: Run) -> None:
     assert run.back.files == run.plain.files
     assert run.back.link == run.plain.link != run.patched.link
     assert max(run.back.early) <= 0.1
 
 
-def test_the_command_for_people_patches_a_container_and_takes_it_back(run: Run) -> None:
+def test_the_documented_command_patches_a_container_and_restores_it(run: Run) -> None:
     assert run.contained["codes"] == [0, 0], run.contained["said"]
     before, patched, back = run.contained["files"]
     assert before == back == run.plain.files

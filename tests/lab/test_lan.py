@@ -44,16 +44,14 @@ def test_the_guests_resolver_is_the_house(house: House, guest: str) -> None:
     assert lab.run(guest, ["getent", "ahostsv4", "github.com"], timeout=30).returncode == 0
 
 
-def test_the_guest_is_answered_with_the_root_and_believes_nobody_without(
-    house: House, guest: str
-) -> None:
+def test_the_guest_needs_the_root_to_trust_an_answer(house: House, guest: str) -> None:
     answer = ask(guest, ROOT_THERE, "fast", house.key())
     assert answer.status == 200, answer
     assert answer.json["choices"][0]["message"]["content"].strip()
     assert ask(guest, None, "fast", house.key()).head == "curl: exit 60"
 
 
-def test_only_the_front_door_and_the_resolver_are_open(house: House, guest: str) -> None:
+def test_only_the_reverse_proxy_and_the_resolver_are_open(house: House, guest: str) -> None:
     listing = house.shell("ss -Hlnt | awk '{print $4}'")
     known = {int(line.rpartition(":")[2]) for line in listing.splitlines()}
     asked = sorted(known | {8443, 9180, 11434, 4000, 8880, 8000, 10300, 9090})
@@ -62,7 +60,7 @@ def test_only_the_front_door_and_the_resolver_are_open(house: House, guest: str)
     assert open_ports - OF_THE_MACHINE == OPEN
 
 
-def test_no_way_leads_through_the_house_to_an_instance(house: House, guest: str) -> None:
+def test_the_house_forwards_nothing_to_an_instance(house: House, guest: str) -> None:
     route = ["ip", "route", "replace", "10.140.30.0/24", "via", lab.address(NAME)]
     lab.run(guest, route, check=True)
     inner = [("10.140.30.11", 11434), ("10.140.30.12", 4000), ("10.140.30.13", 8880)]

@@ -105,7 +105,7 @@ def said(person: Person, text: str, model: str) -> ChatAnswer:
         )
 
 
-def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
+def test_ours_is_offered_and_calls_the_houses_models_with_its_own_key(
     house: House, child: Person
 ) -> None:
     offered = chat.models(child)[OURS]
@@ -124,7 +124,7 @@ def test_ours_is_offered_and_asks_the_houses_models_with_its_own_key(
     assert parts[2] in written[heard.turn.answer]["content"]
 
 
-def test_one_that_is_added_appears_and_a_broken_one_takes_nobody_along(
+def test_an_added_one_appears_and_a_broken_one_breaks_no_other(
     house: House, admin: Person, child: Person, index: int
 ) -> None:
     files = {f"{LOCAL}/lights.py": LIGHTS, f"{LOCAL}/broken.py": BROKEN}
@@ -162,7 +162,7 @@ def test_what_is_not_in_the_lock_is_refused_before_anything_happens(house: House
     assert house.shell(f"{INSTANCE} systemctl show -p MainPID pipelines </dev/null") == started
 
 
-def test_nobody_but_the_chat_reaches_it(house: House, guest: str) -> None:
+def test_only_the_chat_reaches_it(house: House, guest: str) -> None:
     listed = json.loads(house.shell("incus list --format json </dev/null"))
     instances = sorted(one["name"] for one in listed if one["name"] != "pipelines")
     assert {"open-webui", "kokoro", "litellm"} <= set(instances)
@@ -194,7 +194,7 @@ def knocked(guest: str, address: str, port: int) -> str:
     return lab.run(guest, argv, timeout=30, check=True).stdout.strip()
 
 
-def test_the_front_door_does_not_know_it(house: House, guest: str) -> None:
+def test_the_reverse_proxy_does_not_serve_it(house: House, guest: str) -> None:
     seen = {name: status(guest, name) for name in (chat.SITE, "pipelines.lan", "pipelines")}
     # The same request for a name that it serves gets an answer.
     assert seen.pop(chat.SITE) == "200"

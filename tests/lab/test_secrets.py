@@ -119,11 +119,11 @@ PLACES = [
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_leak_on_purpose_is_found(searched: Leaks, place: str) -> None:
+def test_a_planted_leak_is_found(searched: Leaks, place: str) -> None:
     assert "planted" in searched.names_at(place), sorted(searched.hits)
 
 
-def test_no_secret_of_the_house_is_to_be_seen_anywhere(searched: Leaks) -> None:
+def test_no_secret_of_the_house_leaks(searched: Leaks) -> None:
     assert sorted(hit for hit in searched.hits if hit[0] != "planted") == []
 
 

@@ -139,7 +139,7 @@ def converge(house: House, tag: str) -> None:
     house.shell(run, timeout=ANSIBLE_S)
 
 
-def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) -> None:
+def test_it_has_only_the_models_of_the_alias_and_its_draft(house: House) -> None:
     programs = set(house.shell("ls /var/lib/hearth/programs").split())
     assert {"whisper", "whisper_tiny", "whisper_tiny_en"} == {
         name for name in programs if name.startswith("whisper")
@@ -152,7 +152,7 @@ def test_it_was_given_the_models_of_the_alias_and_its_draft_alone(house: House) 
     assert "tiny" in remembered
 
 
-def test_it_writes_along_while_somebody_speaks_whatever_the_language(house: House) -> None:
+def test_it_transcribes_during_speech_in_any_language(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{TALK}EOF"
     # No language was named: a draft that knows only English would be silent each time.
     for _ in range(TRIES):
@@ -189,7 +189,7 @@ def knock(who: str | None) -> str:
     return done.stdout.strip()
 
 
-def test_satellites_come_in_by_name_alone(allowed: str) -> None:
+def test_only_named_satellites_connect(allowed: str) -> None:
     assert knock(allowed) == "info"
     # The machine that runs the lab is on the same link, with another address.
     assert knock(None) not in ("info", "")
@@ -208,7 +208,7 @@ def resting(house: House) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("resting")
-def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
+def test_it_unloads_and_loads_again_on_request(house: House) -> None:
     # It may unload again before a second command has started.
     awake = json.loads(house.shell(f"{TRANSCRIBE} >/dev/null; curl --silent {URL}/status"))
     assert awake["loaded"]
@@ -226,7 +226,7 @@ def test_it_rests_and_comes_back_when_it_is_asked(house: House) -> None:
     assert said["loads"] > awake["loads"]
 
 
-def test_a_server_that_is_killed_leaves_nobody_waiting_and_nothing_behind(house: House) -> None:
+def test_a_killed_server_leaves_no_client_waiting_and_no_file(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{DIE}EOF"
     found = json.loads(house.shell(script, timeout=120))
     talker, sender = found["talker"], found["sender"]

@@ -75,7 +75,7 @@ def of_kind(found: Any, kind: str) -> list[Any]:
     return [event for event in found["events"] if event["type"] == kind]
 
 
-def test_a_stranger_is_shown_the_login_and_nothing_else(visit: Visit) -> None:
+def test_without_a_login_only_the_form_is_shown(visit: Visit) -> None:
     assert visit["stranger"] == {"secure": True, "password": True, "speaks": False}
 
 
@@ -87,7 +87,7 @@ def test_the_login_leads_to_the_page_which_knows_its_model(visit: Visit) -> None
     quiet(found)
 
 
-def test_what_is_said_is_written_once_and_in_order(visit: Visit) -> None:
+def test_speech_is_transcribed_once_and_in_order(visit: Visit) -> None:
     # Also where there was no guess.
     for found in visit["talk"]:
         written_once_and_in_order(found)
@@ -111,7 +111,7 @@ def written_once_and_in_order(found: Any) -> None:
     quiet(found)
 
 
-def test_the_time_that_it_shows_is_the_one_that_a_talker_waits(visit: Visit, house: House) -> None:
+def test_the_shown_time_is_the_real_wait(visit: Visit, house: House) -> None:
     waits = [wait for found in visit["talk"] for wait in waits_of(found)]
     house.figures[f"last word to its line in {visit.browser}, ms"] = min(waits)
 
@@ -130,7 +130,7 @@ def waits_of(found: Any) -> list[float]:
     return waits
 
 
-def test_it_shows_guesses_whose_beginning_stays(visit: Visit) -> None:
+def test_the_start_of_a_guess_stays(visit: Visit) -> None:
     found = visit["talk"][-1]
     partials = of_kind(found, "partial")
     assert partials, "each time the processors had nothing left for guesses"
@@ -143,7 +143,7 @@ def test_it_shows_guesses_whose_beginning_stays(visit: Visit) -> None:
     assert found["guesses"][-1][1] == ""
 
 
-def test_a_line_can_be_had_before_its_talker_is_silent(visit: Visit) -> None:
+def test_a_line_can_be_requested_during_speech(visit: Visit) -> None:
     found = visit["line now"]
     (first, *_) = of_kind(found, "speech_ended")
     assert found["asked"] < first["at"]
@@ -152,7 +152,7 @@ def test_a_line_can_be_had_before_its_talker_is_silent(visit: Visit) -> None:
     quiet(found)
 
 
-def test_a_file_is_written_down_and_saved_as_subtitles(visit: Visit) -> None:
+def test_a_file_is_transcribed_and_saved_as_subtitles(visit: Visit) -> None:
     found = visit["upload"]
     assert [state for _, state in found["states"] if state] == ["idle", "uploading", "done"]
     assert found["lines"]
@@ -173,14 +173,14 @@ def test_a_picture_is_refused_in_one_line_and_the_page_goes_on(visit: Visit) -> 
     assert found["lines"]
 
 
-def test_without_a_microphone_it_says_what_to_do(visit: Visit) -> None:
+def test_without_a_microphone_it_shows_instructions(visit: Visit) -> None:
     found = visit["without a microphone"]
     assert found["said"]["state"] == "failed"
     assert "microphone" in found["said"]["status"]
     quiet(found)
 
 
-def test_keys_do_all_of_it(visit: Visit) -> None:
+def test_the_keyboard_is_enough(visit: Visit) -> None:
     found = visit["keyboard"]
     reached = {one["id"]: one["seen"] for one in found["reached"]}
     # A model of one language offers no choice.
@@ -191,7 +191,7 @@ def test_keys_do_all_of_it(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
-def test_nobody_is_kept_out(visit: Visit, scene: str) -> None:
+def test_it_is_accessible(visit: Visit, scene: str) -> None:
     assert visit[scene]["passed"] > 10
     assert visit[scene]["serious"] == []
 
@@ -212,7 +212,7 @@ def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
         assert (visit.folder / name).stat().st_size > 10_000
 
 
-def test_when_the_login_has_ended_it_says_so(visit: Visit) -> None:
+def test_an_expired_login_shows_a_notice(visit: Visit) -> None:
     found = visit["login ended"]
     assert "log in" in found["status"].lower()
     assert any(link.startswith(PAGE) for link in found["links"])

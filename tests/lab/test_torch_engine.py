@@ -124,7 +124,7 @@ def test_pytorch_speaks_stops_and_takes_every_voice(root: Path, weights: Path) -
     assert said["stopped_ms"] < 1000, said
 
 
-def test_it_stands_behind_the_same_server(root: Path, weights: Path) -> None:
+def test_the_same_server_runs_it(root: Path, weights: Path) -> None:
     with serving(root, weights, "torch", "kokoro-v1_0.pth") as client:
         status = client.get("/status").json()
         assert (status["engine"], status["model"]) == ("torch", "kokoro-v1_0.pth")

@@ -159,7 +159,7 @@ def test_with_the_root_the_page_goes_on_by_https_and_turns_green(believed: Visit
     assert found["complaints"] == []
 
 
-def test_without_the_root_it_is_red_and_says_what_to_do(unbelieved: Visit) -> None:
+def test_without_the_root_it_is_red_and_shows_instructions(unbelieved: Visit) -> None:
     found = unbelieved["stranger"]
     assert "ERR_CERT_AUTHORITY_INVALID" in found["secure"]
     for address in (PAGE, plain()):
@@ -176,14 +176,14 @@ def test_without_the_root_it_is_red_and_says_what_to_do(unbelieved: Visit) -> No
         assert [line for line in seen["complaints"] if "ERR_CERT" not in line] == []
 
 
-def test_without_scripts_the_certificate_is_there(unbelieved: Visit) -> None:
+def test_without_scripts_the_certificate_is_offered(unbelieved: Visit) -> None:
     found = unbelieved["without scripts"]
     assert found["link"] == f"{PAGE}hearth-root.crt"
     assert f"https://{SITE}/" in found["text"]
     assert found["guides"] == ["linux"]
 
 
-def test_a_device_that_asks_somebody_else_for_names_is_told_so(house: House, guest: str) -> None:
+def test_a_device_with_another_dns_server_gets_a_warning(house: House, guest: str) -> None:
     visit = visitor.visit(
         *(guest, "chromium", "nameless", PAGE), site=SITE, plain=plain(), unknown=SITE
     )
@@ -193,7 +193,7 @@ def test_a_device_that_asks_somebody_else_for_names_is_told_so(house: House, gue
     assert "dns" in found["shown"]
 
 
-def test_everybody_can_use_the_page(believed: Visit, unbelieved: Visit) -> None:
+def test_the_page_is_accessible(believed: Visit, unbelieved: Visit) -> None:
     for visit, scenes in (
         (believed, ["accessibility"]),
         (unbelieved, ["accessibility", "accessibility in the dark"]),
@@ -208,14 +208,14 @@ def test_everybody_can_use_the_page(believed: Visit, unbelieved: Visit) -> None:
         assert (found["sticking_out"], found["too_small"]) == ([], [])
 
 
-def test_the_guest_gets_the_very_root(house: House, guest: str) -> None:
+def test_the_guest_downloads_the_same_root(house: House, guest: str) -> None:
     argv = ["curl", "--silent", "--fail", f"{plain()}hearth-root.crt"]
     got = lab.run(guest, argv, check=True).stdout
     assert got == house.inside("cat", "/etc/hearth/pki/root.crt", check=True).stdout
     assert got == lab.run(guest, ["cat", ROOT_THERE], check=True).stdout
 
 
-def test_curl_believes_no_more_than_the_houses_names(guest: str, doors: dict[str, Door]) -> None:
+def test_curl_trusts_only_the_houses_names(guest: str, doors: dict[str, Door]) -> None:
     said = {
         name: lab.run(
             guest, ["curl", "--silent", "--show-error", "--cacert", ROOT_THERE, door.address]
@@ -232,7 +232,7 @@ def test_curl_believes_no_more_than_the_houses_names(guest: str, doors: dict[str
     assert "path length constraint exceeded" in reasons["a second intermediate"]
 
 
-def test_chromium_believes_no_more_than_the_houses_names(believed: Visit) -> None:
+def test_chromium_trusts_only_the_houses_names(believed: Visit) -> None:
     found = dict(believed["doors"])
     assert found.pop("a name of the house").startswith("HTTP "), found
     assert {name: "net::ERR_CERT" in said for name, said in found.items()} == dict.fromkeys(

@@ -131,7 +131,7 @@ def usual(house: House) -> Iterator[None]:
         house.shell("rm -rf /var/lib/hearth/caddy/short-lived")
 
 
-def test_what_is_short_lived_is_renewed_before_anybody_notices(house: House, usual: None) -> None:
+def test_short_lived_certificates_are_renewed_in_time(house: House, usual: None) -> None:
     with watched(house) as seen:
         began = time.monotonic()
         converge(house, SHORT)

@@ -48,7 +48,7 @@ def test_the_deploy_has_measured_how_soon_it_speaks(house: House) -> None:
     house.figures["whole phrase, ms"] = whole["median"]
 
 
-def test_without_a_card_its_server_is_neither_made_nor_missed(house: House) -> None:
+def test_without_a_card_its_server_is_neither_created_nor_red(house: House) -> None:
     status = json.loads(house.hearth("status", "--json").stdout)
     assert "kokoro" in {row["name"] for row in status["rows"]}
     assert "kokoro_gpu" not in {row["name"] for row in status["rows"]}
@@ -59,7 +59,7 @@ def test_without_a_card_its_server_is_neither_made_nor_missed(house: House) -> N
     assert not {"kokoro_gpu", "kokoro_weights"} & set(programs)
 
 
-def test_weights_lie_on_the_disk_once(house: House) -> None:
+def test_weights_are_on_the_disk_once(house: House) -> None:
     found = house.shell(
         "stat -c '%h %s' /var/lib/hearth/programs/kokoro_model/current/*.onnx\n"
         "ls /var/cache/hearth/downloads | grep -c 'kokoro_model-.*onnx$' || true"
@@ -79,7 +79,7 @@ def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
     assert said["model"] in remembered
 
 
-def test_every_answer_through_the_front_door_is_whole(house: House) -> None:
+def test_every_response_through_the_reverse_proxy_is_whole(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{MANY}EOF"
     lengths = json.loads(house.shell(script, timeout=300))
     assert len(lengths) == 500

@@ -64,7 +64,7 @@ def watch(found: list[tuple[float, int]]) -> None:
     found.extend((at, active) for at, active in json.loads(done.stdout))
 
 
-def test_a_stranger_is_shown_the_login_and_nothing_else(visit: Visit) -> None:
+def test_without_a_login_only_the_form_is_shown(visit: Visit) -> None:
     found = visit["stranger"]
     assert found == {"secure": True, "password": True, "speaks": False}
 
@@ -94,7 +94,7 @@ def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: 
     house.figures[f"its share of the answer's time in {visit.browser}, %"] = 100 * share(found)
 
 
-def test_it_shows_the_words_that_are_heard_when_they_are_heard(visit: Visit) -> None:
+def test_it_highlights_the_words_as_they_are_played(visit: Visit) -> None:
     found = visit["streaming"][-1]
     shown = [(at, text) for at, text in found["speaking"] if text]
     spoken = [piece for piece in due(found) if piece.text]
@@ -133,7 +133,7 @@ def test_it_needs_no_media_source(visit: Visit) -> None:
     quiet(found)
 
 
-def test_without_a_worklet_it_plays_the_whole_and_says_that_it_waits(visit: Visit) -> None:
+def test_without_a_worklet_it_plays_the_whole_and_shows_that_it_waits(visit: Visit) -> None:
     found = visit["without AudioWorklet"]
     assert found["gone"]
     plays(found, "blob")
@@ -155,7 +155,7 @@ def test_a_voice_has_a_sample_and_two_can_be_mixed(visit: Visit) -> None:
     assert asked["speed"] == 1.5
 
 
-def test_keys_are_enough(visit: Visit) -> None:
+def test_the_keyboard_is_enough(visit: Visit) -> None:
     found = visit["keyboard"]
     reached = {one["id"] for one in found["reached"]}
     fields = {"text", "voice", "blend", "speed", "format", "sample", "speak", "download"}
@@ -180,7 +180,7 @@ def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
     assert max(float(abs(frame.to_ndarray()).max()) for frame in frames) > LOUD
 
 
-def test_a_link_opens_with_what_it_was_taken_from(visit: Visit) -> None:
+def test_a_link_opens_with_the_settings_of_its_page(visit: Visit) -> None:
     found = visit["permalink"]
     assert found["link"].startswith(f"{PAGE}#")
     assert found["after"] == found["before"]
@@ -191,7 +191,7 @@ def test_a_link_opens_with_what_it_was_taken_from(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
-def test_nobody_is_kept_out(visit: Visit, scene: str) -> None:
+def test_it_is_accessible(visit: Visit, scene: str) -> None:
     assert visit[scene]["passed"] > 10
     assert visit[scene]["serious"] == []
 
@@ -214,13 +214,13 @@ def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
         assert picture.stat().st_size > 10_000
 
 
-def test_when_the_login_has_ended_it_says_so(visit: Visit) -> None:
+def test_an_expired_login_shows_a_notice(visit: Visit) -> None:
     found = visit["login ended"]
     assert "log in" in found["status"].lower()
     assert any(link.startswith(PAGE) for link in found["links"])
 
 
-def test_the_interface_beside_it_still_wants_a_key(house: House, guest: str) -> None:
+def test_the_api_beside_it_still_requires_a_key(house: House, guest: str) -> None:
     for address in ("https://kokoro-stream.lan/v1/audio/speech", f"{PAGE}v1/audio/speech"):
         assert ask(guest, ROOT_THERE, "kokoro", None, address=address).status == 401
         assert ask(guest, ROOT_THERE, "kokoro", "sk-wrong", address=address).status == 401

@@ -46,7 +46,7 @@ def told(answer: Answer, host: str) -> str:
     return str(answer.json()["error"]["message"])
 
 
-def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> None:
+def test_a_person_and_a_program_get_an_error_while_the_chat_is_down(house: House) -> None:
     edge = edge_of(house)
     with stopped(house, "open-webui"):
         page = edge.request("chat.lan", "/c/42", within_s=WITHIN_S, headers=PAGE)
@@ -56,7 +56,7 @@ def test_a_person_and_a_program_are_told_that_the_chat_is_away(house: House) -> 
         assert said.startswith("chat.lan is unavailable: the service is starting")
 
 
-def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) -> None:
+def test_without_the_login_service_every_request_gets_an_error(house: House) -> None:
     edge, key = edge_of(house), house.key()
     with stopped(house, "login"):
         for host, path in (("llm.lan", "/v1/models"), ("kokoro-stream.lan", "/v1/models")):
@@ -68,7 +68,7 @@ def test_without_the_login_nobody_gets_in_and_everybody_is_told(house: House) ->
         assert edge.request("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
 
 
-def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
+def test_an_outage_is_reported_only_with_a_key(house: House) -> None:
     edge = edge_of(house)
     with stopped(house, "kokoro"):
         assert edge.request("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S).status == 401
@@ -78,7 +78,7 @@ def test_what_is_away_is_told_to_nobody_without_a_key(house: House) -> None:
         assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan is unavailable")
 
 
-def test_too_much_is_refused_in_words_and_not_called_away(house: House) -> None:
+def test_too_many_requests_are_refused_and_not_called_an_outage(house: House) -> None:
     much = {"Content-Type": "application/json"}
     answer = edge_of(house).request(
         *("llm.lan", "/v1/chat/completions"),
