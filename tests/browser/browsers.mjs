@@ -2,18 +2,18 @@ import { mkdir } from "node:fs/promises";
 import puppeteer from "puppeteer-core";
 
 const PROGRAMS = { chromium: "/usr/bin/chromium", firefox: "/usr/bin/firefox-esr" };
-// It reads hundreds of files first, from a disk that others may be busy with.
+// It reads hundreds of files first, from a disk that may be busy.
 const START_MS = 120_000;
 const SIZE = { width: 1280, height: 800 };
 
 /**
- * Start one of Debian's browsers with a fresh profile, as a person does who has never been here.
+ * Start one of Debian's browsers with a fresh profile, as on a person's first visit.
  *
- * Nothing is switched off for the test: certificates are checked, pages may make no sound that
- * nobody asked for, and Chromium keeps its sandbox. Where the job has a `sound`, it is what a
- * microphone hears: Chromium's own imitation of one plays the file, Firefox listens to the sound
- * device, into which the scenes play it. Nobody is there to allow it, so it is allowed.
- * A name that is `unknown` is one that Chromium finds nowhere.
+ * Nothing is switched off for the test: certificates are checked, no page may play sound
+ * unprompted, and Chromium keeps its sandbox. Where the job has a `sound`, it is the input of the
+ * microphone: Chromium's own fake one plays the file, Firefox listens to the sound
+ * device, into which the scenes play it. No person can grant the permission, so it is granted.
+ * A name that is `unknown` cannot be resolved by Chromium.
  *
  * @param {{browser: string, downloads: string, sound?: string, unknown?: string}} job
  * @param {{dark?: boolean}} options
@@ -32,14 +32,14 @@ async function firefox(job, dark) {
     timeout: START_MS,
     defaultViewport: SIZE,
     extraPrefsFirefox: {
-      // Over WebDriver BiDi this Firefox cannot be asked for another scheme later.
+      // Over WebDriver BiDi this Firefox cannot change the colour scheme later.
       "layout.css.prefers-color-scheme.content-override": dark ? 0 : 1,
       "browser.download.folderList": 2,
       "browser.download.dir": job.downloads,
       "browser.download.useDownloadDir": true,
       "browser.helperApps.neverAsk.saveToDisk": "audio/mpeg,audio/wav,audio/flac,audio/ogg,application/x-subrip",
       "browser.download.alwaysOpenPanel": false,
-      // The browser's own errands have no place in a test.
+      // The browser's own background requests have no place in a test.
       "network.captive-portal-service.enabled": false,
       "network.connectivity-service.enabled": false,
       "browser.safebrowsing.downloads.enabled": false,
@@ -70,7 +70,7 @@ async function chromium(job, dark) {
   return browser;
 }
 
-// It plays the file anew for each talk, and then is silent.
+// It plays the file from the beginning for each recording, and then is silent.
 const microphoneOf = (sound) => [
   "--use-fake-device-for-media-stream",
   "--use-fake-ui-for-media-stream",

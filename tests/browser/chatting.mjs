@@ -1,9 +1,9 @@
 /**
- * Note what a chat's page shows and what its live line does, before any script of its own has run.
+ * Record what a chat's page shows and what its WebSocket does, before any script of its own runs.
  *
  * It is written into each new document as text, so it may use nothing from outside itself. An answer
- * is noted whenever its text changes, so a reader can tell a stream from a lump, and what was on the
- * page when something else happened.
+ * is recorded whenever its text changes, so a reader can tell a stream from a single piece, and knows
+ * what was on the page when something else happened.
  */
 export function chatting() {
   const LINE = "/ws/socket.io/";
@@ -17,7 +17,7 @@ export function chatting() {
       const line = { begun: performance.now(), greeted: null, ended: null };
       noted.lines.push(line);
       this.addEventListener("message", ({ data }) => {
-        // What the server says last of all before the page may speak.
+        // The last message of the server before the page may speak.
         if (String(data).startsWith("40")) line.greeted ??= performance.now();
       });
       this.addEventListener("close", () => (line.ended = performance.now()));
@@ -38,7 +38,7 @@ export function chatting() {
   new MutationObserver(look).observe(document, { ...watch, attributeFilter: ["hidden"] });
 
   globalThis.__chatting = {
-    /** Forget what was shown and said so far. */
+    /** Forget what was shown and received so far. */
     clear() {
       Object.assign(noted, { shown: [], said: [], notices: [] });
     },
@@ -59,7 +59,7 @@ export function chatting() {
         .map((one) => ({
           mine: one.querySelector("#response-content-container") === null,
           model: text(one.querySelector("#response-message-model-name")) || null,
-          // The house's own line above an answer: which model it came from.
+          // The house's own text above an answer: which model it came from.
           from: text(one).match(/^Answered by (.*)$/m)?.[1] ?? null,
           text: text(one.querySelector("#response-content-container") ?? one),
         }));

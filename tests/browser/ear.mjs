@@ -1,11 +1,11 @@
 /**
- * Hear and note what a page really does, before any script of its own has run.
+ * Record what a page really plays and receives, before any script of its own runs.
  *
- * It is written into each new document as text, so it may use nothing from outside itself. What it
- * knows comes from the samples that reach the audio graph's end, from the bytes that arrive and from
- * the browser's own clock; what the page says of itself is only noted beside it.
+ * It is written into each new document as text, so it may use nothing from outside itself. Its
+ * records come from the samples that reach the audio graph's end, from the bytes that arrive and from
+ * the browser's own clock; what the page reports of itself is only recorded beside it.
  *
- * @param {{without: string[]}} options names of browser interfaces that this page shall not find
+ * @param {{without: string[]}} options names of browser interfaces that are missing in this page
  */
 export function ear({ without }) {
   const SPEECH = "/v1/audio/speech";
@@ -43,7 +43,7 @@ export function ear({ without }) {
     const begin = MEMORY - Math.min(fresh, MEMORY);
     for (let at = begin; at < MEMORY; at += size) {
       const peak = peakOf(samples.subarray(at, Math.min(at + size, MEMORY)));
-      // When this block was rendered, on the clock that presses are told by.
+      // When this block was rendered, on the clock that presses use.
       mine.blocks.push([wall - ((MEMORY - at) / context.sampleRate) * 1000, peak]);
     }
     mine.seen = now;
@@ -58,7 +58,7 @@ export function ear({ without }) {
     return end;
   };
 
-  // An <audio> element that the page has not led through a graph plays past every ear.
+  // An <audio> element that the page has not connected to a graph would bypass the ear.
   const led = new WeakSet();
   const lead = AudioContext.prototype.createMediaElementSource;
   AudioContext.prototype.createMediaElementSource = function (element) {
@@ -73,7 +73,7 @@ export function ear({ without }) {
       contexts.set(this, context);
       context.createMediaElementSource(this).connect(context.destination);
     }
-    // One that was made a moment before the first press counted would be silent for ever.
+    // One that was created a moment before the first press counted would be silent for ever.
     contexts.get(this)?.resume();
     return play.call(this);
   };
@@ -132,7 +132,7 @@ export function ear({ without }) {
     return { peak, first: loud[0], last: loud.at(-1), longest_ms: Math.max(0, ...pauses) };
   };
 
-  /** Return what an answer of events held: its sound's outline, and its pieces, when each came. */
+  /** Return the content of an event stream: its sound's outline, and each piece with its time. */
   const readEvents = (chunks) => {
     const sound = new Sound();
     const pieces = [];
@@ -143,7 +143,7 @@ export function ear({ without }) {
     return { audio_ms: sound.ms, pieces, sound: outline(sound.blocks) };
   };
 
-  /** Yield each event of an answer, with the moment at which its last byte came. */
+  /** Yield each event of a response, with the moment at which its last byte came. */
   function* eventsOf(chunks) {
     const decoder = new TextDecoder();
     let rest = "";
@@ -156,7 +156,7 @@ export function ear({ without }) {
     }
   }
 
-  /** The sound of an answer, in blocks as the taps have them. */
+  /** The sound of a response, in blocks as the taps have them. */
   class Sound {
     #samples = 0;
     #peak = 0;
@@ -192,7 +192,7 @@ export function ear({ without }) {
   });
 
   globalThis.__ear = {
-    /** Forget what was heard so far; presses and answers from now on are of the next speech. */
+    /** Forget what was audible so far; presses and responses from now on are of the next speech. */
     clear() {
       noted.taps.forEach((mine) => {
         look(mine);
@@ -209,7 +209,7 @@ export function ear({ without }) {
       const now = ([at, peak]) => at > since && peak > LOUD;
       return noted.taps.some((mine) => mine.blocks.slice(-20).some(now));
     },
-    /** Return whether an answer's last event came; the page need not read on to its very end. */
+    /** Return whether a response's last event came; the page need not read on to its very end. */
     answered() {
       const last = ({ chunks }) => new TextDecoder().decode(chunks.at(-1)?.[1]);
       return noted.answers.some((answer) => last(answer).includes("speech.audio.done"));

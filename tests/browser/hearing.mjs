@@ -1,9 +1,9 @@
 /**
- * Note what a page that listens is given and what it is told, before any script of its own has run.
+ * Record the input and the messages of a page that listens, before any script of its own runs.
  *
- * It is written into each new document as text, so it may use nothing from outside itself. When the
- * microphone was loud comes from its samples, what was said from the socket, what is shown from the
- * document; what the page measures itself is only noted beside it.
+ * It is written into each new document as text, so it may use nothing from outside itself. The
+ * loudness of the microphone comes from its samples, the messages from the socket, the text from the
+ * document; what the page measures itself is only recorded beside it.
  */
 export function hearing() {
   const LOOK_MS = 100;

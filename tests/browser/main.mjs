@@ -1,11 +1,11 @@
 /**
- * Visit a page with one browser and say what happened: one line of JSON for each scene.
+ * Visit a page with one browser and report what happened: one line of JSON for each scene.
  *
- * The job is read from standard input, so that the password stands in no list of processes:
+ * The job is read from standard input, so that no process list shows the password:
  * {"browser": "chromium" | "firefox", "play": one of those in scenes.mjs, "page": address,
  * "password": ..., "folder": ..., "sound": a file with what a microphone hears}, what the scenes of
- * that play want to know beside it, and for who works on a scene "only": [its name].
- * The scenes measure; whoever reads the lines judges.
+ * that play need beside it, and to work on one scene "only": [its name].
+ * The scenes measure; the reader of the lines judges.
  */
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -14,19 +14,19 @@ import { open } from "./browsers.mjs";
 import * as plays from "./scenes.mjs";
 import { about } from "./visit.mjs";
 
-/** Longer than any scene, except where somebody has gone to make tea. */
+/** Longer than any scene, except those with idle minutes. */
 const SCENE_MS = 120_000;
 
 const job = JSON.parse(await text(process.stdin));
 const limit_ms = SCENE_MS + (job.idle_ms ?? 0);
 job.downloads = join(job.folder, "downloads");
-// What an earlier visit left would be taken for this one's.
+// The files of an earlier visit would be taken for this one's.
 await rm(job.folder, { recursive: true, force: true });
 await mkdir(job.folder, { recursive: true });
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-/** Play one scene within its time and say whether it came to its end; what breaks it is its result. */
+/** Play one scene within its time and report whether it reached its end; an error is its result. */
 async function play(name, scene, browser) {
   const began = performance.now();
   let late;
@@ -49,7 +49,7 @@ async function play(name, scene, browser) {
   }
 }
 
-/** Return what the pages of a broken scene say, and keep a picture of each. */
+/** Return the text of the pages of a broken scene, and take a screenshot of each. */
 async function left(name, browser) {
   const open = (await browser.pages()).slice(1);
   const told = open.map(async (page, number) => {
@@ -71,7 +71,7 @@ for (const dark of [false, true]) {
   for (const [name, scene] of scenes) {
     const isLogin = name.startsWith("log in") || name === "login";
     const asked = !job.only || isLogin || job.only.includes(name);
-    // Nothing can be seen without a login; whatever else breaks, the next scene is played.
+    // Without a login nothing can be tested; after any other error the next scene is played.
     if (asked && !(await play(name, scene, browser)) && isLogin) break;
   }
   await browser.close();

@@ -8,7 +8,7 @@ import * as trust from "./scenes/trusting.mjs";
 import * as using from "./scenes/using.mjs";
 
 /**
- * Return the scenes of the page that speaks, in the order in which they are played; in the dark only
+ * Return the scenes of the TTS page, in the order in which they are played; in dark mode only
  * what looks different.
  */
 export function speaking(dark) {
@@ -32,7 +32,7 @@ export function speaking(dark) {
   };
 }
 
-/** Return the scenes of the page that listens. */
+/** Return the scenes of the STT page. */
 export function listening(dark) {
   if (dark) return inTheDark(listened.login);
   return {
@@ -55,7 +55,7 @@ export function listening(dark) {
 export function chatting(dark, { browser }) {
   if (dark) return { "log in in the dark": chat.login, "dark pictures": chat.pictures };
   const first = { stranger: chat.stranger, login: chat.login, streaming: chat.streaming };
-  // What a second browser is there for: that the page is no work of the first one alone.
+  // The reason for a second browser: the page does not depend on the first one.
   if (browser === "firefox") return { ...first, speaker: chat.speaker };
   return {
     ...first,
@@ -69,7 +69,7 @@ export function chatting(dark, { browser }) {
   };
 }
 
-/** Return the scenes in which somebody ends programs of the house while the chat is open. */
+/** Return the scenes in which programs of the house end while the chat is open. */
 export function breaking(dark) {
   if (dark) return {};
   return {
@@ -83,12 +83,12 @@ export function breaking(dark) {
   };
 }
 
-/** Return the scene of somebody who goes away and comes back. */
+/** Return the scene of a person who goes away and comes back. */
 export function waiting(dark) {
   return dark ? {} : { login: chat.login, idle: broken.idle };
 }
 
-/** Return the scenes of the page of trust, on a device that trusts the house. */
+/** Return the scenes of the trust page, on a device that trusts the house. */
 export function trusting(dark) {
   if (dark) return {};
   return {
@@ -99,7 +99,7 @@ export function trusting(dark) {
   };
 }
 
-/** Return the scenes of the page of trust, on a device that has nothing of the house's yet. */
+/** Return the scenes of the trust page, on a device without the house's root. */
 export function mistrusting(dark) {
   if (dark) {
     return {
@@ -115,7 +115,7 @@ export function mistrusting(dark) {
   };
 }
 
-/** Return the scene of a device that does not ask the house for names. */
+/** Return the scene of a device that uses another DNS server. */
 export function nameless(dark) {
   return dark ? {} : { nameless: trust.nameless };
 }

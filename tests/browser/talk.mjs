@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { chatting } from "./chatting.mjs";
 import { pause, visit } from "./visit.mjs";
 
-/** How long an answer may take that nobody disturbs, and a server to come back. */
+/** How long an undisturbed answer may take, and a server to come back. */
 export const ANSWER_MS = 60_000;
 const FIELD = "#chat-input";
 const SEND = "#send-message-button";
@@ -16,14 +16,14 @@ export async function come(browser, job, path = "") {
   return page;
 }
 
-/** Open the chat, logged in as the browser is, and wait until one may write. */
+/** Open the chat, logged in as the browser is, and wait until its field is ready. */
 export async function enter(browser, job, path = "") {
   const page = await come(browser, job, path);
   await ready(page);
   return page;
 }
 
-/** Log in as a person does, and wait until one may write. */
+/** Log in as a person does, and wait until the field is ready. */
 export async function logIn(page, email, password) {
   await page.waitForSelector("#email");
   await page.type("#email", email);
@@ -32,19 +32,19 @@ export async function logIn(page, email, password) {
   await ready(page);
 }
 
-/** Wait until the page is there and its live line too, and nothing lies over it. */
+/** Wait until the page and its WebSocket are ready, and nothing covers the page. */
 export async function ready(page) {
   await page.waitForSelector(FIELD);
   await page.waitForFunction(
     () => globalThis.__chatting.report().lines.some(({ greeted, ended }) => greeted && !ended),
     { polling: 50 },
   );
-  // News of a version, for who has not seen them.
+  // The news of a version, until they were closed once.
   const news = await page.$("[role=dialog] button[aria-label=Close]");
   if (news) await news.click();
 }
 
-/** Write a message and send it; the page is told by its field, as by a person. */
+/** Write a message and send it; the page gets the events that a person would cause. */
 export async function write(page, text) {
   await page.click(FIELD);
   await page.keyboard.type(text);
@@ -56,13 +56,13 @@ export async function write(page, text) {
   return { before, sent };
 }
 
-/** Wait until the answer to a message has ended, well or badly, and return all about it. */
+/** Wait until the answer to a message has ended, well or badly, and return its records. */
 export async function answered(page, { before, sent }) {
   await until(page, before, true);
   return { sent, ...(await told(page)) };
 }
 
-/** Wait for an answer that is not the one before: until it has ended, or so many states of it. */
+/** Wait for an answer that is not the one before: until it has ended, or this many states of it. */
 async function until(page, before, ended, states = 0) {
   await page.waitForFunction(
     (former, atEnd, least) => {
@@ -83,31 +83,31 @@ export async function ask(page, text) {
   return answered(page, await write(page, text));
 }
 
-/** Wait until an answer has begun, so many states of it were shown; or it ended before. */
+/** Wait until an answer has had this many states on the page, or has ended before. */
 export const streams = (page, { before }) => until(page, before, false, 3);
 
-/** Return what the page showed, said and refused. */
+/** Return what the page showed, sent and refused. */
 export async function told(page) {
   const found = await page.evaluate(() => globalThis.__chatting.report());
   const { refusals } = await page.evaluate(() => globalThis.__ear.report());
-  // A stream has hundreds of states: what a reader needs is when they came, and the last one.
+  // A stream has hundreds of states: a reader needs their times, and the last one.
   const states = found.shown.map(([at, { length }]) => [at, length]);
   const last = found.shown.at(-1)?.[1] ?? "";
   return { ...found, shown: undefined, states, last, refusals, complaints: [...page.complaints] };
 }
 
-/** Hand in files as a person does: by the menu at the field, and wait until they are taken. */
+/** Upload files as a person does: by the menu at the field, and wait until they are accepted. */
 export async function handIn(page, path) {
   await page.click("#input-menu-button");
   const item = await page.waitForSelector("::-p-text(Upload Files)");
   const [chooser] = await Promise.all([page.waitForFileChooser(), item.click()]);
   await chooser.accept([path]);
   await page.waitForSelector("#message-input-container [aria-label='Remove file' i]");
-  // It turns while the server still reads.
+  // Its indicator turns while the server still reads.
   await page.waitForSelector("#message-input-container [class^=spinner]", { hidden: true });
 }
 
-/** Ask the server for something as its page does, with the token of who is logged in. */
+/** Send a request to the server as its page does, with the token of the account. */
 export async function request(page, method, path, body) {
   return page.evaluate(
     async (verb, where, content) => {
@@ -126,9 +126,9 @@ export async function request(page, method, path, body) {
 let asked = 0;
 
 /**
- * Have somebody outside do what no visitor can: end a program of the house, reload its front door.
+ * Request an action outside the browser: end a program of the house, reload Caddy.
  *
- * @returns what the page's clock said when it was asked for, and what came of it
+ * @returns the time of the request on the page's clock, and the result
  */
 export async function deed(page, job, name) {
   const number = (asked += 1);

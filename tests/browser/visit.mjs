@@ -1,16 +1,16 @@
 import { randomInt } from "node:crypto";
 import { ear } from "./ear.mjs";
 
-/** How long a page may take to open, and one speech to end, where the machine has much else to do. */
+/** How long a page may take to open, and one speech to end, on a machine that is busy. */
 const OPEN_MS = 60_000;
 const SPEECH_MS = 60_000;
 const ENDED = ["done", "stopped", "failed"];
 
 /**
- * Open an address in a page of its own, with an ear in it and its complaints noted.
+ * Open an address in a page of its own, with an ear in it and its errors recorded.
  *
- * @param {{without?: string[]}} options browser interfaces that the page shall not find
- * @returns the page, with `complaints`: what it wrote as errors, and what it could not load
+ * @param {{without?: string[]}} options browser interfaces that are missing in this page
+ * @returns the page, with `complaints`: the errors that it logged, and what it could not load
  */
 export async function visit(browser, address, { without = [] } = {}) {
   const page = await browser.newPage();
@@ -28,7 +28,7 @@ export async function visit(browser, address, { without = [] } = {}) {
   return Object.assign(page, { complaints });
 }
 
-/** Wait until the page knows what its server has, its voices or its model; or what it looked for. */
+/** Wait until the page knows its server's voices or model, or the result of its own test. */
 export async function ready(page) {
   const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"]';
   await page.waitForFunction(
@@ -45,7 +45,7 @@ export async function enter(browser, job, options) {
   return page;
 }
 
-/** Put a text into its field as pasting does: what was there goes, the page hears of it. */
+/** Replace the text of a field as pasting does, with the event that the page handles. */
 export async function write(page, text) {
   await page.focus("#text");
   await chord(page, "Control", "a");
@@ -59,26 +59,26 @@ export async function chord(page, held, key) {
   await page.keyboard.up(held);
 }
 
-/** Have the page say what is in its field, wait until it has ended, and return all about it. */
+/** Let the page speak the text in its field, wait until it has ended, and return the records. */
 export async function speak(page, press = () => page.click("#speak")) {
   await page.evaluate(() => globalThis.__ear.clear());
   await press();
   return ended(page);
 }
 
-/** Wait until a speech that was begun has ended, and return what was heard and said. */
+/** Wait until a speech that was started has ended, and return its records. */
 export async function ended(page) {
   await page.waitForFunction(
     (states) => states.includes(document.querySelector("main").dataset.state),
     { polling: 50, timeout: SPEECH_MS },
     ENDED,
   );
-  // What the page calls its end is the last sample; the ear looks ten times a second.
+  // For the page, the end is the last sample; the ear looks ten times a second.
   await pause(400);
   return about(page);
 }
 
-/** Return what was heard, and what the page says of itself. */
+/** Return what was audible, and what the page itself reports. */
 export async function about(page) {
   const heard = await page.evaluate(() => globalThis.__ear.report());
   const said = await page.evaluate(() => {

@@ -4,14 +4,14 @@ import { ANSWER_MS, ask, come, deed, enter, handIn, logIn, request, streams, tol
 import { about, pause, sound } from "../visit.mjs";
 
 const QUESTION = "What is there to eat today?";
-// Letters of an answer that takes long enough to be looked at meanwhile.
+// Characters of an answer that takes long enough to be looked at meanwhile.
 const SEEN_COMING = 100;
 const TRIES = 3;
 const DICTATION_MS = 60_000;
 // Long enough to hear a sentence.
 const SPEAKING_MS = 4000;
 
-/** Come without a login: what is shown instead of the chat. */
+/** Open the chat without a login; return what is shown instead. */
 export async function stranger(browser, job) {
   const page = await come(browser, job);
   await page.waitForSelector("#email");
@@ -23,14 +23,14 @@ export async function stranger(browser, job) {
   }));
 }
 
-/** Log in as the one who looks after the house; return which models there are to choose from. */
+/** Log in as the administrator; return which models there are to choose from. */
 export async function login(browser, job) {
   const page = await come(browser, job);
   await logIn(page, job.email, job.password);
   return { ...(await choices(page)), ...(await told(page)) };
 }
 
-/** Open the list of models; return what it shows of each, and the page's own words about them. */
+/** Open the list of models; return what it shows of each, and their descriptions. */
 async function choices(page) {
   await page.click("#model-selector-model-button");
   await page.waitForSelector("[role=option]");
@@ -47,11 +47,11 @@ async function choices(page) {
   return { offered, known };
 }
 
-/** Choose a model by its name in the list, write, and see the answer come. */
+/** Choose a model by its name in the list, write, and watch the answer stream in. */
 export async function streaming(browser, job) {
   let page, name, found;
-  // A made-up model may have no more to say than what comes at once: it is asked anew. So it is
-  // where the page looked elsewhere meanwhile; a house that holds words back does so each time.
+  // A made-up model may end with its first piece; then the scene writes again. It does so as well
+  // where the page looked elsewhere meanwhile; a house that buffers fails every time.
   for (let asked = 0; asked < TRIES && !seenComing(found); asked += 1) {
     page = await enter(browser, job);
     name = await choose(page, "fast");
@@ -65,7 +65,7 @@ export async function streaming(browser, job) {
 const seenComing = (found) =>
   found?.last.length > SEEN_COMING && found.states.filter(([, length]) => length).length > 2;
 
-/** Choose a model in the list by what the gateway calls it; return what people call it. */
+/** Choose a model in the list by its name in the gateway; return its name in the list. */
 async function choose(page, id) {
   const { data } = await request(page, "GET", "/api/models");
   const { name } = data.find((one) => one.id === id);
@@ -74,7 +74,7 @@ async function choose(page, id) {
   return name;
 }
 
-/** Come back to a chat and press the speaker at its answer. */
+/** Return to a chat and press the speaker button of its answer. */
 export async function speaker(browser, job) {
   const page = await enter(browser, job, job.chat.slice(1));
   await page.waitForSelector("[id^=speak-button-]");
@@ -86,21 +86,21 @@ export async function speaker(browser, job) {
   return { ...(await about(page)), complaints: page.complaints };
 }
 
-/** Load the page anew: the chat is in the list, and its words are in the chat. */
+/** Reload the page: the chat is in the list, and its messages are in the chat. */
 export async function again(browser, job) {
   const page = await enter(browser, job, job.chat.slice(1));
   await page.waitForSelector("[id^=speak-button-]");
   const before = await told(page);
   await page.reload();
   await page.waitForSelector("[id^=speak-button-]");
-  // The list of chats comes by itself, and not with the words.
+  // The list of chats is loaded by itself, and not with the messages.
   await page.waitForSelector(`a[href="${job.chat}"]`);
   const after = await told(page);
   const { length } = await page.$$(`a[href="${job.chat}"]`);
   return { before: before.messages, after: after.messages, listed: length };
 }
 
-/** Say something into the microphone, and see it arrive in the field. */
+/** Speak into the microphone, and see the text arrive in the field. */
 export async function dictation(browser, job) {
   const page = await enter(browser, job);
   await page.click("#voice-input-button");
@@ -119,12 +119,12 @@ export async function dictation(browser, job) {
 }
 
 /**
- * Talk with the house: say something, be silent, and have the answer spoken while it is still coming.
+ * Call the house: speak, be silent, and have the answer spoken while it is still being generated.
  *
- * A made-up model has said all before a voice could begin; so it runs slowly. Where it said too
- * little even so, it is called again. The imitation of a microphone begins anew each time the page
- * listens, and who goes on talking is not talked over: so what is judged is what was spoken for the
- * page and when, not what was heard of it.
+ * A made-up model would end before a voice could start, so it runs slowly. Where its answer was too
+ * short even so, it is called again. The fake microphone starts from the beginning each time the
+ * page listens, and the page does not talk over a speaker. So the test judges what was synthesised
+ * for the page and when, not what was audible.
  */
 export async function call(browser, job) {
   const tries = [];
@@ -159,7 +159,7 @@ export async function picture(browser, job) {
   return { drawn, ...found };
 }
 
-/** Hand in a document, ask about it, and look up where the answer's words are from. */
+/** Upload a document, ask about it, and open the source that the answer cites. */
 export async function letter(browser, job) {
   const page = await enter(browser, job);
   await handIn(page, job.document);
@@ -176,7 +176,7 @@ export async function letter(browser, job) {
   return { name, cited, ...found };
 }
 
-/** Make an account for somebody as the admin, and let that person in, in a browser of their own. */
+/** Create an account as the admin, and log in with it in a browser of its own. */
 export async function second(browser, job) {
   const page = await enter(browser, job);
   const person = {
@@ -197,7 +197,7 @@ export async function second(browser, job) {
   }
 }
 
-/** Take the pictures for people to look at: an answer on a desk and on a phone. */
+/** Take the screenshots for people to look at: an answer on a desktop and on a phone. */
 export async function pictures(browser, job) {
   const page = await enter(browser, job, job.chat?.slice(1));
   const names = [];

@@ -2,7 +2,7 @@ import { enter, ready, visit, write } from "../visit.mjs";
 
 const LINKED = "Kettle";
 
-/** Come without a login: what is shown instead of the page. */
+/** Open the page without a login; return what is shown instead. */
 export async function stranger(browser, job) {
   const page = await visit(browser, job.page);
   return page.evaluate(() => ({
@@ -12,7 +12,7 @@ export async function stranger(browser, job) {
   }));
 }
 
-/** Follow a link, log in with the house's password as a person does, and come to what it names. */
+/** Follow a link, log in with the house's password as a person does, and reach its target. */
 export async function login(browser, job) {
   const page = await visit(browser, `${job.page}#text=${LINKED}`);
   await page.type("#password", job.password);
@@ -26,14 +26,14 @@ export async function login(browser, job) {
   return { address: page.url(), text, linked: LINKED, voices, groups, complaints: page.complaints };
 }
 
-/** Lose the login while the page is open, and have it speak. */
+/** Lose the login while the page is open, and let it speak. */
 export async function loginEnded(browser, job) {
   const page = await enter(browser, job);
   await write(page, "Nobody hears this.");
   return withoutLogin(browser, page, "#speak");
 }
 
-/** Lose the login while this page is open, press a button, and return what it says then. */
+/** Lose the login while this page is open, press a button, and return what the page shows. */
 export async function withoutLogin(browser, page, button) {
   await browser.deleteCookie(...(await browser.cookies()));
   await page.click(button);

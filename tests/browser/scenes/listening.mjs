@@ -9,7 +9,7 @@ import { around, downloaded } from "./using.mjs";
 const TALK_MS = 60_000;
 const TRIES = 3;
 
-/** Log in with the house's password as a person does; return what the page knows then. */
+/** Log in with the house's password as a person does; return what the page shows then. */
 export async function login(browser, job) {
   const page = await visit(browser, job.page);
   await page.type("#password", job.password);
@@ -21,9 +21,9 @@ export async function login(browser, job) {
 }
 
 /**
- * Say what the file says, to its end; again, where nobody guessed at it meanwhile.
+ * Play the speech of the file to its end; again, if no guess was shown meanwhile.
  *
- * Guesses are made of what the processors have left, and where they have other work there is nothing.
+ * Guesses use the processors' spare time; on a busy machine there are none.
  */
 export async function talk(browser, job) {
   const tries = [];
@@ -41,7 +41,7 @@ async function talkOnce(page, job) {
   const speech = await listens(page, job);
   await lines(page, job.utterances);
   await page.screenshot({ path: join(job.folder, `${job.browser}-talk.png`) });
-  // A silence in which nothing may be written.
+  // A silence in which no text may appear.
   await pause(1500);
   await page.click("#stop");
   await states(page, ["done", "failed"]);
@@ -49,7 +49,7 @@ async function talkOnce(page, job) {
   return told(page);
 }
 
-/** Ask for the line while somebody still speaks. */
+/** Request the line during speech. */
 export async function lineNow(browser, job) {
   const page = await enter(browser, job);
   await page.click("#talk");
@@ -59,7 +59,7 @@ export async function lineNow(browser, job) {
   const asked = await page.evaluate(() => performance.now());
   await page.click("#talk");
   await lines(page, 1);
-  // Long enough to see that somebody still speaks.
+  // Long enough to see that the speech goes on.
   await pause(500);
   const found = await told(page);
   await page.click("#stop");
@@ -68,7 +68,7 @@ export async function lineNow(browser, job) {
   return { asked, ...found };
 }
 
-/** Have a long file written down, and save the text as subtitles. */
+/** Transcribe a long file, and save the text as subtitles. */
 export async function upload(browser, job) {
   const page = await enter(browser, job);
   await choose(page, job.long);
@@ -82,7 +82,7 @@ export async function upload(browser, job) {
   return { ...found, name, content };
 }
 
-/** Have a picture written down, and then what can be. */
+/** Upload a picture, and then a file with speech. */
 export async function picture(browser, job) {
   const page = await enter(browser, job);
   const pretender = join(job.folder, "picture.wav");
@@ -96,7 +96,7 @@ export async function picture(browser, job) {
   return { refused, ...(await told(page)) };
 }
 
-/** Come with a browser that gives no microphone. */
+/** Open the page in a browser without a microphone. */
 export async function withoutMicrophone(browser, job) {
   const page = await enter(browser, job, { without: ["mediaDevices"] });
   await page.click("#talk");
@@ -104,7 +104,7 @@ export async function withoutMicrophone(browser, job) {
   return told(page);
 }
 
-/** Do it by keys alone. */
+/** Use only the keyboard. */
 export async function keyboard(browser, job) {
   const page = await enter(browser, job);
   const reached = await around(page);
@@ -116,7 +116,7 @@ export async function keyboard(browser, job) {
   return { reached, began, ...(await told(page)) };
 }
 
-/** Lose the login while the page is open, and talk. */
+/** Lose the login while the page is open, and speak. */
 export async function loginEnded(browser, job) {
   return withoutLogin(browser, await enter(browser, job), "#talk");
 }
@@ -129,7 +129,7 @@ async function enter(browser, job, options) {
   return page;
 }
 
-/** Wait until the page listens; return who speaks, where no imitation of a microphone does. */
+/** Wait until the page listens; return what plays the speech without a fake one. */
 async function listens(page, job) {
   await states(page, ["listening", "failed"]);
   const { said } = await told(page);
@@ -145,7 +145,7 @@ const until = (page, test, ...given) =>
 const states = (page, wanted) =>
   until(page, (some) => some.includes(document.querySelector("main").dataset.state), wanted);
 
-/** Wait for so many lines; throws what the page says if it fails before. */
+/** Wait for this many lines; throws the page's error if it fails before. */
 async function lines(page, count) {
   const isFailed = () => document.querySelector("main").dataset.state === "failed";
   await until(

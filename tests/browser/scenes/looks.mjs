@@ -8,7 +8,7 @@ const NARROWEST = { width: 320, height: 640 };
 const FINGER_PX = 44;
 const SERIOUS = ["serious", "critical"];
 
-/** Let axe look for what keeps people out. */
+/** Let axe search for accessibility faults. */
 export async function accessibility(browser, job) {
   const page = await enter(browser, job);
   await page.evaluate(await readFile(createRequire(import.meta.url).resolve("axe-core"), "utf8"));
@@ -21,7 +21,7 @@ export async function accessibility(browser, job) {
   return { serious, lesser: violations.length - serious.length, passed: passes.length };
 }
 
-/** Look at it on the narrowest phone: nothing sticks out, nothing is too small for a finger. */
+/** Look at it on the narrowest phone: nothing overflows, nothing is too small for a finger. */
 export async function phone(browser, job) {
   const page = await enter(browser, job);
   await page.setViewport(NARROWEST);
@@ -38,7 +38,7 @@ export async function phone(browser, job) {
   }, FINGER_PX);
 }
 
-/** Take the pictures for people to look at. */
+/** Take the screenshots for people to look at. */
 export const lightPictures = (browser, job) => pictures(browser, job, "light");
 
 /** The same at night. */

@@ -10,10 +10,10 @@ const BUT_NOT = {
 };
 
 /**
- * Speak four sentences that nobody has spoken, to the end; again, where the server came too late.
+ * Speak four sentences that are in no cache, to the end; again, where the server came too late.
  *
- * Each try is judged. A machine that has other work just then makes the server late, and no page
- * can mend that; it has to come in time once.
+ * Each try is judged. On a machine that is busy just then the server is late, and no page
+ * can repair that; it has to be in time once.
  */
 export async function streaming(browser, job) {
   const tries = [];
@@ -39,12 +39,12 @@ export async function stop(browser, job) {
   const began = await about(page);
   await page.click("#stop");
   await ended(page);
-  // Long enough for what was on its way to be heard, if it is not dropped.
+  // Long enough for pieces on their way to be audible, if they are not dropped.
   await pause(1500);
   return { began, ...(await about(page)), complaints: page.complaints };
 }
 
-/** Speak in a browser that knows nothing of media sources, until all of it has come. */
+/** Speak in a browser without media sources, until everything has arrived. */
 export async function withoutMediaSource(browser, job) {
   const page = await enter(browser, job, { without: BUT_NOT.mediaSource });
   const gone = await page.evaluate(() => typeof MediaSource === "undefined");

@@ -3,7 +3,7 @@ import { ready, visit } from "../visit.mjs";
 
 const SIZES = { desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
 
-/** Come by the bare address, as after photographing the code, and do what the page asks for. */
+/** Open the IP address, as after scanning the QR code, and do what the page requests. */
 export async function believed(browser, job) {
   const page = await visit(browser, job.plain);
   await page.waitForFunction(() => location.protocol === "https:", { polling: 50 });
@@ -18,7 +18,7 @@ export async function believed(browser, job) {
   return { arrived, ...(await told(page)), pictures: names };
 }
 
-/** Come by name and by the bare address without trusting the house: what is said, what is there. */
+/** Open the name and the IP address without trusting the house; return what both pages show. */
 export async function stranger(browser, job) {
   const seen = {};
   for (const address of [job.page, job.plain]) {
@@ -30,7 +30,7 @@ export async function stranger(browser, job) {
   return { seen, secure: await opened(browser, `https://${job.site}/`) };
 }
 
-/** Come with scripts turned off: the certificate is there all the same, and how to test by hand. */
+/** Open it without scripts: the certificate is offered all the same, with a test by hand. */
 export async function withoutScripts(browser, job) {
   const page = await browser.newPage();
   await page.setJavaScriptEnabled(false);
@@ -41,14 +41,14 @@ export async function withoutScripts(browser, job) {
   return { text, link, guides };
 }
 
-/** Come while nobody has told this device where the house's names are. */
+/** Open it on a device that does not know the house's names. */
 export async function nameless(browser, job) {
   const page = await visit(browser, job.plain);
   await ready(page);
   return { ...(await told(page)), pictures: await pictures(page, job, "nameless") };
 }
 
-/** Open each of some addresses, and return what the browser made of it. */
+/** Open each of some addresses, and return the browser's result. */
 export async function doors(browser, job) {
   const found = {};
   for (const [name, address] of Object.entries(job.doors)) {
@@ -68,7 +68,7 @@ async function opened(browser, address) {
   }
 }
 
-/** Return what the page says, and what of it can be seen. */
+/** Return what the page shows, and what of it is visible. */
 async function told(page) {
   const found = await page.evaluate(() => {
     const text = (one) => one.textContent.replace(/\s+/g, " ").trim();

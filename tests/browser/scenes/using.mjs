@@ -16,7 +16,7 @@ import {
 
 const DOWNLOAD_MS = 60_000;
 
-/** Choose a voice and hear its sample. */
+/** Choose a voice and play its sample. */
 export async function sample(browser, job) {
   const page = await enter(browser, job);
   await page.select("#voice", "ef_dora");
@@ -37,7 +37,7 @@ export async function blend(browser, job) {
   return speak(page);
 }
 
-/** Do all of it by keys alone: find the field, write, speak, stop. */
+/** Use only the keyboard: find the field, write, speak, stop. */
 export async function keyboard(browser, job) {
   const page = await enter(browser, job);
   const reached = await around(page);
@@ -54,7 +54,7 @@ export async function keyboard(browser, job) {
   return { reached, began, ...(await about(page)) };
 }
 
-/** Press Tab until it begins anew; return what had the focus, and whether that could be seen. */
+/** Press Tab until it wraps around; return each element that had the focus, and if it showed. */
 export async function around(page) {
   await page.evaluate(() => {
     document.activeElement?.blur();
@@ -62,7 +62,7 @@ export async function around(page) {
   });
   for (let step = 0; step < 60; step += 1) {
     await page.keyboard.press("Tab");
-    // What fades in has begun to.
+    // An element that fades in has started to.
     await pause(60);
     if (!(await page.evaluate(reach))) break;
   }
@@ -74,7 +74,7 @@ export async function around(page) {
   });
 }
 
-/** Note what has the focus, with its look; runs in the page. */
+/** Record which element has the focus, with its style; runs in the page. */
 function reach() {
   const one = document.activeElement;
   if (!one || one === document.body || globalThis.__reached.some((was) => was.one === one)) {
@@ -90,7 +90,7 @@ function reach() {
   return true;
 }
 
-/** Download a speech as a file; return the file's name, which lies in the job's folder. */
+/** Download a speech as a file in the job's folder; return the file's name. */
 export async function download(browser, job) {
   const page = await enter(browser, job);
   await write(page, fresh("This one is to keep."));
@@ -105,7 +105,7 @@ export async function downloaded(job) {
   while (Date.now() < until) {
     const names = (await readdir(job.downloads)).filter((name) => !/part$|crdownload$/.test(name));
     for (const name of names) {
-      // Firefox makes the file at once and fills it later.
+      // Firefox creates the file at once and fills it later.
       if ((await stat(join(job.downloads, name))).size) return name;
     }
     await pause(100);
@@ -113,7 +113,7 @@ export async function downloaded(job) {
   throw new Error(`no file: ${(await readdir(job.downloads)).join(", ") || "the folder is empty"}`);
 }
 
-/** Take the link of a page that is set up, open it elsewhere, and speak there. */
+/** Take the link of a page with its settings, open it in a new page, and speak there. */
 export async function permalink(browser, job) {
   const page = await enter(browser, job);
   await write(page, fresh("Ünïcödé & 100 % of it, #1?"));
@@ -133,7 +133,7 @@ const fields = (page) =>
     return { text: value("#text"), voice: value("#voice"), speed: value("#speed") };
   });
 
-/** Set a field of numbers or a slider, as the page would hear of it from a person. */
+/** Set a number field or a slider, with the event that a person would cause. */
 async function set(page, id, value) {
   await page.$eval(
     id,
