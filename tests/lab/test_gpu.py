@@ -39,7 +39,7 @@ def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
     assert done.returncode == 1
     said = " ".join(done.stderr.split())
     assert "ollama asks for gpu: vulkan" in said, said
-    assert "llvmpipe, a software device and no GPU" in said
+    assert "llvmpipe is a software device and not a GPU" in said
     after = house.state(*TREES)
     assert [tree for tree in before if before[tree] != after[tree]] == []
     assert house.processes() == pids
