@@ -39,7 +39,7 @@ def child(out: Wire, errors: Wire | None = None, code: int | None = 0) -> Instan
     return InstanceChild("open-webui", cast("Any", wires), lambda: ended)
 
 
-def test_nothing_is_asked_for_before_it_is_wanted() -> None:
+def test_nothing_is_requested_before_it_is_needed() -> None:
     out = Wire(b"abc", b"defgh", "")
     running = child(out)
     assert running.read(2) == b"ab"
@@ -48,7 +48,7 @@ def test_nothing_is_asked_for_before_it_is_wanted() -> None:
     running.wait()
 
 
-def test_output_that_broke_off_is_no_whole_output() -> None:
+def test_truncated_output_is_an_error() -> None:
     running = child(Wire(b"abc", broken=True))
     assert running.read(3) == b"abc"
     with pytest.raises(BackupError, match="open-webui: its output broke off"):
@@ -56,7 +56,7 @@ def test_output_that_broke_off_is_no_whole_output() -> None:
 
 
 @pytest.mark.parametrize("code", [1, None])
-def test_a_program_that_failed_says_why_by_its_last_line(code: int | None) -> None:
+def test_the_last_line_of_a_failed_program_is_its_error(code: int | None) -> None:
     running = child(Wire(""), Wire(b"a warning\nwebui.db: SQLite ", b"reports: full\n", ""), code)
     with pytest.raises(BackupError) as failed:
         running.wait()

@@ -121,7 +121,7 @@ def test_the_command_makes_no_backup_while_a_restore_is_unfinished(
     assert not (tmp_path / "to").exists()
 
 
-def test_there_is_no_timer_before_there_is_a_key() -> None:
+def test_a_timer_requires_a_key() -> None:
     machine = derive(load(ROOT / "inventory")).machine
     assert (machine.backup.recipient, machine.backup.at) == (None, None)
 

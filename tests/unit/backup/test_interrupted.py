@@ -40,7 +40,7 @@ def test_a_house_that_holds_something_is_left_alone(file: Path, data: Path, tmp_
     assert house.values == {"some_key": "made at random"}
 
 
-def test_a_bare_machine_is_built_first_and_with_the_old_secrets(
+def test_an_empty_machine_is_built_first_and_with_the_old_secrets(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path: Path, data: Path, small_disk:
     assert list(small_disk.iterdir()) == []
 
 
-def test_room_is_asked_for_before_anything_is_touched(
+def test_free_space_is_checked_before_any_change(
     file: Path, tmp_path: Path, small_disk: Path
 ) -> None:
     (small_disk / "there").write_text("kept")

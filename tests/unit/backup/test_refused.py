@@ -152,7 +152,7 @@ def test_one_that_was_sealed_when_it_ended_inside_a_file_is_refused(tmp_path: Pa
     assert "\n" not in str(said.value)
 
 
-def test_a_newer_format_says_that_it_is_newer_whatever_else_it_says(tmp_path: Path) -> None:
+def test_a_newer_format_is_reported_as_newer_whatever_it_contains(tmp_path: Path) -> None:
     newer = {"format": 2, "chapters": []}
     file = sealed(tmp_path / "b", [member("hearth.json", json.dumps(newer).encode())])
     with pytest.raises(
@@ -194,7 +194,7 @@ def test_every_flipped_bit_is_found(file: Path) -> None:
         assert "\n" not in str(refused.value)
 
 
-def test_another_key_does_not_open_it_and_the_line_says_so(file: Path) -> None:
+def test_another_key_does_not_open_it_and_the_error_explains_it(file: Path) -> None:
     other, _ = age.new_key()
     with pytest.raises(BackupError, match="this key does not open it: it has another key"):
         read_backup(file, other)

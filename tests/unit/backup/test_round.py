@@ -91,7 +91,7 @@ def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
     assert not (tmp_path / "restoring").exists()
 
 
-def test_only_its_owner_may_read_a_backup_and_no_word_of_it_is_plain(
+def test_only_its_owner_may_read_a_backup_and_all_of_it_is_encrypted(
     tmp_path: Path, data: Path
 ) -> None:
     made = backup(tmp_path / "to", place(data), secrets={"house_root_key": "do not tell"})

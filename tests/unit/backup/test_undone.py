@@ -72,7 +72,7 @@ def test_a_house_that_cannot_be_built_has_its_old_secrets(
     untouched(house, data)
 
 
-def test_a_bare_machine_that_cannot_be_built_goes_on_with_the_same_command(
+def test_an_empty_machine_that_cannot_be_built_goes_on_with_the_same_command(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
@@ -85,7 +85,7 @@ def test_a_bare_machine_that_cannot_be_built_goes_on_with_the_same_command(
 
 
 @pytest.mark.parametrize("built", [True, False])
-def test_no_room_is_said_with_what_became_of_the_house(
+def test_a_full_disk_is_reported_with_the_state_of_the_house(
     file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: bool
 ) -> None:
     monkeypatch.setattr("hearth.backup.restore._SPARE_BYTES", 2**60)
@@ -126,7 +126,7 @@ def test_secrets_from_before_a_kill_come_back_when_the_second_try_fails(
     untouched(house, data)
 
 
-def test_what_cannot_be_put_back_is_said_and_its_secrets_stay(
+def test_a_failed_restoration_is_reported_and_its_secrets_stay(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))

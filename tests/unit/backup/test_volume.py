@@ -17,7 +17,7 @@ def test_a_machine_without_an_engine_has_no_volumes(
     assert not engine.has_volume("open-webui-data")
 
 
-def test_an_engine_that_does_not_answer_says_nothing_of_volumes(
+def test_an_engine_that_does_not_answer_reports_no_volumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent() -> None:

@@ -77,7 +77,7 @@ async def test_a_card_is_proven_by_its_speed() -> None:
     assert "gpu proven, 40.00 times the CPU" in proof_text(proof).plain
 
 
-async def test_what_ollama_says_of_a_card_proves_nothing() -> None:
+async def test_the_status_of_ollama_does_not_prove_a_card() -> None:
     proof = await prove(Ollama(card_per_s=110).call, "m")
     assert proof.verdict == NO_GPU
     assert "100 % of it on a card, which proves nothing" in proof.reason
@@ -107,7 +107,7 @@ async def test_load_that_comes_while_the_cpu_reads_is_no_card() -> None:
     assert "differ too much" in proof.reason
 
 
-async def test_a_model_partly_on_the_card_is_said_so() -> None:
+async def test_a_model_partly_on_the_card_is_reported_as_such() -> None:
     proof = await prove(Ollama(card_per_s=300, on_card=620).call, "m")
     assert proof.verdict == GPU_PROVEN
     assert "only 62 % of it lies on the card" in proof.reason
@@ -133,7 +133,7 @@ async def test_prompts_begin_differently_and_remembered_tokens_are_no_reading() 
     assert proof.deployed_tokens_per_s == pytest.approx(4000, rel=0.01)
 
 
-async def test_longer_prompts_are_taken_until_the_time_can_be_told() -> None:
+async def test_longer_prompts_are_used_until_the_time_is_measurable() -> None:
     ollama = Ollama(card_per_s=100, cpu_per_s=50)
     await prove(ollama.call, "m")
     assert max(len(g["prompt"].split()) for g in ollama.generations) == 41

@@ -38,7 +38,7 @@ def test_mesas_software_is_known_by_its_name(
     assert (device.processor, device.software, device.text) == (processor, software, text)
 
 
-def test_software_is_no_gpu_at_any_speed() -> None:
+def test_software_is_not_a_gpu_at_any_speed() -> None:
     fast = Proof("m", GPU_PROVEN, "reads at least 3.0 times as fast as on the CPU", ratio=3.0)
     proof = on(fast, devices([MESA]))
     assert proof.verdict == SOFTWARE

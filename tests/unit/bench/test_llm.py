@@ -102,7 +102,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
     assert (report.added_first_ms.pairs, report.fine) == (3, False)
 
 
-async def test_nothing_answered_is_said_and_shown() -> None:
+async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
     direct, gateway = ways([1.0], [1.0])
     direct.broken = frozenset(range(100))
     report = await bench(direct, gateway, 3)

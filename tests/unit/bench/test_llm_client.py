@@ -106,7 +106,7 @@ async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
         (['{"error": "wrong key"}'], 401, 'HTTP 401: {"error": "wrong key"}'),
     ],
 )
-async def test_what_is_no_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
+async def test_an_invalid_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
     assert (await measure(Upstream([(0, line) for line in lines], status), OPENAI)).error == said
 
 

@@ -55,7 +55,7 @@ def test_there_are_enough_fixtures() -> None:
     assert len(INVALID) >= 30
 
 
-def test_every_refusal_is_one_line_that_says_what_to_write() -> None:
+def test_every_refusal_is_one_line_with_the_correction() -> None:
     for name in INVALID:
         for line in (FIXTURES / "invalid" / name / "expected.txt").read_text().splitlines():
             place, _, text = line.partition(": ")

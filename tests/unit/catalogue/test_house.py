@@ -173,7 +173,7 @@ def test_every_secret_of_the_house_has_a_name(house: House) -> None:
     }
 
 
-def test_the_house_is_plain_json(house: House) -> None:
+def test_the_house_can_be_serialised_as_json(house: House) -> None:
     values = house.as_vars()
     assert json.loads(json.dumps(values)) == values
     volume = values["services"]["ollama"]["volumes"][0]

@@ -49,7 +49,7 @@ def test_an_empty_overlay_file_changes_nothing(inventory: Path) -> None:
     assert load(inventory) == before
 
 
-def test_the_secrets_file_is_no_mistake(inventory: Path) -> None:
+def test_the_secrets_file_is_accepted(inventory: Path) -> None:
     (inventory / "local" / "secrets.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n3132\n")
     load(inventory)
 

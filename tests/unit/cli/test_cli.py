@@ -55,7 +55,7 @@ def test_check_of_the_reference_inventory_is_fine(house: Project) -> None:
     assert any("openrouter_api_key" in note for note in said["notes"])
 
 
-def test_check_says_every_problem_and_exits_1(house: Project) -> None:
+def test_check_prints_every_problem_and_exits_1(house: Project) -> None:
     path = house.inventory / "services.yml"
     path.write_text(path.read_text().replace("port: 11434", "prot: 11434"))
     result = call("check")
@@ -78,7 +78,9 @@ def test_check_says_every_problem_and_exits_1(house: Project) -> None:
     ],
     ids=" ".join,
 )
-def test_wrong_use_is_2_and_says_what_is_right(house: Project, words: list[str], hint: str) -> None:
+def test_wrong_use_exits_2_and_prints_the_usage(
+    house: Project, words: list[str], hint: str
+) -> None:
     result = call(*words)
     assert result.exit_code == 2
     assert hint in " ".join(result.output.replace("│", " ").split())

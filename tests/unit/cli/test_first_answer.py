@@ -67,7 +67,7 @@ def run(house: House, door: Door, states: list[ModelState], patch: pytest.Monkey
     return first_answer(house, door, "llm.lan", "key", Console(file=io.StringIO()))  # type: ignore[arg-type]
 
 
-def test_the_smallest_model_is_waited_for_and_asked(
+def test_the_smallest_model_is_waited_for_and_called(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(ClientError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
@@ -84,7 +84,7 @@ def test_a_model_that_does_not_fit_is_not_waited_for(
         run(house, Door(), [state(TOO_BIG)], monkeypatch)
 
 
-def test_the_last_trouble_is_told_when_time_is_over(
+def test_the_last_error_is_reported_after_the_timeout(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(*[Answer(500, {}, b"out of memory")] * 400)
@@ -118,7 +118,7 @@ def test_where_a_house_can_be_built(
         preflight.check()
 
 
-def test_a_user_who_is_not_root_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_who_is_not_root_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     release = {"ID": "debian", "VERSION_ID": "13"}
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
@@ -135,6 +135,6 @@ def test_events_of_a_stream_are_read_whatever_the_pieces() -> None:
         assert list(sse(pieces)) == [{"a": 1}, {"a": 2}]
 
 
-def test_an_edge_without_its_root_says_what_to_do(tmp_path: Path) -> None:
+def test_an_edge_without_its_root_prints_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match=r"root\.crt: .*: run `hearth up`"):
         Edge("127.0.0.1", tmp_path / "root.crt").request("llm.lan", "/", within_s=1)

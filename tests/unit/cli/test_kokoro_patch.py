@@ -110,7 +110,7 @@ def test_a_refusal_is_one_line_and_1(tmp_path: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_container_is_patched_by_way_of_a_copy(
+def test_a_container_is_patched_through_a_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought: list[Plan] = []
@@ -192,7 +192,7 @@ def test_json_alone_keeps_even_what_a_killed_run_left(folder: Path) -> None:
     assert not (folder / ".hearth-patch").exists()
 
 
-def test_what_an_engine_refuses_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_engine_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*words: object) -> Container:
         raise PatchError("no container 'x': podman: no such container")
 

@@ -109,7 +109,7 @@ def test_a_failure_is_one_line_and_the_log(project: Project) -> None:
     assert "TASK [Claim the port]" in path.read_text()
 
 
-def test_all_that_a_module_of_ours_says_is_shown(project: Project) -> None:
+def test_every_message_of_our_modules_is_shown(project: Project) -> None:
     (project.root / "library").mkdir()
     (project.root / "library/mine.py").write_text(PROBLEMS)
     (project.root / "ansible.cfg").write_text("[defaults]\ninventory = hosts\nlibrary = library\n")

@@ -34,7 +34,7 @@ def test_another_debian_is_one_line(machine: Path, capsys: pytest.CaptureFixture
     assert said.count("\n") == 1
 
 
-def test_somebody_who_is_not_root_is_told_so(
+def test_without_root_there_is_an_error(
     machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     debian = {"ID": "debian", "VERSION_ID": "13"}

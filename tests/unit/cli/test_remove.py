@@ -48,7 +48,7 @@ def call(*words: str) -> Result:
         (["open_webui"], "add --yes"),
     ],
 )
-def test_wrong_use_is_said_and_exits_2(words: list[str], said: str) -> None:
+def test_wrong_use_is_reported_and_exits_2(words: list[str], said: str) -> None:
     done = call(*words)
     assert done.exit_code == 2
     assert said in " ".join(done.output.replace("│", " ").split())
@@ -113,7 +113,7 @@ def test_for_a_house_elsewhere_it_is_written_down_here_and_done_there(
     assert asked[0].endswith("scripts/hearth remove open_webui --data --yes")
 
 
-def test_the_whole_of_a_house_elsewhere_is_asked_about_there(
+def test_the_removal_of_a_remote_house_is_confirmed_there(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (house.inventory / "local").mkdir()
@@ -146,7 +146,7 @@ def test_all_shows_both_and_goes_after_a_yes(monkeypatch: pytest.MonkeyPatch) ->
     assert gone == ["the one"]
 
 
-def test_all_waits_for_nobody_who_is_at_work(
+def test_all_is_refused_while_another_run_is_active(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = plan(monkeypatch)

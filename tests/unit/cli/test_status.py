@@ -116,7 +116,7 @@ def test_an_answer_that_drips_for_ever_is_not_up(
     assert any((one.up, one.text) == (False, "no answer in 0.3 s") for one in found)
 
 
-def test_a_unit_that_is_down_says_how_it_ended(
+def test_a_unit_that_is_down_shows_how_it_ended(
     house: House, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = row(house, url, "/healthy", monkeypatch, DOWN)
@@ -183,7 +183,7 @@ SHUT = "nothing passes between instances: run `hearth up`"
         ),
     ],
 )
-def test_a_firewall_that_is_not_loaded_is_red_and_says_what_to_do(
+def test_a_firewall_that_is_not_loaded_is_red_with_the_fix(
     house: House,
     unit: systemd.UnitState,
     table: engine.Completed,

@@ -37,7 +37,7 @@ def test_an_engine_that_hangs_is_an_error(incus: Any, monkeypatch: pytest.Monkey
     over.set()
 
 
-def test_a_missing_instance_says_what_to_do(incus: Any) -> None:
+def test_a_missing_instance_is_reported_with_the_fix(incus: Any) -> None:
     incus(pylxd.exceptions.NotFound(None))
     with pytest.raises(engine.EngineError, match="ollama: no such instance: run `hearth up`"):
         engine.state("ollama")
@@ -49,7 +49,7 @@ def test_without_incus_the_error_names_the_socket(incus: Any) -> None:
         engine.execute("ollama", ["/bin/x"], timeout=1)
 
 
-def test_a_machine_without_incus_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_incus_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(engine, "SOCKET", str(tmp_path / "unix.socket"))
     engine._client.cache_clear()
     with pytest.raises(engine.EngineError, match=r"Incus does not answer on .*unix\.socket"):

@@ -20,7 +20,7 @@ def test_a_unit_that_is_up(incus: Any) -> None:
     ("code", "status", "said"),
     [(0, 0, ""), (1, 203, "exit code 203"), (2, 9, "signal 9"), (3, 11, "signal 11")],
 )
-def test_a_unit_says_how_often_and_how_it_ended(
+def test_a_unit_shows_how_often_and_how_it_ended(
     incus: Any, code: int, status: int, said: str
 ) -> None:
     numbers = f"NRestarts=4\nExecMainCode={code}\nExecMainStatus={status}\n"

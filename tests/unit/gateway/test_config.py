@@ -58,7 +58,7 @@ def test_an_external_server_with_a_key_gets_it() -> None:
     assert route["litellm_params"]["api_key"] == "os.environ/FAR_OLLAMA_KEY"
 
 
-def test_an_embedding_model_says_so() -> None:
+def test_an_embedding_model_is_marked() -> None:
     modes = {
         r["model_name"]: r["model_info"]["mode"] for r in litellm_config(house())["model_list"]
     }
@@ -77,7 +77,7 @@ def test_speech_goes_past_litellm_to_its_server() -> None:
     assert "large-v3" not in names
 
 
-def test_an_external_server_that_hears_gets_its_key() -> None:
+def test_an_external_stt_server_gets_its_key() -> None:
     made = with_key("distil-medium.en", "far_whisper_key")
     servers = gateway_files(made)["aliases.json"]["transcribe"]["servers"]
     assert servers["distil-medium.en"]["key"] == "FAR_WHISPER_KEY"

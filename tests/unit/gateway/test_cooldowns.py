@@ -17,7 +17,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("status", [408, 429, 504])
-def test_a_slow_member_is_asked_last_for_a_while(status: int) -> None:
+def test_a_slow_member_is_called_last_for_a_while(status: int) -> None:
     clock = Clock()
     cooldowns = Cooldowns(30, 5, clock)
     cooldowns.failed("a", status)

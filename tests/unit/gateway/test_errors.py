@@ -56,7 +56,7 @@ def message_of(error: MemberError) -> str:
     return str(error.body["error"]["message"])
 
 
-def test_one_error_names_the_alias_and_each_member_that_was_asked() -> None:
+def test_one_error_names_the_alias_and_each_member_that_was_called() -> None:
     error = no_answer(
         "fast",
         [

@@ -109,13 +109,13 @@ def test_an_alias_without_a_seeing_member_passes_the_picture_to_vision() -> None
     assert name_for(FAST) == VISION
 
 
-def test_only_members_that_see_are_asked() -> None:
+def test_only_members_with_vision_are_called() -> None:
     found = name_for(MIXED)
     assert found is not None
     assert (found.name, found.members) == ("mixed", ("seer", "watcher"))
 
 
-def test_all_members_of_vision_are_asked_where_none_is_known_to_see() -> None:
+def test_all_members_of_vision_are_called_where_none_is_known_to_see() -> None:
     found = name_for(FAST, vision=picture_name("vision", "one", "two"))
     assert found is not None
     assert found.members == ("one", "two")

@@ -41,7 +41,7 @@ def test_a_key_finds_its_consumer(tmp_path: Path) -> None:
         assert config.consumer(wrong) is None
 
 
-def test_the_own_key_is_nobody_elses(tmp_path: Path) -> None:
+def test_the_gateways_own_key_belongs_to_no_consumer(tmp_path: Path) -> None:
     config = read(write(tmp_path))
     assert config.is_own(config.own_key)
     assert not config.is_own("")

@@ -53,7 +53,7 @@ def test_few_kills_hit_another_place_each() -> None:
     assert {kill.kind for kill in chosen} == set(kills.KINDS)
 
 
-def test_what_differs_and_what_is_wrong_by_itself_is_said() -> None:
+def test_differences_and_faults_are_reported() -> None:
     good = {
         "files / /etc/a": "1",
         "units / a.service / ActiveState": "active",

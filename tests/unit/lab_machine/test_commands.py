@@ -53,7 +53,7 @@ def test_only_root_may(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.exit_code, "need root" in done.output) == (1, True)
 
 
-def test_a_failure_is_the_last_line_that_a_program_said() -> None:
+def test_a_failure_is_the_last_line_that_a_program_printed() -> None:
     program = "import sys; sys.exit('first\\n\\nthe reason\\n')"
     with pytest.raises(LabError, match="exit 1: the reason") as caught:
         command.call([sys.executable, "-c", program])
@@ -70,7 +70,7 @@ def test_a_missing_program_is_named() -> None:
         command.call(["no-such-program"])
 
 
-def test_steps_are_told_with_their_time() -> None:
+def test_steps_are_printed_with_their_time() -> None:
     told: list[tuple[str, float | None]] = []
     steps.listen(lambda text, seconds: told.append((text, seconds)))
     with steps.step("A"):

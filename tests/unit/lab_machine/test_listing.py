@@ -40,6 +40,6 @@ def test_what_debian_keeps_is_excused(line: str) -> None:
     assert unexplained([line]) == []
 
 
-def test_what_came_and_what_went_are_told_apart() -> None:
+def test_added_and_removed_items_are_distinguished() -> None:
     before, after = {"users": {"a", "b"}}, {"users": {"b", "c"}}
     assert differences(before, after) == ["users: + c", "users: - a"]

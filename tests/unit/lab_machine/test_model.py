@@ -73,7 +73,7 @@ def test_a_guest_asks_the_house_and_a_house_the_outer_end() -> None:
     assert (guest.resolver, guest.address, guest.bridge) == ("10.99.7.10", "10.99.7.20", "hl-a")
 
 
-def test_no_network_left_is_said() -> None:
+def test_no_free_network_is_reported() -> None:
     with pytest.raises(LabError, match="all 254"):
         model.allot([], None, busy=set(range(1, 255)))
 
@@ -87,7 +87,7 @@ def test_a_record_comes_back_as_it_was(state: Path) -> None:
     assert not list(state.glob("a/.*"))
 
 
-def test_an_unreadable_record_is_said_and_does_not_hide_the_others(state: Path) -> None:
+def test_an_unreadable_record_is_reported_and_does_not_hide_the_others(state: Path) -> None:
     model.store(Machine("a", 1, 10, 5))
     (state / "b").mkdir()
     (state / "b" / "machine.json").write_text('{"name": "b"')

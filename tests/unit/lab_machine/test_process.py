@@ -64,13 +64,13 @@ def test_all_that_was_begun_for_a_machine_ends_together(tmp_path: Path) -> None:
     assert not list((tmp_path / "run").iterdir())
 
 
-def test_a_program_that_never_runs_is_said(record: Path, tmp_path: Path) -> None:
+def test_a_program_that_never_runs_is_reported(record: Path, tmp_path: Path) -> None:
     # One that runs and ends may be seen in between, on a busy machine.
     with pytest.raises(LabError, match="/no/such/program did not start; see"):
         process.spawn(record, ["/no/such/program"], log=tmp_path / "log")
 
 
-def test_the_record_stands_before_the_program_runs(record: Path, tmp_path: Path) -> None:
+def test_the_record_is_written_before_the_program_runs(record: Path, tmp_path: Path) -> None:
     # Whole as soon as it is there.
     look = f"cp {record}.stat {tmp_path}/new; mv {tmp_path}/new {tmp_path}/seen; sleep 600"
     identity = process.spawn(record, ["sh", "-c", look], log=tmp_path / "log")

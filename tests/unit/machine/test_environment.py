@@ -99,7 +99,7 @@ def test_an_nvidia_card_is_seen_without_its_driver(
 
 
 @pytest.mark.parametrize(("value", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False)])
-def test_secure_boot_is_what_the_firmware_says(tmp_path: Path, value: bytes, on: bool) -> None:
+def test_secure_boot_is_read_from_the_firmware(tmp_path: Path, value: bytes, on: bool) -> None:
     assert not environment.secure_boot(tmp_path)
     variables = tmp_path / "sys/firmware/efi/efivars"
     variables.mkdir(parents=True)

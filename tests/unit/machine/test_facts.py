@@ -84,18 +84,18 @@ def test_a_whole_machine_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read.disk_free_bytes > 0
 
 
-def test_facts_survive_the_way_through_ansible() -> None:
+def test_facts_survive_ansible() -> None:
     whole = samples.facts(render_nodes=(samples.CARD,))
     assert Facts.from_vars(json.loads(json.dumps(whole.as_vars()))) == whole
 
 
 @pytest.mark.parametrize("driver", sorted(facts.SOFTWARE_DRIVERS))
-def test_a_device_that_draws_in_software_is_no_card(root: Path, driver: str) -> None:
+def test_a_software_renderer_is_not_a_card(root: Path, driver: str) -> None:
     card(root, "renderD128", driver)
     assert list(facts.render_nodes(root)) == []
 
 
-def test_a_card_whose_node_is_not_there_is_no_card(root: Path) -> None:
+def test_a_card_without_its_device_node_is_ignored(root: Path) -> None:
     card(root, "renderD128", "amdgpu")
     (root / "dev/dri/renderD128").unlink()
     assert list(facts.render_nodes(root)) == []

@@ -95,7 +95,7 @@ def test_one_command_builds_it_and_incus_gets_its_two_files(
         assert json.load(stream)["properties"]["os"] == "debian"
 
 
-def test_an_image_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_image_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageError) as caught:
         images.build(Recipe("debian/11", (), "10.140.30.1", ""), tmp_path)
     assert (
@@ -115,7 +115,7 @@ def test_an_image_that_nobody_knows_is_refused(tmp_path: Path) -> None:
         ("", "image debian/13: mmdebstrap: no output"),
     ],
 )
-def test_a_failed_build_says_its_reason_in_one_line(
+def test_a_failed_build_reports_its_reason_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, line: str
 ) -> None:
     def error(argv: list[str]) -> Exception:

@@ -42,7 +42,7 @@ def test_a_record_becomes_config_and_devices() -> None:
     assert item.devices["programs"]["readonly"] == "true"
 
 
-def test_a_folder_of_the_machine_is_mounted_and_is_no_volume() -> None:
+def test_a_folder_of_the_machine_is_mounted_and_is_not_a_volume() -> None:
     folder = {**VOLUME, "from": "/srv/models"}
     item = describe(service(volumes=[folder]), RECIPE, facts(), "none")
     assert item.volumes == ()

@@ -48,7 +48,7 @@ def test_the_first_run_makes_everything_and_the_second_nothing(incus: FakeIncus)
     assert incus.did == []
 
 
-def test_one_that_a_killed_run_did_not_finish_is_made_anew(incus: FakeIncus) -> None:
+def test_an_instance_that_a_killed_run_left_unfinished_is_rebuilt(incus: FakeIncus) -> None:
     incus.system_state = "starting"
     with pytest.raises(InstanceError):
         ensure(incus, wanted())
@@ -80,7 +80,7 @@ def test_what_incus_is_still_at_is_waited_for() -> None:
     assert len(answers) == 1
 
 
-def test_check_mode_says_the_same_and_does_nothing(incus: FakeIncus) -> None:
+def test_check_mode_reports_the_same_and_does_nothing(incus: FakeIncus) -> None:
     assert ensure(incus, wanted(), write=False) == [
         "volume open-webui-data",
         f"create open-webui from {RECIPE.alias}",
@@ -159,7 +159,7 @@ def test_somebody_elses_instance_is_refused_and_left_alone(incus: FakeIncus) -> 
     assert incus.did == []
 
 
-def test_what_incus_refuses_is_said_in_its_words(incus: FakeIncus) -> None:
+def test_an_error_of_incus_is_quoted(incus: FakeIncus) -> None:
     incus.refusal = "Failed to detect requested GPU device"
     with pytest.raises(InstanceError) as caught:
         ensure(incus, wanted("cuda"))
@@ -174,7 +174,7 @@ def test_what_incus_refuses_is_said_in_its_words(incus: FakeIncus) -> None:
     assert str(caught.value) == "instance open-webui was not changed: Invalid limit"
 
 
-def test_an_instance_that_does_not_come_up_is_said(incus: FakeIncus) -> None:
+def test_an_instance_that_does_not_start_is_reported(incus: FakeIncus) -> None:
     incus.system_state = "starting"
     with pytest.raises(InstanceError) as caught:
         ensure(incus, wanted())

@@ -40,7 +40,7 @@ def machine(root: Path, resolv_conf: str | None, resolver: str = "", stub: str =
         ("nameserver\nnameserver my-router\nnameserver 192.0.2.1\n", [ROUTER]),
     ],
 )
-def test_the_machines_servers_are_asked_but_for_the_house(
+def test_the_machines_servers_are_used_except_the_house(
     tmp_path: Path, resolv_conf: str, servers: list[str]
 ) -> None:
     assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == Upstream(
@@ -48,7 +48,7 @@ def test_the_machines_servers_are_asked_but_for_the_house(
     )
 
 
-def test_the_servers_behind_a_stub_are_asked(tmp_path: Path) -> None:
+def test_the_servers_behind_a_stub_are_used(tmp_path: Path) -> None:
     root = machine(tmp_path, "nameserver 127.0.0.53\n", stub="nameserver 192.0.2.1\n")
     assert choose_upstream(AUTO, OWN, root) == Upstream((ROUTER,), "known")
 
@@ -62,7 +62,7 @@ def test_a_machine_that_knows_only_the_house_is_seen(tmp_path: Path, resolv_conf
 
 
 @pytest.mark.parametrize("resolv_conf", [None, "search lan\n", "nameserver 127.0.0.53\n"])
-def test_a_machine_that_knows_nobody_is_seen(tmp_path: Path, resolv_conf: str | None) -> None:
+def test_a_machine_without_servers_is_detected(tmp_path: Path, resolv_conf: str | None) -> None:
     assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == Upstream((), "none")
 
 

@@ -214,7 +214,7 @@ def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run(
     assert overview.notes == ()
 
 
-def test_a_model_that_nobody_can_call_may_be_on_disk_all_the_same() -> None:
+def test_a_model_without_an_alias_may_be_on_disk() -> None:
     of = listening("draft", usable=False, reason="no alias has it as a member")
     here, gone = (lambda *_: "{}"), (lambda *_: "")
     for read, reason in ((here, "on disk, and no alias"), (gone, "no alias")):
@@ -223,7 +223,7 @@ def test_a_model_that_nobody_can_call_may_be_on_disk_all_the_same() -> None:
         assert state.reason.startswith(reason)
 
 
-def test_an_external_server_that_hears_is_asked_in_its_own_words() -> None:
+def test_an_external_stt_server_gets_its_own_requests() -> None:
     def ask(url: str) -> Any:
         assert url == "http://there:11434/v1/models"
         return {"data": [{"id": "b"}]}

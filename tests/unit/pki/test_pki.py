@@ -210,7 +210,7 @@ def test_a_half_lost_authority_is_never_replaced_silently() -> None:
 
 
 @pytest.mark.parametrize("domain", ["", "LAN", ".lan", "a_b", "lan.", "-x", "a b"])
-def test_refuses_what_is_no_domain(domain: str) -> None:
+def test_refuses_an_invalid_domain(domain: str) -> None:
     with pytest.raises(PkiError, match="write a DNS name"):
         make_house_authority(domain, NOW)
 

@@ -131,7 +131,7 @@ def test_an_answer_that_drips_for_ever_is_not(module: ModuleType, server: str) -
     assert time.monotonic() - began < 3
 
 
-def test_nobody_there_is_not(module: ModuleType) -> None:
+def test_a_missing_server_is_not(module: ModuleType) -> None:
     with kept_port() as port:
         assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
 
@@ -144,7 +144,7 @@ def test_a_proxy_of_the_machine_has_no_part_in_it(
 
 
 @pytest.mark.parametrize(("command", "seen"), [("/bin/true", ""), ("/bin/false", "exit code 1")])
-def test_a_command_says_it_by_its_exit_code(module: ModuleType, command: str, seen: str) -> None:
+def test_a_command_reports_it_by_its_exit_code(module: ModuleType, command: str, seen: str) -> None:
     assert module.healthy({"command": [command], "ready_s": 1}) == seen
 
 

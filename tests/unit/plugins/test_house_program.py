@@ -63,7 +63,7 @@ def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted
     assert SPLIT in (mine / loop).read_text()
 
 
-def test_what_is_no_step_or_no_upstream_is_one_line(
+def test_an_invalid_step_or_upstream_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SourceError, match="'sentence' is not a step of the patch: "):

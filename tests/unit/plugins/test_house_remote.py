@@ -88,7 +88,7 @@ def test_no_play_but_the_first_has_a_host_here(outside: Outside) -> None:
     assert set(hosts.values()) == {"0"}
 
 
-def test_what_happened_there_is_told_here(outside: Outside) -> None:
+def test_remote_results_are_reported_here(outside: Outside) -> None:
     outside.there(0, RECAP.format(host="house", n=0), RECAP.format(host="litellm", n=2))
     done = outside.run("ansible-playbook", "site.yml", "--limit", "litellm")
     assert done.returncode == 0, done.stdout + done.stderr

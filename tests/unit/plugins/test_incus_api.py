@@ -102,7 +102,7 @@ def test_files_go_there_for_root_alone_and_come_back(module: ModuleType, tmp_pat
     assert (tmp_path / "back").read_bytes() == b"\x00 module"
 
 
-def test_a_file_that_is_not_there_is_said(module: ModuleType, tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(module: ModuleType, tmp_path: Path) -> None:
     made = connection(module)
     made._connect()
     with pytest.raises(AnsibleFileNotFound) as caught:
@@ -131,7 +131,7 @@ def test_who_does_not_answer_is_said(module: ModuleType, name: str, socket: str,
         (ConnectionResetError("reset by Incus"), "reset by Incus"),
     ],
 )
-def test_an_instance_that_stopped_meanwhile_is_said(
+def test_an_instance_that_stopped_meanwhile_is_reported(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
 ) -> None:
     def execute(*_: Any, **__: Any) -> Output:

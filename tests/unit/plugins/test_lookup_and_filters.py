@@ -59,7 +59,7 @@ def test_a_preview_goes_on_before_the_secrets_are_made(monkeypatch: pytest.Monke
         look.run(["b", "a"], {"ansible_check_mode": False})
 
 
-def test_a_vault_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_vault_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnsibleError) as caught:
         lookup(monkeypatch, FakeVault(SecretsError("the vault: wrong password"))).run(["a"])
     assert "the vault: wrong password" in str(caught.value)
@@ -76,7 +76,7 @@ def test_every_filter_can_be_called(filters: ModuleType) -> None:
     assert all(callable(function) for function in offered.values())
 
 
-def test_health_is_asked_at_the_services_address_or_at_another(filters: ModuleType) -> None:
+def test_health_is_requested_at_the_services_address_or_at_another(filters: ModuleType) -> None:
     service = derive(load(BASE)).as_vars()["services"]["litellm"]
     asked = {"contains": "healthy", "within_s": 5, "ready_s": 60}
     assert filters.health_at(service) == {"url": "http://10.140.30.12:4000/health", **asked}

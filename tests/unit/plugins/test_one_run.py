@@ -218,7 +218,7 @@ def test_a_command_of_several_lines_is_one_in_the_lock() -> None:
 
 
 @pytest.mark.parametrize(("name", "enabled"), [("own.yml", "one_run"), ("site.yml", "another")])
-def test_neither_another_name_nor_another_list_of_callbacks_is_a_way_around(
+def test_neither_another_name_nor_another_list_of_callbacks_avoids_the_lock(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, enabled: str
 ) -> None:
     (folder / "own.yml").write_text("- name: Mine\n  import_playbook: site.yml\n")

@@ -332,7 +332,7 @@ def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: M
     assert machine.converge(files=good)["action"] == "restart"
 
 
-def test_a_full_disk_is_said_in_one_line_and_the_next_run_does_the_rest(
+def test_a_full_disk_is_one_line_and_the_next_run_does_the_rest(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -408,7 +408,7 @@ def test_a_folder_that_was_somebody_elses_is_taken_over_whole(machine: Machine) 
     assert not machine.converge(folders=folders)["changed"]
 
 
-def test_check_mode_says_what_would_happen_and_writes_nothing(machine: Machine) -> None:
+def test_check_mode_reports_what_would_happen_and_writes_nothing(machine: Machine) -> None:
     folders = [{"path": str(machine.home / "var"), "owner": "root"}]
     before = machine.tree()
     result = machine.converge(check_mode=True, diff=True, folders=folders)

@@ -34,7 +34,7 @@ def test_generated_parts_are_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_command_block_says_whether_it_runs(page: Path) -> None:
+def test_every_command_block_is_marked_as_run_or_not(page: Path) -> None:
     for block in blocks(page.read_text()):
         assert block.lab or len(block.reason) > 10, f"{page.name}:{block.line}: which reason?"
 
@@ -85,7 +85,7 @@ def test_blocks_are_read_with_their_line_and_marker() -> None:
         ("<!-- run: lab -->\n```sh\nls\n", "line 2: this block is never closed"),
     ],
 )
-def test_a_block_that_says_nothing_is_refused(text: str, wanted: str) -> None:
+def test_an_unmarked_block_is_refused(text: str, wanted: str) -> None:
     with pytest.raises(DocumentError, match=re.escape(wanted)):
         blocks(text)
 

@@ -111,7 +111,7 @@ def test_who_works_there_is_waited_for_and_named(machine: Machine, checkout: Pat
     ]
 
 
-def test_what_is_not_committed_is_said(machine: Machine, checkout: Path) -> None:
+def test_uncommitted_changes_are_reported(machine: Machine, checkout: Path) -> None:
     told: list[str] = []
     (checkout / "site.yml").write_text("--- # mine\n")
     machine.says((STATE, found(head(checkout)), 0))
@@ -119,7 +119,7 @@ def test_what_is_not_committed_is_said(machine: Machine, checkout: Path) -> None
     assert told == ["note: uncommitted changes are left out"]
 
 
-def test_a_machine_that_lets_nobody_in_is_one_line(machine: Machine, checkout: Path) -> None:
+def test_a_machine_that_refuses_the_login_is_one_line(machine: Machine, checkout: Path) -> None:
     machine.says((STATE, "No such key\nPermission denied (publickey).\n", 255))
     with pytest.raises(RemoteError) as refused:
         send(checkout, THERE, print)
@@ -137,7 +137,7 @@ def test_a_run_is_followed_line_by_line_to_its_exit_code(machine: Machine) -> No
 
 
 @pytest.mark.parametrize("code", [255, -9])
-def test_a_broken_connection_is_no_failed_run(machine: Machine, code: int) -> None:
+def test_a_broken_connection_is_not_a_failed_run(machine: Machine, code: int) -> None:
     machine.says((RUN, "client_loop: send disconnect\n", code))
     with pytest.raises(RemoteError, match=r"broke, and the run there goes on .*: run this again"):
         follow(THERE, "true", print)

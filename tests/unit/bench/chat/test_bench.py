@@ -63,7 +63,7 @@ async def test_what_the_chat_adds_is_of_pairs_by_their_order() -> None:
     assert "The chat adds 30.0 ms" in shown(report)
 
 
-async def test_all_ask_before_the_other_way_is_asked_and_neither_is_always_first() -> None:
+async def test_each_path_gets_all_requests_and_neither_is_always_first() -> None:
     users, log = crowd(([1.0], [2.0]), ([1.0], [2.0]))
     await bench(users, 2)
     counted = log[2 * 2 * WARM_UPS :]
@@ -86,14 +86,14 @@ async def test_the_first_rounds_are_not_counted() -> None:
         ([20.0] * 8 + [200.0] * 2, ["reached", "not reached"]),
     ],
 )
-async def test_what_was_asked_for_is_judged(chat: list[float], verdicts: list[str]) -> None:
+async def test_the_requested_cases_are_judged(chat: list[float], verdicts: list[str]) -> None:
     users, _ = crowd(([0.0], [0.0] * WARM_UPS + chat * 20))
     report = await bench(users, 20)
     assert [row.verdict for row in report.ratios] == [*verdicts, "not measured"]
     assert report.fine == ("not reached" not in verdicts)
 
 
-async def test_a_start_is_judged_where_there_was_one_and_memory_is_said() -> None:
+async def test_a_start_is_judged_where_there_was_one_and_memory_is_reported() -> None:
     users, _ = crowd(([1.0], [2.0]))
     slow = await bench(users, 2, ChatProcess(400 * 2**20, 20.5))
     assert (slow.ratios[-1].verdict, slow.fine) == ("not reached", False)
@@ -113,7 +113,7 @@ async def test_who_failed_has_no_partner_and_is_named() -> None:
     assert "HTTP 500" in shown(report)
 
 
-async def test_nothing_answered_is_said() -> None:
+async def test_a_run_without_an_answer_is_reported() -> None:
     users, _ = crowd(([1.0], [2.0]))
     chat = users[0].chat
     assert isinstance(chat, Fake)
@@ -140,7 +140,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
     assert not report.fine
 
 
-async def test_people_begin_at_moments_of_their_own_the_same_both_ways(
+async def test_users_start_at_their_own_times_the_same_on_both_paths(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waited: list[float] = []

@@ -78,7 +78,7 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
         ([], 400, "HTTP 400"),
     ],
 )
-async def test_what_is_no_answer_is_an_error(
+async def test_an_invalid_answer_is_an_error(
     said: list[tuple[str, Any]], status: int, error: str
 ) -> None:
     page, _ = open_page(lambda name: said, status)

@@ -73,7 +73,7 @@ def test_only_the_new_process_counts_as_ready(
     assert machine.answers == [200]
 
 
-def test_one_that_does_not_come_back_is_said(
+def test_a_process_that_does_not_come_back_is_reported(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     slow = replace(service, health=replace(service.health, ready_s=0))

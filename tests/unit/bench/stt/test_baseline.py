@@ -104,7 +104,7 @@ class FakeModel:
         return iter([SimpleNamespace(text=" Put it"), SimpleNamespace(text=" on.")]), None
 
 
-def test_the_plain_call_is_what_anybody_writes(
+def test_the_baseline_is_the_usual_call_of_the_library(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake = SimpleNamespace(WhisperModel=FakeModel)

@@ -103,7 +103,7 @@ async def test_a_whole_run(scripted: Scripted) -> None:
     assert any("memory" in line for line in told)
 
 
-async def test_what_is_said_is_as_long_as_asked_and_warming_up_counts_nothing(
+async def test_the_speech_is_as_long_as_requested_and_the_warm_up_is_not_counted(
     scripted: Scripted,
 ) -> None:
     await bench_stt([server(scripted)], replace(PLAN, parts=("live",)))
@@ -114,7 +114,7 @@ async def test_what_is_said_is_as_long_as_asked_and_warming_up_counts_nothing(
     assert len(scripted.files) == 1
 
 
-async def test_a_server_without_a_socket_is_asked_for_files_in_turns(scripted: Scripted) -> None:
+async def test_a_server_without_a_socket_gets_files_in_turn(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("live", "file"))
     report = await bench_stt([server(scripted), server(scripted, "deaf")], plan, baseline=baseline)
     ours, other = report.servers
@@ -137,7 +137,7 @@ async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
     assert len(scripted.orders) <= 4
 
 
-async def test_what_a_file_is_answered_with_is_said(scripted: Scripted) -> None:
+async def test_the_answer_to_a_file_is_reported(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("file", "wer"))
     for habit, said in (("refusing", "HTTP 404"), ("lying", "without a text")):
         report = await bench_stt([server(scripted, habit)], plan)
@@ -188,7 +188,7 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
     )
 
 
-async def test_without_a_plain_call_it_says_why(scripted: Scripted) -> None:
+async def test_a_missing_baseline_is_reported_with_its_reason(scripted: Scripted) -> None:
     report = await bench_stt([server(scripted)], replace(PLAN, parts=("crowd",)))
     assert report.baseline.reason == NO_COMMAND
     assert ratio(report, "four").reason == NO_COMMAND
@@ -251,7 +251,7 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
     ).failed
 
 
-async def test_nobody_there_is_one_line() -> None:
+async def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
         await bench_stt([Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
 

@@ -56,7 +56,7 @@ def test_without_matplotlib_all_but_the_chart_is_written(
     assert "requirements/charts.txt" in line
 
 
-def test_json_is_json_and_another_server_is_asked_in_its_own_words(
+def test_json_is_json_and_another_server_gets_its_own_requests(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sesame")
@@ -86,7 +86,7 @@ def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("house")
-def test_a_service_of_the_house_is_asked_by_its_name(scripted: Scripted) -> None:
+def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> None:
     command = "false"
     _, said, _ = measure("--only", "vad", "--json", "--baseline", command)
     assert json.loads(said)["servers"][0]["url"] == scripted.at("steady")
@@ -104,7 +104,7 @@ def test_a_service_of_the_house_is_asked_by_its_name(scripted: Scripted) -> None
         (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
     ],
 )
-def test_wrong_use_is_said_before_anything_is_asked(
+def test_wrong_use_is_reported_before_any_request(
     scripted: Scripted, arguments: tuple[str, str], said: str
 ) -> None:
     code, _, error = measure("--url", scripted.at("steady"), *arguments)

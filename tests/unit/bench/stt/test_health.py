@@ -12,9 +12,7 @@ from tests.unit.bench.stt.scripted import Scripted
 
 
 @pytest.mark.parametrize(("habit", "well"), [("steady", True), ("ill", False)])
-async def test_health_is_asked_while_something_runs(
-    scripted: Scripted, habit: str, well: bool
-) -> None:
+async def test_health_is_polled_during_the_run(scripted: Scripted, habit: str, well: bool) -> None:
     server = Endpoint(habit, scripted.at(habit), "whisper-1")
     async with server.client() as client:
         target = SttServer(server, client)

@@ -98,7 +98,7 @@ def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) 
     assert bool(row.reason) == (row.value is None or "answer" in row.reason)
 
 
-def test_a_growth_that_was_not_measured_says_why() -> None:
+def test_a_growth_that_was_not_measured_has_a_reason() -> None:
     def why(loop: Any) -> str:
         return find(measured(loop=loop), "growth over 60 minutes").reason
 

@@ -53,7 +53,7 @@ def test_sound_is_trimmed_to_its_first_and_last_loud_sample() -> None:
     assert trimmed(background_noise(0.1)) == b""
 
 
-def test_a_long_file_is_as_long_as_it_says() -> None:
+def test_a_long_file_has_the_requested_length() -> None:
     assert len(concatenated(70)) == 70 * RATE * BYTES
 
 

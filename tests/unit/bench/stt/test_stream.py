@@ -90,13 +90,15 @@ async def test_a_text_that_never_comes_is_not_waited_for(scripted: Scripted) -> 
     assert felt.error == "no final text within 2 s after the last word"
 
 
-async def test_nobody_there_is_one_line() -> None:
+async def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port:
         felt = await stream(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
     assert felt.error.startswith("the socket broke: ConnectionRefusedError")
 
 
-async def test_a_server_without_a_socket_is_told_from_one_that_refuses(scripted: Scripted) -> None:
+async def test_a_server_without_a_socket_is_distinguished_from_one_that_refuses(
+    scripted: Scripted,
+) -> None:
     with pytest.raises(NoStreamError):
         await stream(server(scripted, "deaf"), WORD, BRIEF)
 

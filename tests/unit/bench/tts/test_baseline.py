@@ -78,7 +78,9 @@ class Service:
     address = "10.0.0.3"
 
 
-async def test_in_the_house_the_running_process_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_in_the_house_the_running_process_determines_the_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ran: list[Sequence[str]] = []
 
     def execute(instance: str, argv: Sequence[str], **more: Any) -> engine.Completed:

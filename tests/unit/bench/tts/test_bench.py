@@ -188,7 +188,7 @@ async def test_another_server_that_is_not_there_spoils_nothing(brisk: Scripted) 
     assert row(report, "whole synthesis").verdict == "reached"
 
 
-async def test_nobody_there_is_said_at_once() -> None:
+async def test_a_missing_server_is_reported_at_once() -> None:
     with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
         await bench_tts([Endpoint("s", f"http://127.0.0.1:{port}")], PLAN)
 
@@ -200,7 +200,7 @@ async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:
     assert not report.fine
 
 
-async def test_a_bare_inference_that_fails_is_tried_once(brisk: Scripted) -> None:
+async def test_a_baseline_that_fails_is_tried_once(brisk: Scripted) -> None:
     tries, plan = 0, Plan(**_small(formats=(), clients=()))
 
     async def broken(texts: Sequence[str]) -> list[float]:

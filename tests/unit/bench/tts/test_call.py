@@ -64,7 +64,7 @@ async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -
     assert sample.ttfa_s >= PIECES * PIECE_S
 
 
-async def test_filler_is_no_speech(scripted: Scripted) -> None:
+async def test_filler_is_not_speech(scripted: Scripted) -> None:
     early = PIECES * PIECE_S
     sample = await seen(scripted, "filling", lambda sample: (sample.first_byte_s or early) < early)
     assert sample.first_byte_s is not None
@@ -94,7 +94,7 @@ async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, said:
     assert "\n" not in sample.error
 
 
-async def test_what_is_no_sound_is_said(scripted: Scripted) -> None:
+async def test_an_answer_without_sound_is_reported(scripted: Scripted) -> None:
     assert (await heard(scripted, "lying", format="mp3")).error.startswith("no mp3")
 
 
@@ -105,7 +105,7 @@ async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> N
     assert time.monotonic() - start < 3
 
 
-async def test_nobody_there() -> None:
+async def test_a_missing_server() -> None:
     with kept_port() as port:
         server = Endpoint("s", f"http://127.0.0.1:{port}")
         async with server.client() as client:
@@ -122,7 +122,7 @@ async def test_the_words_of_the_first_piece(scripted: Scripted) -> None:
             assert await first_piece(client, server, SpeechRequest(TEXT)) == words
 
 
-async def test_an_address_is_dialled_and_a_name_is_asked_for_and_verified(
+async def test_an_address_is_dialled_and_a_name_is_requested_and_verified(
     over_tls: tuple[Scripted, str, ssl.SSLContext],
 ) -> None:
     script, name, trust = over_tls

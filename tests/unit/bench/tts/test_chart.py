@@ -33,7 +33,7 @@ def report(cells: list[Case], *names: str) -> Report:
     return Report(FORM, "now", 1.0, False, 10, machine, tuple(servers), baseline, (), ())
 
 
-def test_the_grid_of_a_whole_run_stands_side_by_side() -> None:
+def test_the_charts_of_a_whole_run_are_side_by_side() -> None:
     lines = panels(report(Plan().cells, "kokoro"))
     assert [[panel.title for panel in line] for line in lines] == [
         ["one at a time"],

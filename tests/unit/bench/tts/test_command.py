@@ -52,7 +52,7 @@ def test_what_buffers_ends_with_one_and_everything_is_written(
     assert (tmp_path / "new" / "bench-tts.png").stat().st_size > 1000
 
 
-def test_json_is_json_and_another_server_is_asked_in_its_own_words(
+def test_json_is_json_and_another_server_gets_its_own_requests(
     brisk: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sesame")
@@ -98,7 +98,7 @@ def test_nothing_is_compared_with_itself(brisk: Scripted) -> None:
     assert brisk.bodies == []
 
 
-def test_nobody_there_is_one_line() -> None:
+def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port:
         code, said, error = hearth("--url", f"http://127.0.0.1:{port}")
     assert (code, said) == (1, "")
@@ -114,7 +114,7 @@ def test_nobody_there_is_one_line() -> None:
         (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
     ],
 )
-def test_wrong_use_is_said_before_anything_is_asked(
+def test_wrong_use_is_reported_before_any_request(
     scripted: Scripted, arguments: tuple[str, str], said: str
 ) -> None:
     code, _, error = hearth("--url", scripted.at("steady"), *arguments)

@@ -103,7 +103,7 @@ def test_a_late_second_half_is_a_stall(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["wav", "mp3", "opus", "aac", "flac"])
-def test_something_else_is_no_sound(kind: str) -> None:
+def test_other_content_is_not_sound(kind: str) -> None:
     with pytest.raises(ClientError, match={"wav": "WAV", "opus": "Ogg"}.get(kind, kind)):
         decode(kind, [Chunk(0.1, b'{"error": "the model is loading"}' * 40)])
 
@@ -121,7 +121,7 @@ def test_a_wav_that_does_not_know_its_length(size: int) -> None:
     assert duration(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
 
 
-def test_what_follows_a_wavs_sound_is_no_sound() -> None:
+def test_chunks_after_a_wavs_samples_are_not_sound() -> None:
     data = encoded("wav") + b"LIST\x08\x00\x00\x00INFOabcd"
     assert duration(decode("wav", arriving(data, 999)).chunks) == pytest.approx(LONG_S)
 

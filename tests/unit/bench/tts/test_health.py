@@ -12,9 +12,7 @@ from tests.unit.bench.tts.scripted import Scripted
 
 
 @pytest.mark.parametrize(("habit", "well"), [("steady", True), ("ill", False)])
-async def test_health_is_asked_while_something_runs(
-    scripted: Scripted, habit: str, well: bool
-) -> None:
+async def test_health_is_polled_during_the_run(scripted: Scripted, habit: str, well: bool) -> None:
     server = Endpoint(habit, scripted.at(habit))
     async with server.client() as client:
         target = TtsServer(server, client)
