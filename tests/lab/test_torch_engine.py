@@ -65,7 +65,7 @@ def root() -> Path:
 def make_root(folder: Path) -> None:
     """Build it with the packages of the machine's own apt sources, and the locked wheels."""
     command = [
-        # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+        # As root it makes all mounts private; in a namespace of its own that harms nothing.
         *("unshare", "--mount", "mmdebstrap", "--variant=apt", f"--include={PACKAGES}"),
         # A mirror's snapshot may be older than its Release file allows.
         *('--aptopt=Acquire::Check-Valid-Until "false"', SUITE, str(folder)),

@@ -1,4 +1,4 @@
-"""Streams of a program in an instance: in little memory, and a broken one is no end."""
+"""Stream the output of a program in an instance: in little memory, with truncation as an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device is what its driver calls it: a program on the processor is no card."""
+"""A device is what its driver calls it: a program on the processor is not a card."""
 
 from __future__ import annotations
 

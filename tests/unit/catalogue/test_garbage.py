@@ -1,4 +1,4 @@
-"""Whatever somebody writes into the inventory, the answer is a house or a list of lines."""
+"""Any content of the inventory results in a house or a list of errors."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Door:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A clock that runs only when somebody sleeps."""
+    """A clock that advances only during sleeps."""
     now = [0.0]
 
     def sleep(seconds: float) -> None:

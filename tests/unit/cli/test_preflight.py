@@ -1,4 +1,4 @@
-"""Nobody's machine is touched before it is known that a house can be built on it."""
+"""No machine is changed before the preflight shows that a house can be built on it."""
 
 from __future__ import annotations
 

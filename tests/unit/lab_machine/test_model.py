@@ -1,4 +1,4 @@
-"""Names, sizes, places on the wire, and the record of a machine."""
+"""Names, sizes, addresses on the link, and the record of a machine."""
 
 from pathlib import Path
 

@@ -136,5 +136,5 @@ class FakeIncus:
 
 
 def execute(client: FakeIncus, name: str, argv: Sequence[str]) -> Output:
-    """What stands in for `engine.run_inside`."""
+    """Replaces `engine.run_inside`."""
     return client.made[name].execute(argv)

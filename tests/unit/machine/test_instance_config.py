@@ -1,4 +1,4 @@
-"""A record becomes its instance: limits, wire, card, volumes; nothing it must not have."""
+"""A record becomes its instance: limits, link, card, volumes; nothing it must not have."""
 
 from __future__ import annotations
 

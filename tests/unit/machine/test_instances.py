@@ -1,4 +1,4 @@
-"""Instances become what their records say, keep their data, and are nobody else's."""
+"""Instances follow their records, keep their data, and leave other instances alone."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_a_machine_whose_apparmor_forbids_credentials_gets_nesting_once(incus: F
     # Hearth has noted that it was itself, and why is still true.
     assert ensure(incus, wanted()) == ["open-webui: security.nesting"]
     assert incus.made["open-webui"].config["security.nesting"] == "true"
-    # Where the note is lost, the machine is asked anew.
+    # Where the note is lost, the machine is queried again.
     incus.made["open-webui"].config.pop(NESTED_KEY)
     assert len(ensure(incus, wanted())) == 2
     assert incus.made["open-webui"].config["security.nesting"] == "true"

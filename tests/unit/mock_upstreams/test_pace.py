@@ -1,4 +1,4 @@
-"""The wire's speed is shared, and no wait is so long that a stop has to wait for it."""
+"""Connections share the link's speed, and no wait delays a stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kept port is for the program that is told its number, and for nobody else."""
+"""A reserved port is only for the program that gets its number."""
 
 import socket
 

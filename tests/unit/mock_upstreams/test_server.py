@@ -1,4 +1,4 @@
-"""The mock upstreams answers as the real servers do, and goes wrong only as it is told to."""
+"""The mock upstreams answers as the real servers do, and fails only as configured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of somebody else's is installed with the steps of our patch that were asked for."""
+"""A third-party program is installed with the requested steps of our patch."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_own_settings_do_not_reach_the_readme(tmp_path: Path) -> None:
 
 
 def settings() -> list[tuple[str, str]]:
-    """Every piece of inventory that a page shows: where it stands, and its text."""
+    """Every piece of inventory that a page shows: its place and its text."""
     shown = []
     for page in PAGES:
         text = page.read_text()

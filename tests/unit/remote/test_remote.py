@@ -39,7 +39,7 @@ def found(commit: str = "", holder: str = "") -> str:
 
 
 class Machine:
-    """An ssh that reaches nobody."""
+    """An ssh that reaches no machine."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Ansible's own folder goes where nobody had used Ansible before, and stays where somebody had."""
+"""Ansible's own folder is removed unless Ansible was in use before the house."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Only packages go that Hearth brought and that nobody has come to need."""
+"""Only packages are removed that Hearth installed and that nothing else has come to need."""
 
 import json
 from pathlib import Path

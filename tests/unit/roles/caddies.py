@@ -28,7 +28,7 @@ def caddy(file: Path, port: int) -> Iterator[None]:
 
 
 def _listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Return when somebody listens."""
+    """Wait until a server listens."""
     while True:
         assert process.poll() is None, "caddy has ended"
         try:

@@ -1,4 +1,4 @@
-"""Who asks for what is not running is told so by Debian's Caddy, in the reverse proxy's words."""
+"""Requests to a service that is down get the reverse proxy's error from Debian's Caddy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Program(BaseHTTPRequestHandler):
 
 
 def snippet(name: str) -> str:
-    """Return one of the reverse proxy's pieces as it stands in its file."""
+    """Return one of the reverse proxy's snippets from its file."""
     found = re.search(rf"^\({name}\) \{{\n.*?^\}}\n", FILE, re.MULTILINE | re.DOTALL)
     assert found, name
     return found[0]
@@ -115,7 +115,7 @@ def door(
 
 
 def ask(port: int, path: str, head: Mapping[str, str], method: str = "GET") -> Answer:
-    """Ask a front door for the chat."""
+    """Request the chat from a reverse proxy."""
     line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         line.request(

@@ -78,7 +78,7 @@ class Kernel:
         return subprocess.run(self.command, env=env, timeout=60, check=False).returncode
 
     def ways(self) -> list[str]:
-        """Return what is shut to a packet that nobody has judged."""
+        """Return what is closed to a packet that no rule has judged."""
         lines = (self.folder / "rules").read_text().splitlines()
         kept = [line for line in lines if "fwmark 0/0x08000000 prohibit" in line]
         return sorted(line.split("pref ")[1].partition(" fwmark")[0] for line in kept)

@@ -1,4 +1,4 @@
-"""The page's live line is kept open, and what comes over it is told apart."""
+"""The page's WebSocket is kept open, and its messages are distinguished."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TURN = Turn("c", "q", "a", 0.0)
 def opened(
     talk: Callable[[ServerConnection], None], origin: str | None = None
 ) -> Iterator[tuple[Connection, list[Request]]]:
-    """A line to a server that greets as Open WebUI does, and then does as it is told."""
+    """A WebSocket to a server that greets as Open WebUI does, and then follows the script."""
     asked: list[Request] = []
 
     def note(call: ServerConnection, request: Request) -> Response | None:

@@ -102,7 +102,7 @@ def is_loud(pcm: bytes) -> bool:
 
 @dataclass
 class PlainEdge:
-    """The front door, without its lock: plain HTTP."""
+    """The reverse proxy, without TLS: plain HTTP."""
 
     url: str
 

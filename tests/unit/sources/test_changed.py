@@ -1,4 +1,4 @@
-"""Somebody else's program is changed in a fresh folder, and what ran is the way back."""
+"""A third-party program is patched in a fresh folder, and the old one stays for a rollback."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ QUICK = Limits(timeout_s=20, stall_s=2, attempts=3, backoff_s=0.01, spare_bytes=
 
 @dataclass
 class Server:
-    """A download server whose next answers are told it one by one; then it behaves."""
+    """A download server whose next responses the test sets one by one; then it behaves."""
 
     base: str = ""
     content: bytes = CONTENT

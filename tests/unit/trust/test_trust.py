@@ -1,4 +1,4 @@
-"""A person is told where the page of trust is, and what the root looks like."""
+"""The user is shown where the trust page is, and what the root looks like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A unit says exactly what its start data says, and nothing that somebody slipped into them."""
+"""A unit contains exactly its start data, and nothing that was injected into them."""
 
 from __future__ import annotations
 

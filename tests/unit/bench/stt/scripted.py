@@ -44,7 +44,7 @@ class Scripted:
 
 @dataclass
 class Stage:
-    """Holds the script that is played to whoever asks now."""
+    """Holds the script that is played to the current client."""
 
     script: Scripted = field(default_factory=Scripted)
 

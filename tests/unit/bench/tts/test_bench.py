@@ -113,7 +113,7 @@ async def test_fresh_phrases_are_fresh_and_repeats_are_not(brisk: Scripted) -> N
     assert brisk.remembered == 2
     asked = [body["input"] for body in brisk.bodies if "stream_format" not in body]
     beginnings = {" ".join(one.split()[:2]) for one in asked}
-    # Each of two phrases was said twice, all else once.
+    # Each of two phrases was spoken twice, all others once.
     assert len(asked) - len(beginnings) == 2
 
 

@@ -47,7 +47,7 @@ def failed(status: int = 502, named: str = "fast: a, b", **more: Any) -> Any:
 
 
 class Gateway:
-    """Answers as told, and says who was called how often."""
+    """Answers as configured, and records how often each member was called."""
 
     def __init__(self, *steps: tuple[list[Any], dict[str, int]]) -> None:
         took_s = {"a": [0.0, 0.0], "b": [0.1, 0.2], "e": [0.0, 0.0]}

@@ -29,7 +29,7 @@ IDLE = systemd.UnitState("inactive", "dead", "success", 0)
 
 
 class Machine:
-    """An instance that answers each command in turn, and remembers what it was told."""
+    """An instance that answers each command in turn, and records its input."""
 
     def __init__(self, *answers: engine.Completed) -> None:
         self._answers = list(answers)
