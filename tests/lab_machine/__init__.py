@@ -1,4 +1,4 @@
-"""Lab machines: throw-away Debian 13 machines with real nested Incus, for trying and testing."""
+"""Lab machines: disposable Debian 13 machines with real nested Incus, for trials and tests."""
 
 from tests.lab_machine.command import LabError
 from tests.lab_machine.inside import copy_in, copy_out, interactive, leader_pid, run, trust

@@ -1,4 +1,4 @@
-"""The base disk that every lab machine begins as a copy of: a bare Debian 13, made once."""
+"""The base disk that every lab machine is copied from: a minimal Debian 13, created once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PACKAGES = (
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 BASE_SIZE_BYTES = 4 << 30
 
-# networkd-wait-online never ends without a lease; the two mounts keep Podman's user namespaces
-# from working ("cannot unmount /sys/kernel").
+# networkd-wait-online never ends without a lease; the two mounts break Podman's user namespaces
+# ("cannot unmount /sys/kernel").
 MASKED = (
     "systemd-networkd-wait-online.service",
     "sys-kernel-debug.mount",
@@ -33,14 +33,14 @@ FILES = {
     # The mirror a lab reaches may serve an expired Release file; a user's house never sees this.
     "etc/apt/apt.conf.d/01hearth-lab": 'Acquire::Check-Valid-Until "false";\n'
     'Acquire::Languages "none";\n',
-    # A lab is thrown away: nothing in it needs to survive a power cut in the middle of dpkg.
+    # A lab is disposable: it need not survive a power cut during a dpkg run.
     "etc/dpkg/dpkg.cfg.d/hearth-lab": "force-unsafe-io\n",
     "etc/systemd/system/ssh-host-keys.service": "[Unit]\nDescription=Make the ssh host keys\n"
     "Before=ssh.service\nConditionPathExists=!/etc/ssh/ssh_host_ed25519_key\n"
     "[Service]\nType=oneshot\nExecStart=/usr/bin/ssh-keygen -A\n"
     "[Install]\nWantedBy=multi-user.target\n",
     "etc/locale.conf": "LANG=C.UTF-8\n",
-    # The cache is another file system: hard links into it cannot be.
+    # The cache is on another file system, so hard links into it are impossible.
     "root/.config/uv/uv.toml": 'link-mode = "copy"\n',
 }
 
@@ -51,7 +51,7 @@ def certificates() -> dict[str, bytes]:
 
 
 def digest(extra: dict[str, bytes], more: Sequence[str] = ()) -> str:
-    """Name of a base disk: changes with all that goes into it but the packages' versions."""
+    """Name of a base disk: changes with all its inputs except the packages' versions."""
     recipe = {
         "format": 5,
         "suite": SUITE,
@@ -64,10 +64,10 @@ def digest(extra: dict[str, bytes], more: Sequence[str] = ()) -> str:
 
 
 def ensure(proxy: str, more: Sequence[str] = ()) -> Path:
-    """The base disk, made by mmdebstrap through the package cache when it is not there yet.
+    """The base disk, created by mmdebstrap through the package cache if it is missing.
 
-    `more` are packages beside those that every lab machine has. One disk without such is kept, and
-    one with: the latest.
+    `more` are packages beside those of every lab machine. The cache keeps one disk without such
+    packages and the latest one with them.
     """
     extra = certificates()
     folder = CACHE / "base" / ("furnished" if more else "")
@@ -79,11 +79,11 @@ def ensure(proxy: str, more: Sequence[str] = ()) -> Path:
         work = CACHE / "base" / "work"
         disk.erase(work)
         disk.make(work / "disk.btrfs", BASE_SIZE_BYTES)
-        # Compressed, because every machine begins as a copy of these bytes.
+        # Compressed, because every machine starts as a copy of these bytes.
         disk.attach(work / "disk.btrfs", work / "mount", options="compress=zstd:3")
         try:
             _fill(work / "mount" / "root", proxy, extra, more)
-            # What apt wrote and removed would be copied into every machine.
+            # Blocks that apt wrote and freed would otherwise be copied into every machine.
             call(["btrfs", "filesystem", "sync", str(work / "mount")], timeout_s=120)
             call(["fstrim", str(work / "mount")], timeout_s=120)
         finally:
@@ -100,7 +100,7 @@ def _fill(root: Path, proxy: str, extra: dict[str, bytes], more: Sequence[str]) 
     options = ('Acquire::Check-Valid-Until "false"', f'Acquire::http::Proxy "{proxy}"')
     call(
         [
-            # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+            # As root it makes all mounts private; in its own namespace that is harmless.
             *(
                 "unshare",
                 "--mount",
@@ -120,12 +120,12 @@ def _fill(root: Path, proxy: str, extra: dict[str, bytes], more: Sequence[str]) 
         (root / name).write_text(text)
     for name, pem in extra.items():
         (root / "usr/local/share/ca-certificates" / name).write_bytes(pem)
-    # As plain folders, or systemd makes subvolumes of them, which a snapshot does not enter.
+    # Plain folders: otherwise systemd creates subvolumes, which a snapshot does not include.
     for name in ("var/lib/machines", "var/lib/portables"):
         (root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()
-    # Empty, not "uninitialized": that would be a first boot, which asks and presets.
+    # Empty, not "uninitialized": that would be a first boot, with prompts and presets.
     (root / "etc/machine-id").write_text("")
     _inside(root, "update-ca-certificates")
     _inside(root, "systemctl", "mask", *MASKED)

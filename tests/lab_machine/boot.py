@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.lab_machine import disk, groups, inside, process
 from tests.lab_machine.command import LabError, call
+from tests.lab_machine.links import CACHE_PORT
 from tests.lab_machine.model import CACHE, Machine
 from tests.lab_machine.steps import remark
-from tests.lab_machine.wires import CACHE_PORT
 
 BOOT_S = 90
 HALT_S = 90
@@ -22,7 +22,7 @@ _NSPAWN = Path("/run/systemd/nspawn")
 
 
 def settings(machine: Machine) -> dict[str, str]:
-    """The files of /etc that make a copy of the base disk this machine."""
+    """The files of /etc that turn a copy of the base disk into this machine."""
     return {
         "etc/hostname": f"{machine.name}\n",
         "etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"
@@ -50,9 +50,9 @@ def command(machine: Machine) -> list[str]:
     binds = {str(CACHE / "uv"): "/root/.cache/uv", **machine.binds}
     return [
         *("systemd-nspawn", "--quiet", "--boot", f"--directory={machine.root}"),
-        # machinectl needs a systemd outside, which a container or a CI machine has not.
+        # machinectl needs systemd outside, which a container or a CI machine may not have.
         *(f"--machine={machine.name}", "--register=no", "--keep-unit"),
-        # Incus inside needs them all; a lab is no jail.
+        # Incus inside needs all capabilities; a lab is not a security boundary.
         *("--capability=all", "--system-call-filter=@known"),
         *("--bind=/dev/fuse", "--bind=/dev/net/tun"),
         *(f"--bind={source}:{target}" for source, target in binds.items()),
@@ -69,13 +69,13 @@ def begin(machine: Machine) -> None:
         groups.within(machine, again),
         running=again,
         log=machine.folder / "console.log",
-        # nspawn's own /tmp is a tenth of memory; left alone, Debian 13 mounts half of it.
+        # nspawn limits /tmp to a tenth of memory; Debian 13 itself mounts half of it.
         env={"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1", "SYSTEMD_NSPAWN_TMPFS_TMP": "0"},
     )
 
 
 def wait(machine: Machine) -> None:
-    """Wait until systemd inside has started what it wants to start."""
+    """Wait until systemd inside has started all its units."""
     deadline = time.monotonic() + BOOT_S
     state = ""
     while time.monotonic() < deadline:
@@ -105,11 +105,11 @@ def _state(machine: Machine, within_s: float) -> str:
 def _failed(machine: Machine) -> str:
     words = [*inside.entry(machine), "systemctl", "--failed", "--plain", "--no-legend"]
     rows = call(words, check=False).stdout.splitlines()
-    return ", ".join(row.split()[0] for row in rows if row) or "nothing by name"
+    return ", ".join(row.split()[0] for row in rows if row) or "no unit by name"
 
 
 def kill_leftovers(machine: Machine) -> None:
-    """Remove what outlives nspawn: when killed its pid 1, known by its root, and always files."""
+    """Remove the remains of nspawn: its files and, after a kill, its pid 1, found by its root."""
     for pid in _inhabitants(machine.root):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -118,7 +118,7 @@ def kill_leftovers(machine: Machine) -> None:
     for folder in ("propagate", "unix-export"):
         disk.erase(_NSPAWN / folder / machine.name)
     groups.remove(machine)
-    # nspawn leaves the lock of its root folder behind, named by what the folder is while mounted.
+    # nspawn leaves the lock of its root folder behind, named by the mounted folder's inode.
     if machine.root.exists():
         place = machine.root.stat()
         (_NSPAWN / "locks" / f"inode-{place.st_dev}:{place.st_ino}").unlink(missing_ok=True)

@@ -20,12 +20,12 @@ from tests.lab_machine.model import Machine, load_all, parse_size
 
 app = typer.Typer(
     name="lab",
-    help="Throw-away Debian 13 machines with real Incus inside, for trying and testing.",
+    help="Disposable Debian 13 machines with real Incus inside, for trials and tests.",
     no_args_is_help=True,
 )
 Name = Annotated[str, typer.Argument(help="The machine, at most 11 characters.")]
-KeepPackages = Annotated[bool, typer.Option(help="Leave the packages that labs installed here.")]
-KeepCache = Annotated[bool, typer.Option(help="Leave the package and base caches here.")]
+KeepPackages = Annotated[bool, typer.Option(help="Keep the packages that labs installed here.")]
+KeepCache = Annotated[bool, typer.Option(help="Keep the package and base disk caches.")]
 
 
 @contextlib.contextmanager
@@ -56,10 +56,10 @@ def create(
     guest_of: Annotated[str | None, typer.Option(help="The house whose LAN it is on.")] = None,
     memory: Annotated[str | None, typer.Option(help="Its memory, such as 6G.")] = None,
     package: Annotated[
-        list[str] | None, typer.Option(help="A Debian package to start with; may be repeated.")
+        list[str] | None, typer.Option(help="A Debian package to install; may be repeated.")
     ] = None,
 ) -> None:
-    """Create a bare machine and boot it.
+    """Create an empty machine and boot it.
 
     Example: hearth lab create try
     """
@@ -121,11 +121,11 @@ def restore(name: Name, tag: Annotated[str, typer.Argument(help="A saved state."
 @app.command()
 def destroy(
     name: Annotated[str | None, typer.Argument(help="The machine.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every machine there is.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All machines.")] = False,
     keep_packages: KeepPackages = False,
     keep_cache: KeepCache = False,
 ) -> None:
-    """Remove a machine, and with the last one everything that labs changed on this computer."""
+    """Remove a machine, and with the last one all changes that labs made on this computer."""
     if (name is None) == (not every):
         raise typer.BadParameter("name one machine, or pass --all")
     with _reported():

@@ -1,4 +1,4 @@
-"""Local programs, called with a deadline; their failure is one line for a person."""
+"""Local programs, called with a deadline; a failure becomes a one-line message."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class LabError(Exception):
-    """One line that says what went wrong in the lab, where, and what to do."""
+    """A one-line message: what failed in the lab, where, and what to do."""
 
 
 def call(
@@ -28,9 +28,9 @@ def call(
 
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The last thing a program said, which is where programs put the reason."""
+    """The last line that a program printed, which usually contains the reason."""
     lines = [line.strip() for line in (done.stderr or done.stdout or "").splitlines()]
-    return next((line for line in reversed(lines) if line), "it said nothing")
+    return next((line for line in reversed(lines) if line), "no output")
 
 
 def _short(argv: Sequence[str]) -> str:

@@ -23,27 +23,27 @@ def make(file: Path, size_bytes: int) -> None:
 
 
 def copy(source: Path, target: Path, size_bytes: int) -> None:
-    """Copy a disk sparsely, give it an identity of its own, and its size."""
+    """Copy a disk sparsely, and give it its own identity and size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     call(["cp", "--sparse=always", "--reflink=auto", str(source), str(target)], timeout_s=300)
-    # The kernel takes two disks with one btrfs identity for halves of the same.
+    # The kernel treats two disks with the same btrfs identity as parts of one.
     call(["btrfstune", "-f", "-m", str(target)])
     with target.open("r+b") as handle:
         handle.truncate(max(size_bytes, source.stat().st_size))
 
 
 def attach(file: Path, mount: Path, *, options: str = "noatime") -> None:
-    """Mount a disk file and let its file system fill it; nothing happens if it is mounted."""
+    """Mount a disk file and let its file system fill it; a mounted disk is left alone."""
     mount.mkdir(parents=True, exist_ok=True)
     if is_attached(Path("/proc/self/mountinfo").read_text(), mount):
         return
-    # Every nspawn begins with a copy of all mounts and hides it. Where nothing is shared (no
-    # systemd outside) the copies in other labs would hold this disk after it was unmounted here;
-    # unmounting is passed on to them from below a shared mount only.
+    # Every nspawn starts with a hidden copy of all mounts. Without shared mounts (no systemd
+    # outside), the copies in other labs would hold this disk after it is unmounted here; only
+    # below a shared mount does unmounting propagate to them.
     if mount not in mounts_under(mount):
         call(["mount", "--bind", str(mount), str(mount)])
     call(["mount", "--make-shared", str(mount)])
-    # `loop` sets autoclear: the loop device goes with the mount, also after a kill. `nobarrier`:
+    # `loop` sets autoclear: the mount frees the loop device, also after a kill. `nobarrier`:
     # a lab outlives kills, not a power cut, and need not wait for the outer disk at each fsync.
     options = f"loop,nobarrier,discard=async,{options}"
     call(["mount", "-t", "btrfs", "-o", options, str(file), str(mount)])
@@ -51,9 +51,9 @@ def attach(file: Path, mount: Path, *, options: str = "noatime") -> None:
 
 
 def detach(folder: Path) -> None:
-    """Unmount all that is mounted below a folder and free the loop devices of its files."""
-    # A killed machine's last processes hold on to it for a moment; somebody's shell that stands in
-    # there longer, but must not keep the name taken: then it is unmounted lazily.
+    """Unmount everything below a folder and free the loop devices of its files."""
+    # A killed machine's last processes hold the mount for a moment. An open shell inside may hold
+    # it longer, but must not block the name, so the mount is then detached lazily.
     _until(lambda: all(_unmount(mount) for mount in reversed(mounts_under(folder))))
     for mount in reversed(mounts_under(folder)):
         call(["umount", "--lazy", str(mount)], check=False)
@@ -104,7 +104,7 @@ def make_subvolume(path: Path) -> None:
 
 
 def snapshot(mount: Path, source: str, target: str) -> None:
-    """Copy a subvolume of a mounted disk with every subvolume inside it, in no time, writable."""
+    """Create a writable snapshot of a mounted disk's subvolume and all subvolumes inside it."""
     call(["btrfs", "subvolume", "snapshot", str(mount / source), str(mount / target)])
     # A snapshot shows the subvolumes inside as empty folders (Incus and Podman may make some).
     for inner in nested(mount, source):
@@ -114,7 +114,7 @@ def snapshot(mount: Path, source: str, target: str) -> None:
 
 
 def remove(mount: Path, name: str) -> None:
-    """Delete a subvolume of a mounted disk with every subvolume inside it, if it is there."""
+    """Delete a subvolume of a mounted disk with every subvolume inside it, if it exists."""
     if not (mount / name).exists():
         return
     for inner in reversed(nested(mount, name)):
@@ -124,7 +124,7 @@ def remove(mount: Path, name: str) -> None:
 
 def nested(mount: Path, name: str) -> list[Path]:
     """Subvolumes inside a subvolume of a mounted disk, relative to it, outer ones first."""
-    # Asked of the top: below it, the paths listed are relative to now this, now that.
+    # List from the top: below it, btrfs does not use one common base for the paths.
     return parse_nested(call(["btrfs", "subvolume", "list", str(mount)]).stdout, name)
 
 
@@ -142,7 +142,7 @@ def saved(mount: Path) -> list[str]:
 
 
 def used_bytes(file: Path) -> int:
-    """What a sparse file really takes."""
+    """The disk space that a sparse file occupies."""
     return file.stat().st_blocks * 512 if file.exists() else 0
 
 

@@ -1,4 +1,4 @@
-"""A control group for each lab machine: without one, two machines' units would share theirs."""
+"""A control group for each lab machine: without it, units of two machines would share groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SYSTEMD = Path("/run/systemd/system")
 def within(machine: Machine, argv: Sequence[str]) -> list[str]:
     """The command line that runs `argv` in the machine's own group, with its memory limit."""
     if _SYSTEMD.is_dir():
-        # The outer systemd owns the tree; it gives a part of it away, and keeps out of that.
+        # The outer systemd owns the tree; it delegates a subtree and leaves that alone.
         limit = [f"--property=MemoryMax={machine.memory_bytes}"] if machine.memory_bytes else []
         scope = ["systemd-run", "--scope", "--quiet", "--collect", f"--unit={_name(machine)}"]
         return [*scope, "--property=Delegate=yes", *limit, "--", *argv]
@@ -45,7 +45,7 @@ def parse_groups(text: str) -> dict[str, str]:
 
 
 def hierarchies(root: Path) -> list[Path]:
-    """The trees of control groups that a machine needs a place in, where no systemd keeps them."""
+    """The cgroup trees in which a machine needs a group, where no systemd manages them."""
     parts = [root / name for name in ("unified", "systemd", "memory")]
     found = [path for path in parts if (path / "cgroup.procs").exists()]
     return found or [root]
@@ -57,11 +57,11 @@ def _limit(made: Sequence[Path], memory_bytes: int) -> None:
             if (group / name).exists():
                 (group / name).write_text(f"{memory_bytes}\n")
                 return
-    raise LabError("--memory: this machine has no control group that counts memory; leave it out")
+    raise LabError("--memory: this machine has no memory control group; omit the option")
 
 
 def remove(machine: Machine) -> None:
-    """Remove the machine's groups, which must be empty of processes."""
+    """Remove the machine's groups, which must not contain processes."""
     if _SYSTEMD.is_dir():
         call(["systemctl", "stop", f"{_name(machine)}.scope"], check=False)
         return
@@ -71,7 +71,7 @@ def remove(machine: Machine) -> None:
         for path in [*sorted(below, reverse=True), top]:
             try:
                 path.rmdir()
-            except OSError:  # not there, or a process is still ending in it
+            except OSError:  # it does not exist, or a process in it is still exiting
                 continue
 
 

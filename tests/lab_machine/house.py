@@ -27,7 +27,7 @@ def build(project: Project, name: str, options: tuple[str, ...] = ()) -> int:
     mock_upstreams.serve(project, machine)
     clone(project, name)
     argv = [f"{CLONE}/scripts/up", *options]
-    # On a terminal it shows its progress as it would there; otherwise line by line.
+    # On a terminal it shows its usual progress display; otherwise it prints lines.
     if sys.stdout.isatty():
         code = lab.interactive(name, argv)
     else:
@@ -67,14 +67,14 @@ def clone(project: Project, name: str) -> None:
         _git(project, "bundle", "create", "--quiet", str(bundle), "HEAD")
         lab.copy_in(name, bundle, _BUNDLE)
         bundle.unlink()
-        # All that a user must install before the first command.
+        # The only package that a user must install before the first command.
         script = (
             "set -e; command -v git >/dev/null || { apt-get -qq update; "
             "DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends git; }\n"
             f"[ -d {CLONE} ] || git clone --quiet {_BUNDLE} {CLONE}\n"
             f"cd {CLONE}; git fetch --quiet {_BUNDLE} HEAD\n"
             "git checkout --quiet --force --detach FETCH_HEAD\n"
-            # The lab's own overrides are of the same commit as the code that reads them.
+            # The lab's overrides come from the same commit as the code that reads them.
             "mkdir -p inventory/local; cp tests/lab/inventory/*.yml inventory/local/\n"
         )
         lab.run(name, ["/bin/bash", "-c", script], timeout=_APT_S, check=True)

@@ -20,17 +20,17 @@ _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def record(machine: Machine) -> Path:
-    """Where its nspawn process is recorded."""
+    """The record of its nspawn process."""
     return machine.folder / "run" / "nspawn"
 
 
 def keeper(machine: Machine) -> Path:
-    """Where the process is recorded that runs nspawn anew when the machine reboots."""
+    """The record of the process that restarts nspawn when the machine reboots."""
     return machine.folder / "run" / "keeper"
 
 
 def running(machine: Machine) -> bool:
-    """Whether it runs, a reboot included."""
+    """Whether it runs; rebooting counts as running."""
     return any(process.alive(process.recorded(path(machine))) for path in (keeper, record))
 
 
@@ -43,11 +43,11 @@ def leader_pid(name: str) -> int:
 
 
 def find_leader(machine: Machine) -> int | None:
-    """Pid, outside, of the machine's pid 1, if it is there now."""
+    """Pid, outside, of the machine's pid 1, if it exists now."""
     identity = process.recorded(record(machine))
     if identity is None or not process.alive(identity):
         return None
-    # nspawn has helpers beside it, and a reboot inside makes a new one.
+    # nspawn has other child processes beside it, and a reboot inside creates a new one.
     for pid in children(identity.pid):
         try:
             status = Path(f"/proc/{pid}/status").read_text()
@@ -76,13 +76,13 @@ def is_first_of_its_namespace(status: str) -> bool:
 
 
 def entry(machine: Machine, env: Mapping[str, str] | None = None) -> list[str]:
-    """The words before a command that make it run inside."""
+    """The command prefix that runs a command inside."""
     pid, nspawn = find_leader(machine), process.recorded(record(machine))
     if pid is None or nspawn is None:
         raise LabError(
             f"lab machine {machine.name!r} is not running; `hearth lab start {machine.name}`"
         )
-    # Python programs bring certificate authorities of their own; the lab's are in Debian's bundle.
+    # Python programs ship their own certificate authorities; the lab's are in Debian's bundle.
     trust = dict.fromkeys(("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT"), _BUNDLE)
     settings = {
         **{"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": "/bin/bash"},
@@ -133,7 +133,7 @@ def run(
 
 @contextlib.contextmanager
 def _limited(child: subprocess.Popen[bytes], timeout: float) -> Iterator[threading.Event]:
-    """Kill a command with all its children after `timeout` seconds, or when its caller leaves."""
+    """Kill a command with all its children after `timeout` seconds, or when its caller exits."""
     late = threading.Event()
 
     def stop() -> None:
@@ -204,7 +204,7 @@ def copy_in(name: str, src: Path, dst: str, *, exclude: Sequence[str] = ()) -> N
 
 
 def trust(name: str, label: str, certificate_pem: str) -> None:
-    """Have the machine trust one more certificate authority, such as the mock upstreams'."""
+    """Add a trusted certificate authority to the machine, such as the mock upstreams'."""
     path = f"/usr/local/share/ca-certificates/{label}.crt"
     run(name, ["install", "-m", "644", "/dev/stdin", path], stdin=certificate_pem, check=True)
     run(name, ["update-ca-certificates"], check=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.lab_machine import base, boot, disk, inside, outer, process, resolver, wires
+from tests.lab_machine import base, boot, disk, inside, links, outer, process, resolver
 from tests.lab_machine.command import LabError
 from tests.lab_machine.model import (
     CACHE,
@@ -37,11 +37,11 @@ def create(
     binds: Mapping[str, str] | None = None,
     packages: Sequence[str] = (),
 ) -> Machine:
-    """Make a bare Debian 13 machine and boot it; what a killed one of its name left goes first.
+    """Create an empty Debian 13 machine and boot it; remains of a killed one are removed first.
 
     `names` maps host names (with their subdomains) to the addresses its resolver gives them;
-    `binds` maps outer paths to paths inside; `packages` of Debian's are there from the beginning.
-    A machine that is whole is never overwritten.
+    `binds` maps outer paths to paths inside; `packages` are Debian packages installed from the
+    start. A complete machine is never overwritten.
     """
     check_name(name)
     with locked():
@@ -62,12 +62,12 @@ def create(
 
 
 def start(name: str) -> Machine:
-    """Boot a machine that was stopped, or whose outer machine was."""
+    """Boot a machine that is stopped, or whose outer machine was rebooted."""
     machine = load(name)
     if inside.running(machine):
         return machine
     if not machine.ready:
-        raise LabError(f"{name} was never finished; `hearth lab create {name}` makes it anew")
+        raise LabError(f"{name} is incomplete; run `hearth lab create {name}` to create it again")
     with locked():
         _sweep(machine)
         outer.ensure()
@@ -77,7 +77,7 @@ def start(name: str) -> Machine:
 
 
 def stop(name: str) -> None:
-    """Shut a machine down in order; its disk stays mounted for `save` and `list`."""
+    """Shut a machine down cleanly; its disk stays mounted for `save` and `list`."""
     machine = load(name)
     if inside.running(machine):
         with step(f"Stop {name}"):
@@ -87,9 +87,9 @@ def stop(name: str) -> None:
 
 
 def cut(name: str) -> None:
-    """End a machine as a power cut does: all of its processes at once, nothing is asked first.
+    """Simulate a power cut: kill all processes of a machine at once, without a shutdown.
 
-    What a program had written stays, synced or not: the kernel under it lives on.
+    Written data stay, synced or not, because the kernel of the outer machine keeps running.
     """
     machine = load(name)
     with step(f"Cut the power of {name}"):
@@ -112,7 +112,7 @@ def reboot(name: str) -> None:
 
 
 def save(name: str, tag: str) -> None:
-    """Keep the machine's disk as it is now under a tag; a running one is stopped and started."""
+    """Save the machine's disk under a tag; a running machine is stopped and started again."""
     machine = load(name)
     target = f"{disk.SAVED}/{check_tag(tag)}"
     was_running = inside.running(machine)
@@ -128,7 +128,7 @@ def save(name: str, tag: str) -> None:
 
 
 def restore(name: str, tag: str) -> None:
-    """Put the machine back to a saved state and boot it; what happened since is lost."""
+    """Return the machine to a saved state and boot it; later changes are lost."""
     machine = load(name)
     disk.attach(machine.disk, machine.mount)
     source = f"{disk.SAVED}/{check_tag(tag)}"
@@ -136,7 +136,7 @@ def restore(name: str, tag: str) -> None:
         known = ", ".join(disk.saved(machine.mount)) or "none"
         raise LabError(f"{name} has no saved state {tag!r}; saved: {known}")
     if inside.running(machine):
-        # What it would write on its way down is thrown away in the next line.
+        # No clean shutdown: its disk is replaced below.
         _kill(machine)
     with step(f"Restore {name} to {tag}"):
         _sweep(machine)
@@ -147,13 +147,13 @@ def restore(name: str, tag: str) -> None:
 
 
 def destroy(name: str, *, keep_packages: bool = False, keep_cache: bool = False) -> None:
-    """Remove every trace of a machine, and with the last one every trace of the labs."""
+    """Remove a machine completely, and with the last one every change that labs made."""
     check_name(name)
     with locked():
         guests = [machine.name for machine in load_all() if machine.house == name]
         if guests:
             raise LabError(f"{name} has guests: destroy {', '.join(guests)} first, or use --all")
-        if not (STATE / name).exists() and not wires.exists(f"vb-{name}"):
+        if not (STATE / name).exists() and not links.exists(f"vb-{name}"):
             raise LabError(f"lab machine {name!r} does not exist; see `hearth lab list`")
         with step(f"Destroy {name}"):
             _clean(name)
@@ -164,20 +164,20 @@ def destroy(name: str, *, keep_packages: bool = False, keep_cache: bool = False)
 
 
 def destroy_all(*, keep_packages: bool = False, keep_cache: bool = False) -> list[str]:
-    """Destroy every machine, guests first, whole or not; return their names."""
+    """Destroy every machine, guests first, complete or not; return their names."""
     known = load_all()
     ordered = [m.name for m in known if m.house] + [m.name for m in known if not m.house]
     broken = [path.name for path in STATE.glob("[a-z]*") if path.name not in ordered]
     for name in [*broken, *ordered]:
         destroy(name, keep_packages=keep_packages, keep_cache=keep_cache)
     if not broken and not ordered:
-        with locked():  # what a create left that failed before it had a record
+        with locked():  # remains of a `create` that failed before it wrote a record
             outer.undo(keep_packages=keep_packages, keep_cache=keep_cache)
     return [*broken, *ordered]
 
 
 def set_names(name: str, names: Mapping[str, str]) -> None:
-    """Change the names that the resolver of a house gives out, at once."""
+    """Change the names that the resolver of a house serves; this takes effect at once."""
     machine = store(load(name), names=resolver.check_names(names))
     if machine.house:
         raise LabError(f"{name} is a guest: its resolver is {machine.house}")
@@ -194,8 +194,8 @@ def _record(name: str, size: int, guest_of: str | None, memory: int | None) -> M
     if guest_of and any(machine.name == guest_of and machine.house for machine in known):
         raise LabError(f"{guest_of} is a guest itself; name its house")
     left = {machine.net for machine in known if machine.house == name}
-    # A house that is made anew comes back to the LAN where its guests wait.
-    net, host = (left.pop(), 10) if left else allot(known, guest_of, wires.busy_nets())
+    # A house that is created again returns to the LAN of its remaining guests.
+    net, host = (left.pop(), 10) if left else allot(known, guest_of, links.busy_nets())
     return Machine(name, net, host, size, house=guest_of, memory_bytes=memory)
 
 
@@ -210,9 +210,9 @@ def _refuse_whole(name: str) -> None:
 
 def _boot(machine: Machine) -> None:
     if machine.house is None:
-        wires.lay(machine)
+        links.create(machine)
         resolver.start(machine)
-    elif not wires.exists(machine.bridge):
+    elif not links.exists(machine.bridge):
         raise LabError(f"{machine.name} is a guest of {machine.house}; start that first")
     (CACHE / "uv").mkdir(parents=True, exist_ok=True)
     store(machine, ready=True, started=True)
@@ -225,7 +225,7 @@ def _boot(machine: Machine) -> None:
 def _halt(machine: Machine) -> None:
     identity = process.recorded(inside.record(machine))
     process.end(inside.keeper(machine), gently=signal.SIGKILL)
-    # nspawn passes a TERM on as the order to power off.
+    # nspawn handles TERM as a request to power off.
     process.end(inside.record(machine), gently=signal.SIGTERM, within_s=boot.HALT_S)
     if identity and process.alive(identity):
         raise LabError(f"{machine.name} does not stop; see {machine.folder}/console.log")
@@ -237,21 +237,21 @@ def _kill(machine: Machine) -> None:
 
 
 def _sweep(machine: Machine) -> None:
-    """Remove what a machine that is not running may have left, but not its disk and its LAN."""
+    """Remove the remains of a machine that is not running, except its disk and its LAN."""
     boot.kill_leftovers(machine)
-    wires.cut(f"vb-{machine.name}")
+    links.delete(f"vb-{machine.name}")
 
 
 def _clean(name: str) -> None:
-    """Remove all that bears this machine's name, also after a kill at any moment."""
+    """Remove everything with this machine's name, also after a kill at any moment."""
     folder: Path = STATE / name
     ghost = Machine(name, 0, 0, 0)
     _kill(ghost)
     _sweep(ghost)
-    # The resolver, and whatever serves this machine: the mock upstreams' download servers.
+    # The resolver and the mock upstreams of this machine.
     process.end_all(ghost.folder / "run")
     if not any(guest.house == name and inside.running(guest) for guest in load_all()):
-        wires.cut(ghost.bridge)
+        links.delete(ghost.bridge)
     disk.erase(folder)
     if folder.exists():
-        raise LabError(f"{folder} is still in use; close what works in it and try again")
+        raise LabError(f"{folder} is still in use; end the programs that use it and try again")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hearth.project import Project
 from tests import lab_machine as lab
-from tests.lab_machine import process, wires
+from tests.lab_machine import links, process
 from tests.lab_machine.command import LabError
 from tests.lab_machine.steps import step
 
@@ -21,7 +21,7 @@ _ANSWER_S = 30
 
 
 def serve(project: Project, machine: lab.Machine) -> None:
-    """Run the mock upstreams for a machine, which trusts them and finds them by the real names.
+    """Run the mock upstreams for a machine, which trusts them and reaches them by the real names.
 
     Raises:
         LabError: they cannot be built or do not answer; the text names the log.
@@ -42,12 +42,12 @@ def stop(machine: lab.Machine) -> None:
 
 
 def control(machine: lab.Machine) -> str:
-    """Return the loopback URL where tests make a machine's mock upstreams misbehave."""
+    """Return the loopback URL for injecting faults into a machine's mock upstreams."""
     return f"http://127.0.0.1:{_CONTROL_PORTS + machine.net}"
 
 
 def _record(machine: lab.Machine) -> Path:
-    # What is recorded here ends with the machine.
+    # Processes recorded here are ended with the machine.
     return machine.folder / "run" / "mock_upstreams"
 
 
@@ -97,7 +97,7 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
         "--address",
         machine.outer_address,
     ]
-    argv += ["--port", str(wires.UPSTREAMS_PORT)]
+    argv += ["--port", str(links.UPSTREAMS_PORT)]
     argv += ["--control-port", control(machine).rpartition(":")[2]]
     process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
     deadline = time.monotonic() + _ANSWER_S
@@ -111,7 +111,7 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
 def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
     """Return whether the server answers for each name with a certificate of this authority."""
     where, trust = (
-        (machine.outer_address, wires.UPSTREAMS_PORT),
+        (machine.outer_address, links.UPSTREAMS_PORT),
         ssl.create_default_context(cafile=authority),
     )
     try:

@@ -1,4 +1,4 @@
-"""What a lab machine is: its name, its wire, its folders, and the record of it on disk."""
+"""The data of a lab machine: its name, link, folders, and its record on disk."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Machine:
 
     @property
     def outer_address(self) -> str:
-        """The outer machine's end of its wire: resolver, package cache and mock upstreams."""
+        """The outer end of its link: address of resolver, package cache and mock upstreams."""
         return f"10.99.{self.net}.1"
 
     @property
     def resolver(self) -> str:
-        """Whom it asks for names: a house the outer end, a guest the house it visits."""
+        """Address of its resolver: the outer end for a house, the house for a guest."""
         return f"10.99.{self.net}.10" if self.house else self.outer_address
 
     @property
     def bridge(self) -> str:
-        """The LAN that it is plugged into."""
+        """The bridge of its LAN."""
         return f"hl-{self.house or self.name}"
 
     @property
@@ -67,7 +67,7 @@ class Machine:
 
     @property
     def disk(self) -> Path:
-        """The sparse file that is its disk."""
+        """The sparse file of its disk."""
         return self.folder / "disk.btrfs"
 
     @property
@@ -82,7 +82,7 @@ class Machine:
 
 
 def check_name(name: str) -> str:
-    """Return the name of a machine if it can be one."""
+    """Return the name of a machine if it is valid."""
     if not _NAME.fullmatch(name):
         raise LabError(
             f"lab machine {name!r}: write 1 to 11 lower-case letters, digits or hyphens, "
@@ -92,7 +92,7 @@ def check_name(name: str) -> str:
 
 
 def check_tag(tag: str) -> str:
-    """Return the name of a saved state if it can be one."""
+    """Return the name of a saved state if it is valid."""
     if not _TAG.fullmatch(tag):
         raise LabError(f"tag {tag!r}: write letters, digits, dots, hyphens, underscores")
     return tag
@@ -109,7 +109,7 @@ def parse_size(text: str) -> int:
 def allot(
     machines: Iterable[Machine], house: str | None, busy: Set[int] = frozenset()
 ) -> tuple[int, int]:
-    """The first free (net, host): a house gets a LAN of its own, a guest a place in its house's.
+    """The first free (net, host): a house gets its own LAN, a guest an address in its house's.
 
     `busy` are networks that the outer machine has for other reasons: it may be a lab machine too.
     """
@@ -156,14 +156,14 @@ def load_all() -> list[Machine]:
 
 
 def store(machine: Machine, **changes: object) -> Machine:
-    """Write the record of a machine whole or not at all, and return it."""
+    """Write the record of a machine atomically, and return it."""
     changed = dataclasses.replace(machine, **changes)  # type: ignore[arg-type]
     write_json(changed.folder / "machine.json", dataclasses.asdict(changed))
     return changed
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file whole or not at all; its folder is made when missing."""
+    """Write a JSON file atomically; create its folder if it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.new")
     fresh.write_text(json.dumps(value, indent=1) + "\n")

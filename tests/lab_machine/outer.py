@@ -1,4 +1,4 @@
-"""What the lab changes on the outer machine: said when it is done, recorded, and undone in full."""
+"""The lab's changes on the outer machine: printed, recorded, and undone in full."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.lab_machine import base, boot, disk, package_cache, packages, wires
+from tests.lab_machine import base, boot, disk, links, package_cache, packages
 from tests.lab_machine.model import CACHE, OUTER, STATE, load_all, write_json
 from tests.lab_machine.packages import Installed
 from tests.lab_machine.steps import remark
 
-# Routing for the labs' way out; and one machine's worth of systemd instances use up the default
-# of 128 inotify instances, which cannot be raised from inside ("Too many open files").
+# Routing for the labs' egress; and the systemd instances of one machine exhaust the default of
+# 128 inotify instances, which cannot be raised from inside ("Too many open files").
 SYSCTLS = {"net/ipv4/ip_forward": 1, "fs/inotify/max_user_instances": 8192}
 _RECORD = OUTER / "changes.json"
 
 
 @dataclass(slots=True)
 class Changes:
-    """What was changed and, for sysctls, what stood there before."""
+    """The changes and, for sysctls, the earlier values."""
 
     packages: list[str] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
@@ -28,12 +28,12 @@ class Changes:
 
 
 def changes() -> Changes:
-    """What labs have changed on this machine so far."""
+    """The changes that labs have made on this machine so far."""
     return Changes(**json.loads(_RECORD.read_text())) if _RECORD.exists() else Changes()
 
 
 def ensure() -> str:
-    """Make the outer machine ready for labs and return the package cache's local address."""
+    """Prepare the outer machine for labs and return the package cache's local address."""
     made = changes()
     wanted = packages.missing()
     if wanted:
@@ -46,20 +46,20 @@ def ensure() -> str:
         _raise(name, value, made)
     refresh()
     package_cache.ensure()
-    return f"http://127.0.0.1:{wires.CACHE_PORT}"
+    return f"http://127.0.0.1:{links.CACHE_PORT}"
 
 
 def refresh() -> None:
-    """Load the one nftables table for the machines that there are."""
-    wires.load_rules(load_all())
+    """Load the nftables table for the existing machines."""
+    links.load_rules(load_all())
 
 
 def undo(*, keep_packages: bool, keep_cache: bool) -> None:
-    """Put the outer machine back as it was before its first lab."""
+    """Restore the outer machine to its state before the first lab."""
     made = changes()
     package_cache.stop()
     if shutil.which("nft"):
-        wires.drop_rules()
+        links.drop_rules()
     for name, value in made.sysctls.items():
         _sysctl(name).write_text(f"{value}\n")
         remark(f"outer machine: {name.replace('/', '.')} back to {value}")
@@ -79,7 +79,7 @@ def _raise(name: str, wanted: int, made: Changes) -> None:
     value = int(_sysctl(name).read_text())
     if value >= wanted:
         return
-    # Recorded first: a kill in between must not lose the old value.
+    # Record first: a kill in between must not lose the old value.
     made.sysctls.setdefault(name, value)
     write_json(_RECORD, asdict(made))
     _sysctl(name).write_text(f"{wanted}\n")

@@ -1,4 +1,4 @@
-"""One cache of Debian packages for all labs: apt-cacher-ng at the outer end of their wires."""
+"""One cache of Debian packages for all labs: apt-cacher-ng at the outer end of their links."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 
 from tests.lab_machine import process
 from tests.lab_machine.command import LabError, call
+from tests.lab_machine.links import CACHE_PORT
 from tests.lab_machine.model import CACHE, OUTER
-from tests.lab_machine.wires import CACHE_PORT
 
 USER = "apt-cacher-ng"
 RECORD = OUTER / "run" / "apt-cacher-ng"
 
 
 def config(cache: Path, logs: Path, beyond: str) -> str:
-    """The configuration of apt-cacher-ng: it names no mirror and caches what is asked for."""
+    """The configuration of apt-cacher-ng: it names no mirror and caches every requested file."""
     return (
         f"CacheDir: {cache}\nLogDir: {logs}\nSupportDir: /usr/lib/apt-cacher-ng\n"
         f"Port: {CACHE_PORT}\nBindAddress: 0.0.0.0\nForeGround: 1\nSocketPath: {logs}/socket\n"
-        # Hearth's lab lives for an hour: what was seen stays good, and nothing is expired by night.
+        # A lab lives for an hour: cached files stay valid, and no nightly job expires them.
         "ExThreshold: 30\nReuseConnections: 1\nVerboseLog: 1\nReportPage:\n"
-        # What this machine's own apt goes through, the cache goes through as well.
+        # The cache uses the same proxy as this machine's own apt.
         + (f"Proxy: {beyond}\n" if beyond else "")
     )
 
 
 def ensure() -> None:
-    """Have the cache running; every lab reaches it at port 3142 of its wire's outer end."""
+    """Ensure that the cache runs; every lab reaches it at port 3142 of its link's outer end."""
     if process.alive(process.recorded(RECORD)):
         return
     if _answers():

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab_machine.command import call
 from tests.lab_machine.steps import remark, step
 
-# The command that each package is wanted for: a program that is there needs no package.
+# The command that each package provides; an existing program needs no package.
 WANTED = {
     "mmdebstrap": "mmdebstrap",
     "systemd-container": "systemd-nspawn",
@@ -28,20 +28,20 @@ _APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-y", "-qq")
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What an installation brought: packages and system users."""
+    """Packages and system users that an installation added."""
 
     packages: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
 
 def missing() -> list[str]:
-    """Packages whose program is not there."""
+    """Packages whose program is missing."""
     search = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return [name for name, program in WANTED.items() if not shutil.which(program, path=search)]
 
 
 def install(wanted: Iterable[str]) -> Installed:
-    """Install packages without starting their services; return all that is new."""
+    """Install packages without starting their services; return everything that was added."""
     names = list(wanted)
     packages, users = _packages(), _users()
     with step(f"Install {', '.join(names)}"), _services_asleep():
@@ -51,13 +51,13 @@ def install(wanted: Iterable[str]) -> Installed:
 
 
 def purge(installed: Installed) -> None:
-    """Purge what `install` brought, unless something else on the machine came to need it."""
+    """Purge the packages that `install` added, unless another package depends on them now."""
     present = sorted(set(installed.packages) & _packages())
     if present:
         rehearsal = call([*_APT, "--simulate", "purge", *present], timeout_s=120).stdout
         others = removals(rehearsal) - set(present)
         if others:
-            remark(f"kept {', '.join(present)}: {', '.join(sorted(others))} came to need them")
+            remark(f"kept {', '.join(present)}: {', '.join(sorted(others))} depends on them")
             return
         with step(f"Purge {', '.join(present)}"):
             call([*_APT, "purge", *present], timeout_s=300)
@@ -67,7 +67,7 @@ def purge(installed: Installed) -> None:
 
 
 def removals(rehearsal: str) -> set[str]:
-    """Packages that `apt-get --simulate` says it would remove."""
+    """Packages that `apt-get --simulate` would remove."""
     rows = (line.split() for line in rehearsal.splitlines())
     return {row[1] for row in rows if len(row) > 1 and row[0] in ("Remv", "Purg")}
 
@@ -83,7 +83,7 @@ def _users() -> set[str]:
 
 @contextlib.contextmanager
 def _services_asleep() -> Iterator[None]:
-    # Debian starts what it installs; the lab runs its own resolver and cache on its own wires.
+    # Debian starts installed services; the lab runs its own resolver and cache on its own links.
     mine = not _POLICY.exists()
     if mine:
         _POLICY.write_text("#!/bin/sh\nexit 101\n")
@@ -94,5 +94,5 @@ def _services_asleep() -> Iterator[None]:
         if mine:
             _POLICY.unlink()
     if Path("/run/systemd/system").is_dir():
-        # Else it would take the lab's port at the next boot.
+        # Otherwise it would take the lab's port at the next boot.
         call(["systemctl", "disable", "apt-cacher-ng.service"], check=False)

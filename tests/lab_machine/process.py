@@ -1,4 +1,4 @@
-"""Processes that outlive the command that began them, and are known again without doubt."""
+"""Processes that outlive the command that started them, and are identified reliably later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOOP = 's=$1; shift; while :; do /bin/sh -c "$s" "$@"; c=$?; [ $c -eq "$0" ] ||
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A process that no later one can be taken for: pid, start time and command line."""
+    """The unambiguous identity of a process: pid, start time and command line."""
 
     pid: int
     start: int
@@ -31,13 +31,13 @@ class Identity:
 
 def parse_stat(text: str) -> tuple[int, int]:
     """Pid and start time (ticks since boot) of a line of /proc/PID/stat."""
-    # The name, in brackets, may hold blanks and brackets itself.
+    # The name, in brackets, may itself contain spaces and brackets.
     head, _, tail = text.rpartition(")")
     return int(head.split(" ", 1)[0]), int(tail.split()[19])
 
 
 def recorded(record: Path) -> Identity | None:
-    """The process that a record names, alive or not; None when none was begun."""
+    """The process that a record names, alive or not; None if none was started."""
     try:
         argv = json.loads(record.with_name(f"{record.name}.argv").read_text())
         pid, start = parse_stat(record.with_name(f"{record.name}.stat").read_text())
@@ -57,7 +57,7 @@ def alive(identity: Identity | None) -> bool:
         argv = (proc / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
     except (OSError, ValueError, IndexError):
         return False
-    # One that is ending has no command line any more, but may still hold its files and mounts.
+    # An exiting process has no command line any more, but may still hold files and mounts.
     ending = not argv and stat.rpartition(")")[2].split()[0] not in ("Z", "X")
     return start == identity.start and (ending or tuple(argv) == identity.argv)
 
@@ -70,9 +70,9 @@ def spawn(
     env: Mapping[str, str] | None = None,
     running: Sequence[str] | None = None,
 ) -> Identity:
-    """Begin a program that survives its caller, recorded under `record`, talking to `log`.
+    """Start a program that survives its caller, recorded under `record`, with output to `log`.
 
-    `running` is its command line when it runs, where `argv` begins with one that hands over to it.
+    `running` is its final command line if `argv` starts with a program that executes it.
     """
     record.parent.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -102,12 +102,12 @@ def spawn(
 
 
 def joining(groups: Sequence[Path], argv: Sequence[str]) -> list[str]:
-    """The command line that enters control groups and hands over to `argv`."""
+    """The command line that enters control groups and then executes `argv`."""
     return ["/bin/sh", "-c", _JOIN, "join", *map(str, groups), "--", *argv]
 
 
 def again(record: Path, argv: Sequence[str], code: int) -> list[str]:
-    """The command line that runs `argv`, recorded under `record`, anew after each exit `code`."""
+    """The command line that runs `argv`, recorded under `record`, again after each exit `code`."""
     record.parent.mkdir(parents=True, exist_ok=True)
     forget(record)
     record.with_name(f"{record.name}.argv").write_text(json.dumps(list(argv)))
@@ -115,12 +115,12 @@ def again(record: Path, argv: Sequence[str], code: int) -> list[str]:
 
 
 def _abandon(child: subprocess.Popen[bytes]) -> None:
-    # It is meant to outlive us; without this Python warns that it still runs.
+    # It is meant to outlive this process; without this, Python warns that it still runs.
     child.returncode = 0
 
 
 def end(record: Path, *, gently: signal.Signals = signal.SIGTERM, within_s: float = 5) -> None:
-    """End the recorded process if it is still that one, gently first, and forget it."""
+    """End the recorded process if it still runs, with TERM first, and remove its record."""
     identity = recorded(record)
     for wish in (gently, signal.SIGKILL):
         if identity is None or not alive(identity):
@@ -133,7 +133,7 @@ def end(record: Path, *, gently: signal.Signals = signal.SIGTERM, within_s: floa
 
 
 def end_all(folder: Path) -> None:
-    """End every process that is recorded in a folder, and forget them."""
+    """End every process that is recorded in a folder, and remove the records."""
     for path in sorted(folder.glob("*.argv")):
         end(path.with_suffix(""))
 
@@ -150,7 +150,7 @@ def wait_gone(identity: Identity, within_s: float) -> bool:
 
 
 def reap(pid: int) -> None:
-    """Take leave of a child of ours that has ended, so that it is no zombie."""
+    """Reap a child process that has ended, so that no zombie remains."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,4 +1,4 @@
-"""A real dnsmasq at the outer end of a lab machine's link; it knows the mock upstreams."""
+"""A real dnsmasq at the outer end of a lab machine's link; it resolves the mock upstreams."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ def config(machine: Machine, servers: Sequence[str]) -> str:
         *(f"server={server}" for server in servers),
     ]
     for name, address in sorted(machine.names.items()):
-        # `local` keeps other questions (AAAA, HTTPS) about the name from the real internet.
+        # `local` keeps other queries (AAAA, HTTPS) for the name from the real internet.
         lines += [f"local=/{name}/", f"address=/{name}/{address}"]
     return "\n".join(lines) + "\n"
 
 
 def check_names(names: Mapping[str, str]) -> dict[str, str]:
-    """Return host name to address pairs if all are such; subdomains follow their name."""
+    """Return the pairs of host name and address if all are valid; names include subdomains."""
     for name, address in names.items():
         if not _HOST.fullmatch(name):
-            raise LabError(f"{name!r} is no host name; write one such as github.com")
+            raise LabError(f"{name!r} is not a valid host name; write one such as github.com")
         try:
             ipaddress.ip_address(address)
         except ValueError:
             raise LabError(
-                f"{name}: {address!r} is no address; write one such as 10.99.1.1"
+                f"{name}: {address!r} is not a valid address; write one such as 10.99.1.1"
             ) from None
     return dict(names)
 
 
 def start(machine: Machine) -> None:
-    """Run the resolver of a house with its present names, in place of an older one."""
+    """Run the resolver of a house with its current names, in place of an older one."""
     stop(machine)
     servers = upstreams(Path("/etc/resolv.conf").read_text())
     if not servers:
-        raise LabError("/etc/resolv.conf names no resolver; the lab needs one to pass questions to")
+        raise LabError("/etc/resolv.conf names no resolver; the lab forwards queries to one")
     path = machine.folder / "dnsmasq.conf"
     path.write_text(config(machine, servers))
     call(["dnsmasq", "--test", f"--conf-file={path}"])
@@ -70,5 +70,5 @@ def stop(machine: Machine) -> None:
 
 
 def record(machine: Machine) -> Path:
-    """Where its process is recorded."""
+    """The record of its process."""
     return machine.folder / "run" / "dnsmasq"

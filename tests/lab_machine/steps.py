@@ -1,4 +1,4 @@
-"""Steps with their times, told to whoever listens: the CLI prints them, a library is silent."""
+"""Steps with their times, reported to listeners: the CLI prints them, a library stays silent."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _listeners: list[Listener] = []
 
 
 def listen(listener: Listener) -> None:
-    """Tell `listener(text, seconds)` of every step from now on; seconds is None for a remark."""
+    """Call `listener(text, seconds)` for every later step; seconds is None for a remark."""
     _listeners.append(listener)
 
 
 def remark(text: str) -> None:
-    """Say something that took no time but that a person should know."""
+    """Report a change or a note that has no duration."""
     for listener in _listeners:
         listener(text, None)
 
 
 @contextmanager
 def step(text: str) -> Iterator[None]:
-    """Time one step and tell the listeners when it has ended well."""
-    began = time.monotonic()
+    """Time one step and report it to the listeners when it succeeds."""
+    started = time.monotonic()
     yield
     for listener in _listeners:
-        listener(text, time.monotonic() - began)
+        listener(text, time.monotonic() - started)

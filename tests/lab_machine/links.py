@@ -15,7 +15,7 @@ CACHE_PORT, UPSTREAMS_PORT = 3142, 8443
 
 
 def ruleset(machines: Iterable[Machine]) -> str:
-    """The whole nftables table as text: the way out, labs apart, services for labs only."""
+    """The whole nftables table as text: egress, isolation of labs, services for labs only."""
     nets = sorted({machine.net for machine in machines})
     apart = "".join(
         f"    ip saddr 10.99.{net}.0/24 ip daddr 10.99.0.0/16 ip daddr != 10.99.{net}.0/24 drop\n"
@@ -26,7 +26,7 @@ def ruleset(machines: Iterable[Machine]) -> str:
         f"add table {TABLE}\ndelete table {TABLE}\ntable {TABLE} {{\n"
         "  chain nat {\n    type nat hook postrouting priority srcnat; policy accept;\n"
         '    ip saddr 10.99.0.0/16 oifname != "hl-*" masquerade\n  }\n'
-        # Port 443 of this machine may be taken, by a house that lives on it.
+        # Port 443 of this machine may be taken by a house that runs on it.
         "  chain upstreams {\n    type nat hook prerouting priority dstnat; policy accept;\n"
         f'    iifname "hl-*" tcp dport 443 ip daddr {{ {outer} }} redirect to :{UPSTREAMS_PORT}\n'
         "  }\n"
@@ -44,16 +44,16 @@ def load_rules(machines: Iterable[Machine]) -> None:
 
 
 def drop_rules() -> None:
-    """Remove the labs' table if it is there."""
+    """Remove the labs' table if it exists."""
     call(["nft", "-f", "-"], stdin=f"add table {TABLE}\ndelete table {TABLE}\n")
 
 
-def lay(machine: Machine) -> None:
-    """Make the LAN of a house, with the outer machine's end on it."""
+def create(machine: Machine) -> None:
+    """Create the LAN of a house, with the outer machine's address on it."""
     if exists(machine.bridge):
         return
     if machine.net in busy_nets():
-        raise LabError(f"{machine.outer_address}: this machine has an address in that LAN already")
+        raise LabError(f"{machine.outer_address}: this machine already has an address in that LAN")
     call(["ip", "link", "add", machine.bridge, "type", "bridge"])
     call(["ip", "address", "add", f"{machine.outer_address}/24", "dev", machine.bridge])
     call(["ip", "link", "set", machine.bridge, "up"])
@@ -63,8 +63,8 @@ def lay(machine: Machine) -> None:
     )
 
 
-def cut(interface: str) -> None:
-    """Remove an interface if it is there."""
+def delete(interface: str) -> None:
+    """Remove an interface if it exists."""
     if exists(interface):
         call(["ip", "link", "delete", interface], check=False)
 
@@ -75,7 +75,7 @@ def exists(interface: str) -> bool:
 
 
 def busy_nets() -> set[int]:
-    """The N of every 10.99.N.0/24 that this machine has an address in already."""
+    """The N of every 10.99.N.0/24 in which this machine already has an address."""
     return parse_nets(call(["ip", "-o", "-4", "address", "show"]).stdout)
 
 
