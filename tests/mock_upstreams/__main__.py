@@ -60,7 +60,7 @@ def prepare(cache: Path) -> None:
 
 
 def _step(name: str, work: Callable[[], Path]) -> None:
-    """Do one step and print what it made and how long it took."""
+    """Run one step and print its result and duration."""
     started = time.monotonic()
     made = work()
     print(f"{name}: {time.monotonic() - started:.1f} s, {made}", flush=True)
@@ -80,15 +80,15 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of the three verbs."""
     parser = argparse.ArgumentParser(prog="python -m tests.mock_upstreams", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    verbs.add_parser("names", help="print the host names that it plays")
+    verbs.add_parser("names", help="print the simulated host names")
     cached = argparse.ArgumentParser(add_help=False)
     cached.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
-    verbs.add_parser("prepare", parents=[cached], help="build all that is served into the cache")
+    verbs.add_parser("prepare", parents=[cached], help="build all files to serve in the cache")
     serve = verbs.add_parser("serve", parents=[cached], help="serve until SIGTERM")
-    serve.add_argument("--address", required=True, help="where the lab's wire ends, 10.99.0.1")
+    serve.add_argument("--address", required=True, help="outer end of the lab's link, 10.99.0.1")
     serve.add_argument("--port", type=int, default=443)
     serve.add_argument("--control-port", type=int, help="loopback port for faults and requests")
-    serve.add_argument("--rate-bytes-per-s", type=int, default=0, help="0 is without limit")
+    serve.add_argument("--rate-bytes-per-s", type=int, default=0, help="0 is unlimited")
     return parser
 
 

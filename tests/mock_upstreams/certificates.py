@@ -24,9 +24,9 @@ def authority_path(cache: Path) -> Path:
 
 
 def prepare(cache: Path, now: datetime.datetime) -> tuple[Path, Path]:
-    """Return (certificate, key) of the server, made where missing, short-lived or for other names.
+    """Return (certificate, key) of the server; replace missing, expiring or outdated ones.
 
-    The authority stays as long as cache and names do, so that a saved lab goes on trusting it.
+    The authority lasts as long as cache and names do, so that a saved lab still trusts it.
     """
     folder = cache / "tls"
     folder.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def prepare(cache: Path, now: datetime.datetime) -> tuple[Path, Path]:
 
 
 def _serves(certificate: Path, root: x509.Certificate, now: datetime.datetime) -> bool:
-    """Return whether this certificate is for all our names, from this root, and lasts."""
+    """Return whether this certificate has all names, is from this root, and lasts long enough."""
     found = x509.load_pem_x509_certificate(certificate.read_bytes())
     listed = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     lasting = found.not_valid_after_utc - now > datetime.timedelta(days=RENEW_DAYS)
@@ -86,7 +86,7 @@ def _server_certificate(
     key: ec.EllipticCurvePrivateKey,
     now: datetime.datetime,
 ) -> x509.Certificate:
-    """Return the server's certificate for every name it plays."""
+    """Return the server's certificate for every simulated name."""
     hosts = x509.SubjectAlternativeName([x509.DNSName(host) for host in names.ALL])
     return (
         _builder(_name("mock upstreams"), root.subject, key.public_key(), now, SERVER_DAYS)
@@ -109,14 +109,14 @@ def _builder(
     now: datetime.datetime,
     days: int,
 ) -> x509.CertificateBuilder:
-    """Return what every certificate here has in common."""
+    """Return the common part of all certificates."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        # A machine whose clock is a little behind must not refuse it.
+        # A machine whose clock is slightly behind must not reject it.
         .not_valid_before(now - datetime.timedelta(days=1))
         .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
@@ -147,7 +147,7 @@ def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
 
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
-    """Write a private key that only its owner can read, from its first byte on."""
+    """Write a private key that only its owner can ever read."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(

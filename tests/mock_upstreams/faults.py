@@ -1,4 +1,4 @@
-"""What goes wrong on purpose, and what was asked: the mock upstreams' memory, for tests."""
+"""Injected faults and recorded requests: the mock upstreams' memory, for tests."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Kind = Literal["broken", "cut", "slow", "status"]
 
 
 class CutError(Exception):
-    """The connection is cut in the middle of a body, on purpose."""
+    """Cuts the connection in the middle of a body, on purpose."""
 
 
 class Fault(BaseModel):
-    """One thing that goes wrong; `host` and `contains` (in the path) say for which requests."""
+    """One injected fault; `host` and `contains` (in the path) select the requests."""
 
     model_config = ConfigDict(extra="forbid")
 
     kind: Kind
     host: str = ""
     contains: str = ""
-    # How many requests it spoils; without a number, all until it is taken back.
+    # Number of requests that it affects; None: all until the fault is removed.
     times: int | None = Field(default=None, ge=1)
-    # broken: which byte of the file is wrong; cut: how many bytes of this answer arrive.
+    # broken: offset of the wrong byte in the file; cut: number of bytes sent of this response.
     after_bytes: int = Field(default=0, ge=0)
     bytes_per_s: int = Field(default=1_000_000, ge=1)
     status: int = Field(default=500, ge=400, le=599)
@@ -39,7 +39,7 @@ class Fault(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request that came."""
+    """One received request."""
 
     method: str
     host: str
@@ -50,14 +50,14 @@ class Asked:
 
 @dataclass(slots=True)
 class Pace:
-    """A wire of limited speed that several downloads share; 0 is without limit."""
+    """A rate limit that several downloads share; 0 is unlimited."""
 
     bytes_per_s: int = 0
     free_at: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait(self, count: int) -> None:
-        """Return when so many bytes more have passed."""
+        """Return when the limit allows this many more bytes."""
         if self.bytes_per_s <= 0:
             return
         with self.lock:
@@ -66,13 +66,13 @@ class Pace:
         time.sleep(max(0.0, until - time.monotonic()))
 
     def piece(self, wanted: int) -> int:
-        """Return how many bytes to pass at once, so that no wait is longer than a tenth second."""
+        """Return how many bytes to send at once, so that no wait exceeds a tenth of a second."""
         return wanted if self.bytes_per_s <= 0 else max(1, min(wanted, self.bytes_per_s // 10))
 
 
 @dataclass(slots=True)
 class Memory:
-    """The faults in force and the requests that came."""
+    """The active faults and the received requests."""
 
     pace: Pace = field(default_factory=Pace)
     faults: list[Fault] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Memory:
 
 
 def read(path: Path, start: int, length: int, pace: Pace, fault: Fault | None) -> Iterator[bytes]:
-    """Yield `length` bytes of a file from `start` at the wire's pace, spoiled as the fault says."""
+    """Yield `length` bytes of a file from `start` at the limited rate, with the fault applied."""
     slow = Pace(fault.bytes_per_s if fault and fault.kind == "slow" else 0)
     end = start + length
     if fault and fault.kind == "cut":
@@ -113,7 +113,7 @@ def read(path: Path, start: int, length: int, pace: Pace, fault: Fault | None) -
 
 
 def spoiled(chunk: bytes, place: int, fault: Fault | None) -> bytes:
-    """Return the chunk, with one byte turned over when the fault's byte lies in it."""
+    """Return the chunk, with one byte inverted if the fault's offset lies in it."""
     if fault is None or fault.kind != "broken":
         return chunk
     wrong = fault.after_bytes - place

@@ -1,4 +1,4 @@
-"""Answers a request with a file, as object stores do: ranges, entity tags, and faults."""
+"""Serves a file as object stores do: with ranges, entity tags, and faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
 def answer(request: Request, path: Path, memory: Memory, name: str = "") -> Response:
-    """Return the file, or the asked part of it, with its length, tag and type."""
+    """Return the file, or the requested range of it, with its length, tag and type."""
     if not path.is_file():
         return Response(status_code=404)
     size, tag = path.stat().st_size, f'"0x{path.stat().st_mtime_ns:X}"'
@@ -22,7 +22,7 @@ def answer(request: Request, path: Path, memory: Memory, name: str = "") -> Resp
     if name:
         headers["Content-Disposition"] = f"attachment; filename={name}"
     asked = request.headers.get("range", "")
-    # With If-Range a part is wanted only of the very file that was begun.
+    # With If-Range the client wants a range of exactly the file that it started to download.
     if asked and request.headers.get("if-range", tag) == tag:
         part = wanted_part(asked, size)
         if part is None:
@@ -42,7 +42,7 @@ def answer(request: Request, path: Path, memory: Memory, name: str = "") -> Resp
 
 
 def wanted_part(header: str, size: int) -> tuple[int, int] | None:
-    """Return (start, length) of a Range header with one part, or None when it cannot be had."""
+    """Return (start, length) of a Range header with one part, or None if unsatisfiable."""
     match = _RANGE.fullmatch(header.strip())
     if match is None or match.groups() == ("", ""):
         return None

@@ -1,10 +1,10 @@
 """Writes GGUF files in the exact format with made-up weights: they load, answer and mean nothing.
 
-The text models are Llama-shaped. Three columns of the embedding pass through every block as they
-are, and the output reads them: column 0 is a constant (bytes and controls never come), column 1
-says "I am a full stop" (only after one may the answer end), column 2 says "I am a mark" (no mark
-follows another). The rest is noise, which picks the words. So an answer is a few sentences of
-words, never empty, and it ends by itself.
+The text models are Llama-shaped. Three columns of the embedding pass through every block
+unchanged, and the output reads them. Column 0 is a constant, which suppresses bytes and control
+tokens. Column 1 marks full stops: the answer may end only after one. Column 2 marks punctuation:
+no mark follows another. The rest is noise, which picks the words. So an answer is a few sentences
+of words, never empty, and it ends by itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.mock_upstreams.gguf_tensors import Weights, add, ones, zeros
 from tests.mock_upstreams.gguf_words import END, MARKS, STOPS, sentence_pieces, word_pieces
 
 CONTEXT = 32768
-# Logits, found by trying with Ollama's default sampling: sentences of some eight words, and
-# answers of some forty.
+# Logits, found by experiment with Ollama's default sampling: sentences of about eight words, and
+# answers of about forty.
 NEVER = -30.0
 WORD_DEVIATION = 1.6
 MARK_LOGITS = {".": 3.9, ",": 3.4, "?": 2.6, "!": 2.6}
@@ -33,7 +33,7 @@ CONSTANT_COLUMN, STOP_COLUMN, MARK_COLUMN = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class TextShape:
-    """How large a text model is: its file has about 2 bytes for each parameter."""
+    """The size of a text model: its file has about 2 bytes per parameter."""
 
     blocks: int
     width: int
@@ -48,7 +48,7 @@ class TextShape:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingShape:
-    """How large an embeddings model is; `width` is the length of its vectors."""
+    """The size of an embeddings model; `width` is the length of its vectors."""
 
     blocks: int
     width: int
@@ -86,7 +86,7 @@ def write_text(path: Path, name: str, shape: TextShape) -> None:
 
 
 def _add_text_tensors(writer: gguf.GGUFWriter, weights: Weights, shape: TextShape) -> None:
-    """Add embedding, blocks and output; the head of this module says what the columns are for."""
+    """Add embedding, blocks and output; the module docstring explains the columns."""
     vocabulary, width = sentence_pieces(), shape.width
     marks = [vocabulary.tokens.index(mark) for mark in MARKS]
     stops = [vocabulary.tokens.index(mark) for mark in STOPS]
@@ -125,12 +125,12 @@ def _add_text_tensors(writer: gguf.GGUFWriter, weights: Weights, shape: TextShap
 
 
 def carried(width: int) -> float:
-    """Return the value of the columns that pass through: enough to stand out, not to drown all."""
+    """Return the value of the columns that pass through: it stands out but does not dominate."""
     return 0.75 * math.sqrt(width)
 
 
 def arriving(width: int, blocks: int) -> float:
-    """Return about what such a value is after the last norm, which brings the mean power to one."""
+    """Return the approximate value after the last norm, which brings the mean power to one."""
     power = carried(width) ** 2 / width + 1 + 0.2 * blocks
     return carried(width) / math.sqrt(power)
 

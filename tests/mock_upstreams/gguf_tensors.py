@@ -40,7 +40,7 @@ class Weights:
         return shaped
 
     def matrix(self, rows: int, columns: int, gain: float = 1.0) -> Halves:
-        """Return a half-precision matrix that keeps the size of what it multiplies, times gain."""
+        """Return a half-precision matrix that keeps the scale of its input, times gain."""
         return self.uniform(rows, columns, deviation=gain / columns**0.5).astype(np.float16)
 
 
@@ -55,6 +55,6 @@ def zeros(count: int) -> Floats:
 
 
 def add(writer: Any, tensors: dict[str, npt.NDArray[Any]]) -> None:
-    """Hand every tensor to a `gguf.GGUFWriter` in order."""
+    """Add every tensor to a `gguf.GGUFWriter` in order."""
     for name, tensor in tensors.items():
         writer.add_tensor(name, tensor)

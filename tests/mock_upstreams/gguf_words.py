@@ -1,4 +1,4 @@
-"""The vocabulary of the made-up models: the words they babble, and every byte as a way out."""
+"""The vocabulary of the made-up models: the words they generate, and every byte as a fallback."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def sentence_pieces() -> Vocabulary:
     first_word = len(tokens)
     words = MARKS + ["▁" + word for word in unique_words()]
     tokens += words
-    # A merge is only found when every step towards the word is a token too: words that are met in
-    # a prompt are mostly read as bytes, and only what is generated comes as words.
+    # A merge needs every intermediate step as a token, too. So most words of a prompt are read as
+    # bytes, and only generated text consists of words.
     scores += [-float(place) for place in range(len(words))]
     types += [kinds.NORMAL] * len(words)
     return Vocabulary(tokens, scores, [int(kind) for kind in types], first_word)

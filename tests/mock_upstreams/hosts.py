@@ -1,4 +1,4 @@
-"""What each of the played hosts answers: paths, redirects and headers of the real ones."""
+"""The responses of each simulated host: paths, redirects and headers of the real ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PASSED_ON = ("content-type", "content-length", "docker-content-digest", "etag")
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """What there is to download, and the registry.
+    """The files to download, and the registry.
 
     Releases by (repository, tag, file); files of Hugging Face by (repository, revision, file);
     archives of tags by (repository, tag).
@@ -81,13 +81,13 @@ def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Star
 
 @dataclass(frozen=True, slots=True)
 class Github:
-    """Releases: the file's address sends on to a signed one at the asset host."""
+    """Releases: the file's URL redirects to a signed one at the asset host."""
 
     shelf: Shelf
     memory: Memory
 
     async def redirect(self, request: Request) -> Response:
-        """Send on to the asset, or say 404 as GitHub does."""
+        """Redirect to the asset, or return 404 as GitHub does."""
         path = request.path_params
         key = (f"{path['owner']}/{path['repository']}", path["tag"], path["file"])
         if key not in self.shelf.releases:
@@ -98,7 +98,7 @@ class Github:
         return RedirectResponse(f"https://{names.GITHUB_ASSETS}{asset}{query}", status_code=302)
 
     async def latest(self, request: Request) -> Response:
-        """Send on to the newest tag there is."""
+        """Redirect to the newest tag."""
         repository = f"{request.path_params['owner']}/{request.path_params['repository']}"
         tags = sorted(tag for name, tag, _ in self.shelf.releases if name == repository)
         if not tags:
@@ -107,7 +107,7 @@ class Github:
         return RedirectResponse(place, status_code=302)
 
     async def asset(self, request: Request) -> Response:
-        """Return the file; an address without its signature is refused."""
+        """Return the file; reject a URL without its signature."""
         for key, path in self.shelf.releases.items():
             if _asset_key(key) == request.path_params["key"]:
                 if "sig" not in request.query_params:
@@ -118,13 +118,13 @@ class Github:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Archives of tags: another host packs them, and does not say how long they are."""
+    """Archives of tags: another host packs them, and sends no length."""
 
     shelf: dict[tuple[str, str], Path]
     memory: Memory
 
     async def redirect(self, request: Request) -> Response:
-        """Send on to the host that packs, also for what there is not."""
+        """Redirect to the host that packs, also for a tag that does not exist."""
         path = request.path_params
         tag, _, packing = path["file"].partition(".tar.gz")
         if packing or not path["file"].endswith(".tar.gz"):
@@ -133,7 +133,7 @@ class Tags:
         return RedirectResponse(f"https://{names.GITHUB_ARCHIVES}{place}", status_code=302)
 
     async def archive(self, request: Request) -> Response:
-        """Return the archive in chunks; parts of it cannot be had."""
+        """Return the archive in chunks; ranges are not supported."""
         path = request.path_params
         found = self.shelf.get((f"{path['owner']}/{path['repository']}", path["tag"]))
         if found is None:
@@ -146,27 +146,27 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Ollama's registry: manifests from docker-registry, blobs from the host it sends on to."""
+    """Ollama's registry: manifests from docker-registry, blobs redirected to their host."""
 
     shelf: Shelf
     memory: Memory
     client: httpx.AsyncClient
 
     async def hello(self, request: Request) -> Response:
-        """Say that this is a registry."""
+        """Identify this host as a registry."""
         return JSONResponse({}, headers={"Docker-Distribution-Api-Version": "registry/2.0"})
 
     async def manifest(self, request: Request) -> Response:
-        """Return a manifest as docker-registry keeps it."""
+        """Return a manifest as docker-registry stores it."""
         answer = await self._ask(request, {"Accept": registry.MANIFEST_TYPE})
         host = request.headers.get("host", "")
         if self.memory.take(host, request.url.path, "broken"):
-            # Still the same manifest to a reader, and another one to its digest.
+            # Still the same manifest when parsed, but with another digest.
             return Response(bytes(answer.body) + b"\n", media_type=registry.MANIFEST_TYPE)
         return answer
 
     async def blob(self, request: Request) -> Response:
-        """Answer HEAD here and send GET on.
+        """Answer HEAD here and redirect GET.
 
         Ollama takes the size from HEAD, where it follows no redirect to a foreign host (since
         0.34.2), and for GET it demands a redirect.
@@ -183,7 +183,7 @@ class Registry:
         return RedirectResponse(f"https://{names.REGISTRY_BLOBS}{place}{query}", status_code=307)
 
     async def data(self, request: Request) -> Response:
-        """Return a blob; an address without its signature is refused."""
+        """Return a blob; reject a URL without its signature."""
         digest = f"sha256:{request.path_params['name']}"
         if not _DIGEST.fullmatch(digest):
             return Response(status_code=404)
@@ -195,7 +195,7 @@ class Registry:
     async def _ask(
         self, request: Request, headers: dict[str, str], method: str | None = None
     ) -> Response:
-        """Return docker-registry's answer to the same path."""
+        """Return docker-registry's response to the same path."""
         address = self.shelf.registry_address + request.url.path
         try:
             async with asyncio.timeout(REGISTRY_S):
@@ -209,7 +209,7 @@ class Registry:
 
 
 def _number(repository: str) -> int:
-    """Return a number for a repository, as GitHub has one in its asset addresses."""
+    """Return a number for a repository, as in GitHub's asset URLs."""
     return int.from_bytes(hashlib.sha256(repository.encode()).digest()[:4])
 
 

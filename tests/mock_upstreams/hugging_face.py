@@ -1,4 +1,4 @@
-"""Hugging Face as a download sees it: `resolve/` sends on, large files to another host."""
+"""Hugging Face as a download sees it: `resolve/` redirects, large files to another host."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.mock_upstreams import files, names
 from tests.mock_upstreams.faults import Memory
 
 Key = tuple[str, str, str]
-# What git itself keeps is answered by the site; larger files lie in its storage.
+# The site itself serves files that git stores; larger files are in its storage.
 LARGE_BYTES = 10 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class HuggingFace:
-    """Files of repositories by (owner/name, revision, path); a branch is no revision here."""
+    """Files of repositories by (owner/name, revision, path); branches are not supported."""
 
     shelf: dict[Key, Path]
     memory: Memory
 
     async def resolve(self, request: Request) -> Response:
-        """Send on to where the file lies, and say what it is of, as the site does."""
+        """Redirect to the file, with the site's headers about its commit and size."""
         key = _key(request)
         path = self.shelf.get(key)
         if path is None:
@@ -48,7 +48,7 @@ class HuggingFace:
         return files.answer(request, path, self.memory)
 
     async def stored(self, request: Request) -> Response:
-        """Return a large file; an address without its signature is refused."""
+        """Return a large file; reject a URL without its signature."""
         for key, path in self.shelf.items():
             if _name(key) == request.path_params["digest"]:
                 if "X-Amz-Signature" not in request.query_params:
@@ -63,7 +63,7 @@ def _key(request: Request) -> Key:
 
 
 def _number(repository: str) -> str:
-    """Return a name for a repository, as the storage has one."""
+    """Return a name for a repository, in the style of the storage."""
     return hashlib.sha256(repository.encode()).hexdigest()[:24]
 
 

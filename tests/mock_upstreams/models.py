@@ -14,21 +14,21 @@ from tests.mock_upstreams import gguf_models, gguf_vision
 from tests.mock_upstreams.gguf_models import EmbeddingShape, TextShape
 from tests.mock_upstreams.gguf_vision import VisionShape
 
-# Raised when the bytes that a shape leads to change, so that a cache is filled anew.
+# Increase it when a shape's bytes change, so that caches are filled again.
 RECIPE = 1
 TEMPLATE = """\
 {{- if .System }}system: {{ .System }}
 {{ end }}
 {{- range .Messages }}{{ .Role }}: {{ .Content }}
 {{ end }}assistant:"""
-# The answers end by themselves with Ollama's default sampling; at temperature 0 they would not.
+# Answers end with Ollama's default sampling; at temperature 0 they would not.
 PARAMETERS = {"num_predict": 256, "stop": ["</s>"]}
 LICENCE = "Made up by Hearth's mock upstreams: random numbers, without any claim. Apache-2.0.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a model in the registry is made of; the larger ones take visible time to download."""
+    """The parts of a model in the registry; larger models take visible time to download."""
 
     shape: TextShape | EmbeddingShape
     vision: VisionShape | None = None
@@ -44,7 +44,7 @@ MODELS: dict[str, Recipe] = {
         TextShape(blocks=2, width=256, hidden=688, heads=4),
         VisionShape(image=56, patch=14, blocks=2, width=64, hidden=128, heads=4),
     ),
-    # 768 numbers a vector, as the real one.
+    # 768 numbers per vector, as in the real one.
     "nomic-embed-text:latest": Recipe(EmbeddingShape(blocks=1, width=768, hidden=768, heads=12)),
 }
 
@@ -101,10 +101,10 @@ def _written(folder: Path, kind: str, content: str) -> Layer:
 
 
 def _configuration(recipe: Recipe, weights: Path) -> dict[str, object]:
-    """Return what Ollama shows of a model without opening it."""
+    """Return the details that Ollama shows without opening a model."""
     family = "llama" if isinstance(recipe.shape, TextShape) else "nomic-bert"
     families = [family, "clip"] if recipe.vision else [family]
-    # Half precision: two bytes a parameter.
+    # Half precision: two bytes per parameter.
     parameters = weights.stat().st_size / 2
     return {
         "model_format": "gguf",

@@ -1,14 +1,14 @@
-"""The host names that the mock upstreams plays, and where the real servers keep what it serves."""
+"""The simulated host names, and where the real servers keep their files."""
 
 GITHUB = "github.com"
 GITHUB_ASSETS = "release-assets.githubusercontent.com"
-# What is no release but the files of a tag is packed here when it is asked for.
+# Packs the files of a tag on request, for tags without a release.
 GITHUB_ARCHIVES = "codeload.github.com"
 REGISTRY = "registry.ollama.ai"
-# Ollama's registry keeps blobs at Cloudflare and sends each GET of one there.
+# Ollama's registry keeps blobs at Cloudflare and redirects each GET of one there.
 REGISTRY_BLOBS = "dd20bb891979d25aebc8bec07b2b3bbc.r2.cloudflarestorage.com"
 HUGGING_FACE = "huggingface.co"
-# Large files of Hugging Face lie elsewhere; small ones are answered by the same host.
+# Hugging Face serves large files from this host, and small ones from the site itself.
 HUGGING_FACE_FILES = "cas-bridge.xethub.hf.co"
 
 ALL = (

@@ -23,7 +23,7 @@ import zstandard
 
 from tests.mock_upstreams import MockUpstreamsError
 
-# The newest version that the Go module proxy hands out; 0.35.0 is not there (403).
+# The newest version that the Go module proxy serves; it returns 403 for 0.35.0.
 VERSION = "0.34.4"
 SUITE = "forky"
 PACKAGES = ("llama.cpp-tools", "libggml0-backend-vulkan")
@@ -46,14 +46,14 @@ PARTS: tuple[tuple[str, str], ...] = (
     ("", f"{LIBRARIES}/libz.so.*"),
     ("", f"{LIBRARIES}/libzstd.so.*"),
 )
-# Raised when what is packed changes for another reason than the values above.
+# Increase it when the contents change for another reason than the values above.
 RECIPE = 1
 COMPILER = ("golang-go", "g++", "ca-certificates")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-# How the Go module proxy is reached from here.
+# Settings for reaching the Go module proxy from here.
 PASSED_ON = ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "GOPROXY", "GOSUMDB")
 MMDEBSTRAP = (
-    # As root it makes all mounts private; in a namespace of its own that hurts nobody.
+    # As root it makes all mounts private; in its own namespace that is harmless.
     *("unshare", "--mount", "mmdebstrap"),
     # A mirror's snapshot may be older than its Release file allows.
     '--aptopt=Acquire::Check-Valid-Until "false"',
@@ -72,19 +72,19 @@ def recipe_digest() -> str:
 
 
 def archive_path(cache: Path) -> Path:
-    """Return where the archive of this recipe lies, whether it is built or not."""
+    """Return the path of this recipe's archive, whether it is built or not."""
     return cache / "ollama" / recipe_digest() / FILE_NAME
 
 
 def build(cache: Path) -> Path:
-    """Return the archive, built unless the cache holds it; errors name the package that lacks."""
+    """Return the archive, built unless the cache holds it; errors name the missing package."""
     target = archive_path(cache)
     if target.exists():
         return target
     if shutil.which("mmdebstrap") is None:
         raise MockUpstreamsError("mmdebstrap is missing for Ollama: apt-get install mmdebstrap")
     target.parent.mkdir(parents=True, exist_ok=True)
-    # On the cache's own file system: /tmp may be small, and the rename at the end must be one.
+    # On the cache's own file system: /tmp may be small, and the final rename must be atomic.
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         program = build_program(Path(scratch))
         packages = extract_packages(Path(scratch) / "packages")
@@ -114,7 +114,7 @@ def build_program(scratch: Path) -> Path:
         [
             *(*MMDEBSTRAP, "--variant=apt", "--format=null"),
             f"--include={','.join(COMPILER)}",
-            # What this machine trusts, a proxy's own authority for one.
+            # This machine's trusted authorities, such as a proxy's.
             f"--customize-hook=copy-in {CERTIFICATES} {CERTIFICATES.parent}",
             f'--customize-hook=mkdir "$1/build" && chroot "$1" {shlex.join(build)}',
             f"--customize-hook=download /build/ollama {shlex.quote(str(scratch / 'ollama'))}",
@@ -127,7 +127,7 @@ def build_program(scratch: Path) -> Path:
 
 
 def extract_packages(folder: Path) -> Path:
-    """Extract the packages and all they depend on into `folder`; nothing is installed here."""
+    """Extract the packages with their dependencies into `folder`; nothing is installed here."""
     run_step(
         [
             *(*MMDEBSTRAP, "--variant=extract", f"--include={','.join(PACKAGES)}"),
@@ -169,7 +169,7 @@ def library_members(packages: Path) -> dict[str, Path]:
 
 
 def provenance(packages: Path) -> dict[str, object]:
-    """Return what the archive was made from, for whoever finds it."""
+    """Return the sources of the archive, for readers of its note."""
     changelogs = (packages / "usr/share/doc" / name / CHANGELOG for name in PACKAGES)
     heads = [gzip.decompress(path.read_bytes()).splitlines()[0].decode() for path in changelogs]
     return {

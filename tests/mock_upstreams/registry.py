@@ -29,7 +29,7 @@ PUSH_S = 120.0
 
 
 def storage_path(cache: Path) -> Path:
-    """Return where the filled registry of these recipes lies."""
+    """Return the folder of the filled registry for these recipes."""
     return cache / "registry" / models.recipe_digest()
 
 
@@ -40,7 +40,7 @@ def blob_path(storage: Path, digest: str) -> Path:
 
 
 def fill(cache: Path, tell: Callable[[str], None] = lambda _: None) -> Path:
-    """Return the filled storage; made in a folder beside and moved in place when complete."""
+    """Return the filled storage; it is built beside its final place and moved when complete."""
     target = storage_path(cache)
     if target.exists():
         return target
@@ -71,13 +71,13 @@ def program(cache: Path) -> Path:
     if not unpacked.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            # apt's own user may not enter the scratch folder: fetch as the one who asks.
+            # apt's own user cannot enter the scratch folder: download as the current user.
             fetch = ["apt-get", "-o", "APT::Sandbox::User=root", "download", PROGRAM]
             run_step(fetch, dict(os.environ), Path(scratch))
             (package,) = Path(scratch).glob("*.deb")
             complete = Path(scratch) / "complete"
             run_step(["dpkg-deb", "--extract", str(package), str(complete)], dict(os.environ))
-            # A run that was killed leaves no half of it under the name that counts.
+            # A killed run leaves no partial copy under the final name.
             complete.rename(cache / PROGRAM)
     return unpacked
 
@@ -85,7 +85,7 @@ def program(cache: Path) -> Path:
 @contextmanager
 def running(executable: Path, storage: Path) -> Iterator[str]:
     """Run docker-registry on a free loopback port; it ends with the block or with this process."""
-    # Its configuration and its log live in memory: whatever kills us, no file stays behind.
+    # Its configuration and its log are in memory, so that a killed process leaves no files.
     with (
         kept_port() as port,
         open(os.memfd_create("registry.json"), "w+b") as settings,
@@ -94,7 +94,7 @@ def running(executable: Path, storage: Path) -> Iterator[str]:
         settings.write(json.dumps(_settings(storage, port)).encode())
         settings.flush()
         process = subprocess.Popen(
-            # Should this process be killed outright, the registry must not stay behind either.
+            # If this process is killed, the registry must end as well.
             ["setpriv", "--pdeathsig", "TERM", executable, "serve", f"/dev/fd/{settings.fileno()}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -112,7 +112,7 @@ def running(executable: Path, storage: Path) -> Iterator[str]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process politely, then not."""
+    """End a process with TERM first, then with KILL."""
     process.terminate()
     try:
         process.wait(STOP_S)
@@ -122,7 +122,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def push(address: str, name: str, layers: list[Layer]) -> int:
-    """Push one model, the configuration being its last layer; return the bytes of all layers."""
+    """Push one model, whose last layer is the configuration; return the bytes of all layers."""
     repository, tag = name.split(":")
     base = f"{address}/v2/library/{repository}"
     with httpx.Client(timeout=PUSH_S) as client:
@@ -158,10 +158,10 @@ def _push_blob(client: httpx.Client, base: str, layer: Layer) -> dict[str, Any]:
 
 
 def _demand(answer: httpx.Response, status: int, what: str) -> None:
-    """Raise when the registry did not take it."""
+    """Raise when the registry did not accept the request."""
     if answer.status_code != status:
         said = answer.text.strip()[:200]
-        raise MockUpstreamsError(f"{PROGRAM} refused {what}: {answer.status_code} {said}")
+        raise MockUpstreamsError(f"{PROGRAM} rejected {what}: {answer.status_code} {said}")
 
 
 def _settings(storage: Path, port: int) -> dict[str, object]:
@@ -175,7 +175,7 @@ def _settings(storage: Path, port: int) -> dict[str, object]:
 
 
 def _wait_ready(address: str, process: subprocess.Popen[bytes], log: BinaryIO) -> None:
-    """Return when the registry answers; raise with its last words when it ended or is too slow."""
+    """Return when the registry is ready; raise with its last output if it ended or is too slow."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and process.poll() is None:
         try:

@@ -56,7 +56,7 @@ KOKORO_FILES = (
 )
 KOKORO_TORCH = ("hexgrad/Kokoro-82M", "f3ff3571791e39611d31c381e3a41a3af07b4987")
 KOKORO_TORCH_FILES = ("kokoro-v1_0.pth", "config.json")
-# Repository and revision of each model that a lab's house may be told to listen with.
+# Repository and revision of each STT model that a lab's house may use.
 WHISPER = {
     "tiny": ("Systran/faster-whisper-tiny", "d90ca5fe260221311c53c58e660288d3deb8d356"),
     "tiny.en": ("Systran/faster-whisper-tiny.en", "0d3d19a32d3338f10357c0889762bd8d64bbdeba"),
@@ -81,7 +81,7 @@ def tags(cache: Path) -> dict[tuple[str, str], Path]:
 
 
 def releases(cache: Path, speech: Path) -> dict[tuple[str, str, str], Path]:
-    """Return the release files by (repository, tag, name); raise where one lacks.
+    """Return the release files by (repository, tag, name); raise if one is missing.
 
     `speech` is the folder of the made-up weights of a speech model.
     """
@@ -105,13 +105,13 @@ async def serve(options: Options) -> None:
     now = datetime.datetime.now(datetime.UTC)
     certificate, key = certificates.prepare(options.cache, now)
     async with contextlib.AsyncExitStack() as stack:
-        wire = stack.enter_context(listening(options.address, options.port))
+        listener = stack.enter_context(listening(options.address, options.port))
         address = stack.enter_context(registry.running(registry.program(options.cache), storage))
         client = await stack.enter_async_context(httpx.AsyncClient(timeout=hosts.REGISTRY_S))
         models = hugging_face(options.cache, speech)
         shelf = hosts.Shelf(found, storage, address, models, tags(options.cache))
         played = hosts.application(shelf, memory, client)
-        servers = [(_server(Recorder(played, memory), certificate, key), wire)]
+        servers = [(_server(Recorder(played, memory), certificate, key), listener)]
         if options.control_port is not None:
             loopback = stack.enter_context(listening("127.0.0.1", options.control_port))
             servers.append((_server(control(memory)), loopback))
@@ -119,7 +119,7 @@ async def serve(options: Options) -> None:
 
 
 class QuietServer(uvicorn.Server):
-    """A server that leaves the signals to us, for several run here, and says when it answers."""
+    """A server that handles no signals, because several run here, and reports when it is ready."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         """Take the same configuration as any uvicorn server."""
@@ -138,7 +138,7 @@ class QuietServer(uvicorn.Server):
 
 
 async def _run(servers: list[tuple[QuietServer, socket.socket]]) -> None:
-    """Run the servers together, say when all answer, and end all on the first signal."""
+    """Run the servers together, print when all are ready, and end all on the first signal."""
 
     def end() -> None:
         for server, _ in servers:
@@ -156,12 +156,12 @@ async def _run(servers: list[tuple[QuietServer, socket.socket]]) -> None:
 
 
 def _server(app: ASGIApp, certificate: Path | None = None, key: Path | None = None) -> QuietServer:
-    """Return a server for this application, with TLS where a certificate is given."""
+    """Return a server for this application, with TLS if a certificate is given."""
     config = uvicorn.Config(
         app,
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        # A cut connection is a fault on purpose and no news.
+        # A cut connection is an injected fault, so it is not logged.
         log_level="critical",
         lifespan="off",
         timeout_graceful_shutdown=STOP_S,
@@ -172,11 +172,11 @@ def _server(app: ASGIApp, certificate: Path | None = None, key: Path | None = No
 
 @contextlib.contextmanager
 def listening(address: str, port: int) -> Iterator[socket.socket]:
-    """Hold a listening socket; raise one line when the address cannot be had."""
+    """Open a listening socket; raise a one-line error if the address is unavailable."""
     try:
         at = socket.create_server((address, port))
     except OSError as error:
-        # Python puts the address into the error's own text, and not in every version.
+        # Only some versions of Python put the address into the error's text.
         number = error.errno or 0
         why = os.strerror(number) if number > 0 else error.strerror
         raise MockUpstreamsError(f"cannot listen on {address}:{port}: {why}") from error
@@ -186,13 +186,13 @@ def listening(address: str, port: int) -> Iterator[socket.socket]:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Writes down what was asked, and answers with an error where a fault says so."""
+    """Records requests, and responds with an error if a fault requires it."""
 
     app: ASGIApp
     memory: Memory
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and remember it with its status."""
+        """Forward a request and record it with its status."""
         if scope["type"] != "http":
             return
         request = Request(scope)
@@ -207,12 +207,12 @@ class Recorder:
 
         fault = self.memory.take(host, path, "status")
         app = PlainTextResponse("on purpose", status_code=fault.status) if fault else self.app
-        # uvicorn closes the connection when an exception ends a body: that is how a cut comes.
+        # uvicorn closes the connection when an exception ends a body: this implements a cut.
         await app(scope, receive, noting)
 
 
 def control(memory: Memory) -> Starlette:
-    """Return the control application: faults in force, and the requests that came."""
+    """Return the control application: active faults and received requests."""
 
     async def faults(request: Request) -> Response:
         if request.method == "POST":
