@@ -43,10 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def prepare(cache: Path) -> None:
-    """Fill the cache with all that is served; each step says its time."""
+    """Fill the cache with all files to serve; each step prints its time."""
     now = datetime.datetime.now(datetime.UTC)
     cache.mkdir(parents=True, exist_ok=True)
-    # Two labs may be made at once from one cache: the second waits and finds all done.
+    # Two labs may be created from one cache at once: the second waits and finds everything done.
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _step("certificates", lambda: certificates.prepare(cache, now)[0])

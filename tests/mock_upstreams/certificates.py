@@ -58,7 +58,7 @@ def _authority(
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     """Return the authority, made on first use and when it may not sign for all the names."""
     certificate, key_path = authority_path(folder.parent), folder / "authority.key"
-    # Whoever trusts this authority trusts it for the names that it plays and for no other.
+    # Name constraints limit the trust in this authority to the simulated names.
     limits = x509.NameConstraints([x509.DNSName(host) for host in names.ALL], None)
     if certificate.exists() and key_path.exists():
         key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
