@@ -171,7 +171,7 @@ def refused(house: House) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
-        (PASSWORD, None, "is gone: put this file back from a backup"),
+        (PASSWORD, None, "is missing: put this file back from a backup"),
         (PASSWORD, "not-the-password-of-this-vault", "does not open it"),
         (VAULT, "hearth_secrets: {}", "this is not an ansible-vault file"),
     ],
