@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from tests import lab_machine as lab
 from tests.kill.kills import site
 from tests.lab.house import NAME, House, changed
 from tests.lab.remote import Controller
@@ -23,14 +22,15 @@ def _unspoilt(house: House) -> None:
     house.back_to(HOUSE)
 
 
-def test_its_status_is_shown_on_the_controller(controller: Controller) -> None:
+def test_its_status_and_a_key_are_shown_on_the_controller(
+    house: House, controller: Controller
+) -> None:
     deadline = time.monotonic() + GREEN_S
     while (status := controller.hearth("status", "--json")).returncode != 0:
         assert time.monotonic() < deadline, status.text
         time.sleep(1)
-    assert lab.address(NAME)
     key = controller.hearth("secret", "show", "consumer_household", "--plain").text.strip()
-    assert key.startswith("sk-"), "the key comes from the house's machine"
+    assert key == house.key()
 
 
 def test_a_run_without_changes_is_as_fast_over_ssh(house: House, controller: Controller) -> None:
