@@ -25,35 +25,35 @@ class Part:
 
 # They build the house that the others use.
 FIRST = (
-    Part("build", 5.0, core=True),
-    Part("second_run", 1.3, core=True),
+    Part("build", 7.0, core=True),
+    Part("second_run", 0.9, core=True),
 )
 # In any order.
 MIDDLE = (
-    Part("drift", 2.4, core=True),
-    Part("backup", 1.6, core=True),
+    Part("drift", 1.5, core=True),
+    Part("backup", 1.1, core=True),
     Part("secrets", 1.2, core=True),
-    Part("lan", 0.4, core=True),
+    Part("lan", 0.3, core=True),
     Part("firewall", 0.5, core=True),
-    Part("documents", 0.6),
-    Part("tts", 1.3),
-    Part("tts_page", 1.6),
-    Part("stt", 1.4),
-    Part("stt_page", 1.2),
-    Part("chat", 0.5),
-    Part("chat_browsers", 1.2),
-    Part("chat_data", 0.9),
-    Part("chat_outages", 1.0),
+    Part("documents", 0.4),
+    Part("tts", 2.2),
+    Part("tts_page", 2.4),
+    Part("stt", 0.8),
+    Part("stt_page", 1.4),
+    Part("chat", 0.4),
+    Part("chat_browsers", 1.4),
+    Part("chat_data", 0.8),
+    Part("chat_outages", 1.8),
     Part("chat_version", 0.1),
-    Part("pipelines", 0.8),
-    Part("drill", 0.9),
-    Part("kokoro_fastapi", 1.5),
-    Part("trust", 0.4),
-    Part("unavailable", 0.3),
-    Part("gpu", 1.6),
-    Part("killed_runs", 1.8),
-    Part("faults", 2.2),
-    Part("torch_engine", 1.5),
+    Part("pipelines", 1.4),
+    Part("drill", 1.0),
+    Part("kokoro_fastapi", 2.0),
+    Part("trust", 0.5),
+    Part("unavailable", 0.5),
+    Part("gpu", 2.4),
+    Part("killed_runs", 0.8),
+    Part("faults", 2.4),
+    Part("torch_engine", 1.0),
 )
 # Whole files for `scripts/test --long`; some other files have single tests marked `long`.
 LONG = (
@@ -63,10 +63,10 @@ LONG = (
 )
 # They need a house that no test has damaged, and remove it.
 LAST = (
-    Part("reboot", 2.0, core=True),
-    Part("remote", 1.5),
-    Part("remove", 2.5),
-    Part("destroyed", 0.2),
+    Part("reboot", 2.2, core=True),
+    Part("remote", 1.2),
+    Part("remove", 3.2),
+    Part("destroyed", 0.3),
 )
 ALL = {part.name: part for part in (*FIRST, *MIDDLE, *LONG, *LAST)}
 

@@ -29,7 +29,7 @@ def test_a_part_that_cannot_end_in_time_is_refused_and_the_last_ones_keep_theirs
     five = Budget(time.monotonic() + 300, slowness=1, reserve_min=4.5)
     assert five.refusal(FIRST[0]) is None
     assert five.refusal(last) is None
-    assert str(five.refusal(middle)).startswith("not started: it needs 6.9 min and 5.0 min")
+    assert str(five.refusal(middle)).startswith("not started: it needs 6.0 min and 5.0 min")
     slow = Budget(time.monotonic() + 600, slowness=2, reserve_min=4.5)
     assert slow.refusal(middle)
     assert Budget(time.monotonic() + 600, 1, 4.5).refusal(middle) is None
