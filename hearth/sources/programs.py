@@ -77,8 +77,9 @@ def install(
     """
     home = _home(programs_folder, name, digest)
     place = home / digest
-    if not write or is_installed(programs_folder, name, digest):
-        return Installed(name, digest, place, _next_step(home, digest))
+    did = _next_step(home, digest)
+    if not write or did == "nothing":
+        return Installed(name, digest, place, did)
     home.mkdir(parents=True, exist_ok=True)
     home.chmod(0o755)
     with _lock(home, name) as lock:
