@@ -157,10 +157,10 @@ def run_gates() -> Part:
     began, failures = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         # The longest first, so that they end together.
-        names = sorted(gates(), key=lambda name: name not in ("mypy", "ansible-lint"))
-        for name, (output, seconds) in zip(
-            names, pool.map(_timed, (gates()[name] for name in names)), strict=True
-        ):
+        every = gates()
+        names = sorted(every, key=lambda name: name not in ("mypy", "ansible-lint"))
+        results = pool.map(_timed, (every[name] for name in names))
+        for name, (output, seconds) in zip(names, results, strict=True):
             print(f"{'FAILED' if output else 'ok    '}  {seconds:6.1f} s  {name}", flush=True)
             if output:
                 failures += 1
@@ -251,8 +251,7 @@ def run_lab(tier: str, slowness: float, left_min: float | None, more: Sequence[s
 def ledger(run: Sequence[Part]) -> bool:
     """Print each part's minutes, what was not run and why, and at last one line with everything."""
     print("\nLedger of minutes (this run, the reference machine, how much slower this machine is)")
-    rows = [(part, "") for part in run]
-    rows = [row for part, _ in rows for row in [(part, ""), *((one, "  ") for one in part.below)]]
+    rows = [row for part in run for row in [(part, ""), *((one, "  ") for one in part.below)]]
     for part, indent in rows:
         speed = f"x {part.slowness:.1f}" if part.slowness else ""
         print(f"{part.seconds / 60:6.1f} min of {part.minutes:4.1f} {speed}  {indent}{part.name}")

@@ -19,11 +19,9 @@ from tests.lab.house import House, remove, up
 from tests.lab.parts import ALL, FIRST, LAST, Budget, commit, order
 
 _KEEP = bool(os.environ.get("HEARTH_LAB_KEEP"))
-_HOUSE = pytest.StashKey[House]()
 _BUDGET = pytest.StashKey[Budget]()
 _REFUSED = pytest.StashKey[dict[str, str | None]]()
 _SECONDS = pytest.StashKey[dict[str, float]]()
-_STARTED = pytest.StashKey[tuple[str, float]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
