@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:
-    """Install a release; an unknown digest is recorded on first use."""
-    if params["patch"] is not None:
-        return from_upstream(params, write)
+    """Install a release, patched if `patch` is set; an unknown digest is recorded on first use."""
     # Fetching needs httpx, so it is imported only here.
     from hearth.sources.installers import install_release
 
@@ -61,28 +59,17 @@ def from_archive(params: dict[str, Any], write: bool) -> Installed:
         DOWNLOADS,
         PROGRAMS,
         params["mirrors"] or {},
+        None if params["patch"] is None else the_change(params),
         write=write,
     )
 
 
-def from_upstream(params: dict[str, Any], write: bool) -> Installed:
-    """Install another project's program from an archive or a folder, with our patch."""
-    from hearth.sources.installers import install_folder, install_release
+def from_folder(params: dict[str, Any], write: bool) -> Installed:
+    """Install another project's program from a folder, with our patch."""
+    from hearth.sources.installers import install_folder
 
-    change = the_change(params)
-    if params["folder"]:
-        folder = Path(params["folder"])
-        return install_folder(folder, PROGRAMS, params["name"], change, write=write)
-    return install_release(
-        current().inventory,
-        Source(**params["source"]),
-        params["name"],
-        DOWNLOADS,
-        PROGRAMS,
-        params["mirrors"] or {},
-        change,
-        write=write,
-    )
+    folder = Path(params["folder"])
+    return install_folder(folder, PROGRAMS, params["name"], the_change(params), write=write)
 
 
 def the_change(params: dict[str, Any]) -> Change:
@@ -146,7 +133,7 @@ def from_requirements(params: dict[str, Any], write: bool) -> Installed:
 
 METHODS = {
     "source": from_archive,
-    "folder": from_upstream,
+    "folder": from_folder,
     "files": from_files,
     "requirements": from_requirements,
 }

@@ -45,7 +45,7 @@ def test_a_folder_is_installed_patched_and_stays_as_it_is(
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     mine = tmp_path / "mine"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
-    done = program.from_upstream(asked(["sentences"], folder=str(mine)), write=True)
+    done = program.from_folder(asked(["sentences"], folder=str(mine)), write=True)
     loop = "api/src/inference/kokoro_v1.py"
     assert SPLIT in (done.path / loop).read_text()
     assert SPLIT not in (mine / loop).read_text()
@@ -58,7 +58,7 @@ def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted
     mine, loop = tmp_path / "mine", "api/src/inference/kokoro_v1.py"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
     hearth_kokoro_patch.plan(mine).apply()
-    done = program.from_upstream(asked([], folder=str(mine)), write=True)
+    done = program.from_folder(asked([], folder=str(mine)), write=True)
     assert (done.path / loop).read_bytes() == (kokoro_fastapi.UPSTREAM / loop).read_bytes()
     assert SPLIT in (mine / loop).read_text()
 
@@ -72,7 +72,7 @@ def test_an_invalid_step_or_upstream_is_one_line(
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("x")
     with pytest.raises(SourceError, match=r"^it: what came: holds no Kokoro-FastAPI"):
-        program.from_upstream(asked(["sentences"], folder=str(tmp_path / "other")), write=True)
+        program.from_folder(asked(["sentences"], folder=str(tmp_path / "other")), write=True)
     assert not (tmp_path / "programs/it/current").exists()
 
 
