@@ -27,6 +27,7 @@ from hearth.clients.chat import (
     sign_in,
 )
 from hearth.clients.endpoints import Endpoint
+from hearth.clients.health import fault
 from hearth.clients.llm import Sample
 from hearth.machine import engine
 
@@ -161,7 +162,7 @@ def _healthy(service: Service, server: ChatServer) -> bool:
         answer = server.send("GET", service.health.path, within_s=service.health.within_s)
     except ClientError:
         return False
-    return answer.is_success and service.health.contains in answer.text
+    return not fault(service.health, answer.status_code, answer.text)
 
 
 def _process(service: Service) -> int:
