@@ -44,8 +44,8 @@ def foreign(path: Path) -> None:
         ("tokenizer.json", cut, "cannot be loaded: .*fetch its files again"),
         ("tokenizer.json", Path.unlink, "is incomplete: tokenizer.json is missing"),
         ("vocabulary.txt", Path.unlink, "is incomplete: vocabulary.json is missing"),
-        ("config.json", spoil, "config.json is not that of a Whisper model"),
-        ("config.json", foreign, "config.json is not that of a Whisper model"),
+        ("config.json", spoil, "config.json does not describe a Whisper model"),
+        ("config.json", foreign, "config.json does not describe a Whisper model"),
     ],
 )
 def test_what_is_torn_or_foreign_is_said(
@@ -70,7 +70,7 @@ def test_a_tokenizer_of_another_model_is_refused(tiny: Path, tiny_en: Path, tmp_
     for one in tiny.iterdir():
         source = tiny_en if one.name == "tokenizer.json" else tiny
         (tmp_path / one.name).symlink_to(source / one.name)
-    with pytest.raises(ServiceError, match=r"tokenizer.json is not this model's"):
+    with pytest.raises(ServiceError, match=r"tokenizer.json belongs to another model"):
         load(tmp_path, "cpu", 1)
 
 
