@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lab.chat_visit import CHANNELS, CUT, answers, come, furnish, quiet
+from tests.lab.chat_visit import CUT, answers, come, furnish, quiet
 from tests.lab.house import House
 from tests.lab.visitor import Visit
 
@@ -94,9 +94,7 @@ def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house
     assert first["bytes"] > 1000
     came = next(at for at, length in found["states"] if length)
     house.figures["first words to their sound in a call, ms"] = first["last_byte"] - came
-    # Upstream's page requests channels when its WebSocket connects after the page has loaded: on a
-    # slow machine that is its first connection already, and channels are off in this house.
-    quiet(found, *CHANNELS)
+    quiet(found)
 
 
 def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House) -> None:
@@ -114,7 +112,7 @@ def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House)
     texts = [one["text"] for one in found["kept"]]
     assert texts == [one["text"] for one in found["after"]["messages"]]
     assert texts[-3] == running["messages"][-1]["text"], "words of the stream were lost"
-    quiet(running, *CHANNELS, *CUT)
+    quiet(running, *CUT)
 
 
 @pytest.mark.parametrize("program", ["LiteLLM", "Ollama"])
@@ -172,7 +170,7 @@ def test_a_missing_server_shows_a_notice_until_it_is_back(visit: Visit, house: H
     assert following["notices"][-1][1] == ""
     answers(following, "Connection lost. Reconnecting...")
     assert len(following["messages"]) == 4
-    quiet(following, *CHANNELS, *CUT)
+    quiet(following, *CUT)
 
 
 @pytest.mark.long
