@@ -275,8 +275,7 @@ def _through_caddy(service: Service, model: str) -> Endpoint | None:
         return None
     project = current()
     edge, key = house_edge(project.house()), project.vault.get(VERIFIER)
-    fqdn, url = service.publish[0].fqdn, f"https://{edge.address}"
-    return Endpoint("caddy", url, model, key, host=fqdn, trust=edge.trust())
+    return edge.endpoint(service.publish[0].fqdn, key, name="caddy", model=model)
 
 
 def stt(

@@ -13,6 +13,7 @@ import httpx
 
 from hearth.catalogue.house import House
 from hearth.clients import ClientError, reason
+from hearth.clients.endpoints import Endpoint
 from hearth.machine import facts
 from hearth.paths import ROOT_CERTIFICATE
 
@@ -107,6 +108,11 @@ class Edge:
                 yield response, _until(response, time.monotonic() + within_s, within_s)
         except (httpx.HTTPError, TimeoutError) as error:
             raise ClientError(f"https://{fqdn}{path}: {reason(error)}") from error
+
+    def endpoint(self, fqdn: str, key: str | None = None, **more: Any) -> Endpoint:
+        """Return a site as an endpoint; `more` are other fields of it."""
+        more = {"name": fqdn, "url": f"https://{self.address}", "host": fqdn} | more
+        return Endpoint(key=key, trust=self.trust(), **more)
 
     def trust(self) -> ssl.SSLContext:
         """Return a context that trusts the house's root and no other."""

@@ -35,28 +35,37 @@ class Endpoint:
     """The voice to request instead of Kokoro's voices, where the server has others."""
 
     @property
-    def headers(self) -> dict[str, str]:
-        """The headers of every request."""
-        headers = {"Host": self.host} if self.host else {}
-        return headers | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+    def authorization(self) -> dict[str, str]:
+        """The header with the key."""
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "base_url": self.url.rstrip("/"),
+            "headers": ({"Host": self.host} if self.host else {}) | self.authorization,
+            # Loading the system's authorities takes longer than a short phrase; HTTP needs none.
+            "verify": self.trust or self.url.startswith("https:"),
+            "trust_env": False,
+        }
+
+    def _set_server_name(self, request: httpx.Request) -> None:
+        # The client connects to the address, but sends and verifies the host name.
+        if self.host:
+            request.extensions["sni_hostname"] = self.host
 
     def client(self) -> httpx.AsyncClient:
-        """Return a client that keeps its connections to this server."""
+        """Return a client that keeps its connections; every call needs a total deadline."""
 
         async def set_server_name(request: httpx.Request) -> None:
-            # The client connects to the address, but sends and verifies the host name.
-            if self.host:
-                request.extensions["sni_hostname"] = self.host
+            self._set_server_name(request)
 
-        return httpx.AsyncClient(
-            base_url=self.url.rstrip("/"),
-            headers=self.headers,
-            event_hooks={"request": [set_server_name]},
-            # Loading the system's authorities takes longer than a short phrase; HTTP needs none.
-            verify=self.trust or self.url.startswith("https:"),
-            trust_env=False,
-            timeout=None,  # noqa: S113 - every call has a total deadline of its own
-        )
+        hooks = {"request": [set_server_name]}
+        return httpx.AsyncClient(**self._settings(), event_hooks=hooks, timeout=None)  # noqa: S113
+
+    def blocking_client(self) -> httpx.Client:
+        """Return a client that waits at most `call_s` for each read."""
+        hooks = {"request": [self._set_server_name]}
+        return httpx.Client(**self._settings(), event_hooks=hooks, timeout=self.call_s)
 
 
 async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:

@@ -126,7 +126,7 @@ def measurer(
     client: httpx.AsyncClient, endpoint: Endpoint, clock: Callable[[], float] = time.perf_counter
 ) -> Measure:
     """Return a function that measures an endpoint over one kept-alive client."""
-    headers = {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+    headers = endpoint.authorization
     url = endpoint.url.rstrip("/") + _PATHS[endpoint.dialect]
 
     async def measure(prompt: str, max_tokens: int) -> Sample:

@@ -5,27 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import random
 import time
 from array import array
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import (
-    ConnectionClosed,
-    InvalidHandshake,
-    InvalidStatus,
-    WebSocketException,
-)
+from websockets.exceptions import InvalidStatus, WebSocketException
 
-from hearth.clients import ClientError, reason
-from hearth.clients.edge import Edge
+from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.recordings import BYTES, RATE, Utterance
-from hearth.clients.websocket import WebSocket, opened
 
 PATH = "/v1/audio/transcriptions/stream"
 CHUNK_S = 0.02
@@ -54,7 +48,7 @@ class StreamOptions:
     end_of_speech_ms: int = 500
     partials: bool = True
     flush: bool = False
-    language: str = "en"
+    language: str | None = "en"
     wait_s: float = 60.0
     """How long after the last word the final text may arrive."""
 
@@ -111,25 +105,31 @@ class Stream:
     error: str = ""
     done: asyncio.Event = field(default_factory=asyncio.Event)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    started: float = 0.0
+    """When `transcribe` sent its first sound, by `time.perf_counter`."""
+    audio_s: float = 0.0
+    """How much sound it sent."""
+
+    def of(self, kind: str) -> list[StreamEvent]:
+        """Return the events of one type."""
+        return [event for event in self.events if event.kind == kind]
 
     async def read(self) -> None:
         """Timestamp all events until the server is done or disconnects."""
         try:
-            async for message in self.socket:
-                payload = json.loads(message)
-                if not isinstance(payload, dict):
-                    raise ValueError("no event")
-                event = StreamEvent(time.perf_counter(), payload)
-                self.events.append(event)
-                self.news.set()
-                if event.kind == "error":
-                    self.error = self.error or _error_text(payload)
-                if event.kind == "done":
-                    break
-            else:
-                self.error = self.error or f"it hung up ({self.socket.close_code})"
-        except WebSocketException:
-            self.error = self.error or f"it hung up ({self.socket.close_code})"
+            with contextlib.suppress(WebSocketException):
+                async for message in self.socket:
+                    payload = json.loads(message)
+                    if not isinstance(payload, dict):
+                        raise ValueError("no event")
+                    self.events.append(event := StreamEvent(time.perf_counter(), payload))
+                    self.news.set()
+                    if event.kind == "error":
+                        self.error = self.error or _error_text(payload)
+                    if event.kind == "done":
+                        return
+            why = ": ".join(filter(None, (str(self.socket.close_code), self.socket.close_reason)))
+            self.error = self.error or f"it hung up ({why})"
         except ValueError:
             self.error = self.error or "it sent something that is not a JSON object"
         finally:
@@ -171,13 +171,10 @@ class Stream:
 
     def final(self, end_s: float) -> StreamEvent | None:
         """Return the text of the speech that ended at `end_s` of the sound, not of any after it."""
-        for event in self.events:
+        for event in self.of("speech_ended"):
             ended_at = event.payload.get("at_s")
-            if event.kind != "speech_ended" or not isinstance(ended_at, int | float):
-                continue
-            if ended_at >= end_s - _EARLY_S:
-                texts = (e for e in self.events if e.kind == "final")
-                return next((e for e in texts if e.utterance == event.utterance), None)
+            if isinstance(ended_at, int | float) and ended_at >= end_s - _EARLY_S:
+                return next((e for e in self.of("final") if e.utterance == event.utterance), None)
         return None
 
     async def end(self) -> None:
@@ -215,10 +212,19 @@ async def connected(
 
 @contextlib.asynccontextmanager
 async def _socket(endpoint: Endpoint) -> AsyncIterator[ClientConnection]:
-    url = "ws" + endpoint.url.removeprefix("http").rstrip("/") + PATH
+    at = urlsplit(endpoint.url)
+    url = f"{at.scheme.replace('http', 'ws')}://{endpoint.host or at.netloc}{at.path.rstrip('/')}"
+    # The client connects to the address, but sends and verifies the host name.
+    more: dict[str, Any] = {"ssl": endpoint.trust} if endpoint.trust else {}
+    if endpoint.host:
+        more |= {"host": at.hostname, "port": at.port or 443}
     try:
         socket = await connect(
-            url, additional_headers=endpoint.headers, proxy=None, max_size=_MAX_EVENT_BYTES
+            url + PATH,
+            additional_headers=endpoint.authorization,
+            proxy=None,
+            max_size=_MAX_EVENT_BYTES,
+            **more,
         )
     except InvalidStatus as error:
         if error.response.status_code in _REFUSED:
@@ -251,81 +257,34 @@ def _error_text(payload: dict[str, Any]) -> str:
     return one_line(text or "an error without a message")
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """The events of one stream; `started` is when its first sound was sent, on `perf_counter`."""
-
-    started: float
-    audio_s: float
-    events: list[StreamEvent]
-
-    @property
-    def payloads(self) -> list[dict[str, object]]:
-        """The events without their times."""
-        return [event.payload for event in self.events]
-
-    def of(self, kind: str) -> list[StreamEvent]:
-        """Return the events of one type."""
-        return [event for event in self.events if event.kind == kind]
-
-
-@contextlib.contextmanager
-def open_stream(edge: Edge, fqdn: str, key: str | None, within_s: float) -> Iterator[WebSocket]:
-    """Open a site's WebSocket for streams, through the house's edge.
-
-    Raises:
-        ClientError: it is refused, or the house does not answer.
-    """
-    url = f"wss://{fqdn}{PATH}"
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    at = (edge.address, 443)
-    with contextlib.ExitStack() as stack:
-        try:
-            socket = stack.enter_context(
-                opened(url, at, edge.trust(), within_s, additional_headers=headers)
-            )
-        except InvalidStatus as error:
-            raise ClientError(f"wss://{fqdn}: HTTP {error.response.status_code}") from error
-        except (OSError, InvalidHandshake) as error:
-            raise ClientError(f"wss://{fqdn}: {reason(error)}") from error
-        yield socket
-
-
 def transcribe(
-    socket: WebSocket, pcm: bytes, within_s: float, *, after_s: float = 1.5, real_time: bool = True
-) -> Transcript:
-    """Send 16-bit mono at 16 kHz and then `after_s` of noise; return all events.
+    endpoint: Endpoint,
+    pcm: bytes,
+    within_s: float,
+    *,
+    after_s: float = 1.5,
+    real_time: bool = True,
+) -> Stream:
+    """Send 16-bit mono at 16 kHz and then `after_s` of noise; return the stream with its events.
 
     Without `real_time` it is sent as fast as the server takes it.
 
     Raises:
-        ClientError: the server hung up, or was not done within `within_s` seconds.
+        NoStreamError: the server has no WebSocket.
+        ClientError: it failed, was refused, or was not done within `within_s` seconds.
     """
-    sound = pcm + background_noise(after_s)
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(_read, socket, time.perf_counter() + within_s)
-        started = time.perf_counter()
-        try:
-            for at in range(0, len(sound), _SIZE):
-                chunk = sound[at : at + _SIZE]
-                due = started + (at + len(chunk)) / BYTES / RATE
-                if real_time and (early := due - time.perf_counter()) > 0:
-                    time.sleep(early)
-                socket.send(chunk)
-            socket.send(json.dumps({"type": "end"}))
-        except ConnectionClosed:
-            pass  # the reader reports the reason
-        return Transcript(started, len(sound) / BYTES / RATE, reading.result())
+    return asyncio.run(_transcribe(endpoint, pcm + background_noise(after_s), within_s, real_time))
 
 
-def _read(socket: WebSocket, deadline: float) -> list[StreamEvent]:
-    events: list[StreamEvent] = []
-    while not events or events[-1].kind != "done":
-        try:
-            message = socket.recv(timeout=max(0.0, deadline - time.perf_counter()))
-        except TimeoutError:
-            raise ClientError(f"no `done`, only {[event.kind for event in events]}") from None
-        except ConnectionClosed as error:
-            raise ClientError(f"it hung up: {error}") from error
-        events.append(StreamEvent(time.perf_counter(), json.loads(message)))
-    return events
+async def _transcribe(endpoint: Endpoint, sound: bytes, within_s: float, real_time: bool) -> Stream:
+    async with connected(endpoint, StreamOptions(language=None), within_s) as stream:
+        stream.started, stream.audio_s = time.perf_counter(), len(sound) / BYTES / RATE
+        started = stream.started if real_time else -math.inf
+        async for at, chunk in in_real_time(sound, started):
+            await stream.send(chunk)
+            if at >= len(sound) or stream.done.is_set():
+                break
+        await stream.end()
+    if stream.error:
+        raise ClientError(stream.error)
+    return stream

@@ -1,17 +1,16 @@
 """The TTS client: requests speech as a device does, and notes when its sound arrived."""
 
-import ssl
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from hearth.clients import ClientError, reason
-from hearth.clients.endpoints import one_line
+from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk, FirstSound, duration, first_sound
 
 PATH = "/v1/audio/speech"
@@ -66,26 +65,13 @@ class Speech:
 
 @dataclass(frozen=True, slots=True)
 class TtsClient:
-    """Calls one TTS server: connects to the address in `url`, and verifies the name `fqdn`."""
+    """Calls one TTS server; each answer ends within the endpoint's `call_s`."""
 
-    url: str
-    fqdn: str
-    key: str = field(default="", repr=False)
-    trust: ssl.SSLContext | None = field(default=None, repr=False)
-    within_s: float = 60
+    endpoint: Endpoint
 
-    @contextmanager
-    def open(self) -> Iterator[httpx.Client]:
-        """Hold a connection, as a device that speaks often does."""
-        headers = {"Host": self.fqdn, "Authorization": f"Bearer {self.key}"}
-        with httpx.Client(
-            base_url=self.url,
-            headers=headers,
-            verify=self.trust or True,
-            trust_env=False,
-            timeout=self.within_s,
-        ) as client:
-            yield client
+    def open(self) -> httpx.Client:
+        """Return a connection, for a block, as a device keeps it that speaks often."""
+        return self.endpoint.blocking_client()
 
     @contextmanager
     def stream(
@@ -94,9 +80,9 @@ class TtsClient:
         """Request a text as 24 kHz PCM and yield its sound as it arrives.
 
         Raises:
-            ClientError: there is no speech, or it takes longer than `within_s` in all.
+            ClientError: there is no speech, or it takes too long in all.
         """
-        body = SpeechRequest(text, streamed=streamed).body()
+        body, server = SpeechRequest(text, streamed=streamed).body(), self.endpoint
         start = time.perf_counter()
 
         def chunks(response: httpx.Response) -> Iterator[Chunk]:
@@ -104,18 +90,17 @@ class TtsClient:
                 at_s = time.perf_counter() - start
                 yield Chunk(at_s, data)
                 # httpx bounds each read only; a slow stream would never end.
-                if at_s > self.within_s:
-                    raise ClientError(f"{self.fqdn}: no end within {self.within_s:g} s")
+                if at_s > server.call_s:
+                    raise ClientError(f"{server.name}: no end within {server.call_s:g} s")
 
-        name = {"sni_hostname": self.fqdn}
         try:
-            with client.stream("POST", PATH, json=body, extensions=name) as response:
+            with client.stream("POST", PATH, json=body) as response:
                 if not response.is_success:
                     text = one_line(response.read().decode(errors="replace"))
-                    raise ClientError(f"{self.fqdn}: HTTP {response.status_code}: {text}")
+                    raise ClientError(f"{server.name}: HTTP {response.status_code}: {text}")
                 yield chunks(response)
         except httpx.HTTPError as error:
-            raise ClientError(f"{self.fqdn}{PATH}: {reason(error)}") from error
+            raise ClientError(f"{server.name}{PATH}: {reason(error)}") from error
 
     def speak(
         self, client: httpx.Client, text: str, *, streamed: bool = True, until_sound: bool = False

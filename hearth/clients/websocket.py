@@ -8,40 +8,38 @@ server's tickets arrive just when the request is written.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
-import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosedOK
 
 # The name of its thread.
 THREAD = "websocket"
 
-_Got = TypeVar("_Got")
 
-
+@dataclass(frozen=True, slots=True)
 class WebSocket:
     """An open connection; it raises the exceptions of `websockets`, and TimeoutError."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, connection: ClientConnection) -> None:
-        """Use `connection`, which belongs to a `loop` in another thread."""
-        self._loop, self._connection = loop, connection
+    _portal: BlockingPortal
+    _connection: ClientConnection
 
     def send(self, message: str | bytes) -> None:
         """Send one message."""
-        _run(self._loop, self._connection.send(message))
+        self._portal.call(self._connection.send, message)
 
     def recv(self, timeout: float | None = None) -> str | bytes:
         """Return the next message; TimeoutError after `timeout` seconds without one."""
-        return _run(self._loop, self._next(timeout))
+        return self._portal.call(self._next, timeout)
 
     def close(self) -> None:
         """Close it; a waiting `recv` raises."""
-        _run(self._loop, self._connection.close())
+        self._portal.call(self._connection.close)
 
     def __iter__(self) -> Iterator[str | bytes]:
         """Yield messages until the other side closes the connection in order."""
@@ -58,11 +56,7 @@ class WebSocket:
 
 @contextmanager
 def opened(
-    url: str,
-    at: tuple[str, int],
-    trust: ssl.SSLContext | None,
-    within_s: float,
-    **options: Any,
+    url: str, at: tuple[str, int], trust: ssl.SSLContext | None, within_s: float, **options: Any
 ) -> Iterator[WebSocket]:
     """Open `url` at an address and a port, without DNS; close it at the end of the block.
 
@@ -72,36 +66,10 @@ def opened(
         OSError: there is no answer, TimeoutError: not in time.
         websockets.exceptions.InvalidHandshake: it is refused; InvalidStatus by an HTTP status.
     """
-    with ExitStack() as stack:
-        plug = socket.create_connection(at, timeout=within_s)
-        stack.callback(plug.close)
-        loop = stack.enter_context(_running())
-        if trust:
-            options |= {"ssl": trust}
-        connection = _run(
-            loop, _connected(url, sock=plug, proxy=None, open_timeout=within_s, **options)
-        )
-        web = WebSocket(loop, connection)
-        stack.callback(web.close)
-        yield web
-
-
-async def _connected(url: str, **options: Any) -> ClientConnection:
-    return await connect(url, **options)
-
-
-@contextmanager
-def _running() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name=THREAD)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, _Got]) -> _Got:
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
+    options |= {"host": at[0], "port": at[1], "proxy": None, "open_timeout": within_s}
+    options |= {"ssl": trust} if trust else {}
+    with (
+        start_blocking_portal(name=THREAD) as portal,
+        portal.wrap_async_context_manager(connect(url, **options)) as connection,
+    ):
+        yield WebSocket(portal, connection)

@@ -4,6 +4,7 @@ Made-up weights return words at random. What must hold for any model fails the h
 words were right is a figure.
 """
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from hearth.catalogue.house import Alias, House, Service
 from hearth.clients import ClientError, health
 from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE, utterances, wav
-from hearth.clients.stt import background_noise, open_stream, transcribe
+from hearth.clients.stt import StreamOptions, background_noise, connected, transcribe
 from hearth.clients.tts import timed_json
 from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate
 from hearth.smoke.criteria import advice_on_speed, stream_violations
@@ -117,9 +119,9 @@ def test_it_keeps_up_with_speech_and_stays_healthy(
 def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, notes: Notes) -> None:
     waits: list[float] = []
     for spoken in utterances(3):
-        with open_stream(edge, listener.publish[0].fqdn, key, ASK_S) as socket:
-            result = transcribe(socket, background_noise(LEAD_S) + spoken.pcm, WITHIN_S)
-        found = stream_violations(result.payloads, result.audio_s)
+        endpoint = edge.endpoint(listener.publish[0].fqdn, key)
+        result = transcribe(endpoint, background_noise(LEAD_S) + spoken.pcm, WITHIN_S)
+        found = stream_violations([event.payload for event in result.events], result.audio_s)
         assert not found, "; ".join(found)
         finals = result.of("final")
         assert finals, "there is no final text"
@@ -134,8 +136,8 @@ def test_silence_yields_no_text(listener: Service, edge: Edge, key: str) -> None
     for quiet in (bytes(QUIET_S * RATE * BYTES), background_noise(QUIET_S)):
         text = upload(edge, fqdn, key, wav(quiet)).json()["text"]
         assert text == "", f"silence became {len(text)} characters"
-        with open_stream(edge, fqdn, key, ASK_S) as socket:
-            result = transcribe(socket, quiet, WITHIN_S, after_s=0, real_time=False)
+        endpoint = edge.endpoint(fqdn, key)
+        result = transcribe(endpoint, quiet, WITHIN_S, after_s=0, real_time=False)
         assert [event.kind for event in result.events] == ["ready", "done"]
 
 
@@ -153,8 +155,8 @@ def test_transcription_without_a_key_is_rejected(listener: Service, edge: Edge) 
     for wrong in (None, "sk-wrong"):
         answer = upload(edge, fqdn, wrong, wav(b""))
         assert answer.status == 401, f"HTTP {answer.status}"
-        with pytest.raises(ClientError, match="HTTP 401"), open_stream(edge, fqdn, wrong, ASK_S):
-            pass
+        with pytest.raises(ClientError, match="HTTP 401"):
+            transcribe(edge.endpoint(fqdn, wrong), b"", ASK_S)
 
 
 def test_a_client_that_leaves_frees_its_work(
@@ -170,15 +172,21 @@ def test_a_client_that_leaves_frees_its_work(
         busy, _ = load_of(listener)
     left = time.perf_counter()
     assert busy > files, "the file was transcribed already"
-    with open_stream(edge, fqdn, key, ASK_S) as socket:
-        socket.recv(timeout=ASK_S)
-        assert load_of(listener)[1] > live, "the stream is not counted"
+    assert asyncio.run(live_streams(listener, edge.endpoint(fqdn, key))) > live, (
+        "the stream is not counted"
+    )
     deadline = time.monotonic() + FREE_S
     while (now := sum(load_of(listener))) > files + live:
         late = f"it works on {now} requests {FREE_S:g} s after the client left, not {files + live}"
         assert time.monotonic() < deadline, late
         time.sleep(0.05)
     notes.figure(f"work of {listener.name} freed", "ms", [1000 * (time.perf_counter() - left)])
+
+
+async def live_streams(service: Service, endpoint: Endpoint) -> int:
+    """Return how many streams are open while this one is, too."""
+    async with connected(endpoint, StreamOptions(language=None), ASK_S):
+        return load_of(service)[1]
 
 
 def load_of(service: Service) -> tuple[int, int]:

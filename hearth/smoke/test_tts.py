@@ -35,7 +35,7 @@ WEBSOCKET_S = 60.0
 @pytest.fixture
 def client(speech_server: Service, edge: Edge, key: str) -> TtsClient:
     """A client that reaches the speech server as a device does."""
-    return TtsClient(f"https://{edge.address}", speech_server.publish[0].fqdn, key, edge.trust())
+    return TtsClient(edge.endpoint(speech_server.publish[0].fqdn, key, call_s=60))
 
 
 def test_speech_starts_early(speech_server: Service, client: TtsClient, notes: Notes) -> None:
@@ -144,11 +144,11 @@ def _speaking(client: TtsClient) -> Iterator[None]:
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(read)
         try:
-            started.wait(client.within_s)
+            started.wait(client.endpoint.call_s)
             yield
         finally:
             enough.set()
-            reading.result(client.within_s)
+            reading.result(client.endpoint.call_s)
 
 
 def test_a_client_that_leaves_frees_its_work(

@@ -25,7 +25,7 @@ from hearth.clients.tts import TtsClient
 project = current()
 edge = house_edge(project.house())
 key = project.vault.get(VERIFIER)
-line = TtsClient(f"https://{edge.address}", "kokoro-stream.lan", key, edge.trust())
+line = TtsClient(edge.endpoint("kokoro-stream.lan", key, call_s=60))
 lengths = []
 for _ in range(500):
     with line.open() as client:

@@ -9,7 +9,7 @@ import threading
 import time
 import wave
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,9 +20,9 @@ import pytest
 from websockets.sync.server import ServerConnection, serve
 
 from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE, Utterance
-from hearth.clients.stt import Transcript, transcribe
-from hearth.clients.websocket import WebSocket, opened
+from hearth.clients.stt import Stream, transcribe
 from hearth.smoke import test_stt as smoke
 from hearth.smoke.plugin import Notes
 
@@ -78,6 +78,7 @@ class Scripted:
             call.send(json.dumps({"type": kind, **more}))
 
         tell("ready")
+        assert json.loads(call.recv())["type"] == "start"
         pcm = b""
         while isinstance(message := call.recv(), bytes):
             pcm += message
@@ -105,6 +106,10 @@ class PlainEdge:
     """The reverse proxy, without TLS: plain HTTP."""
 
     url: str
+    live_url: str
+
+    def endpoint(self, fqdn: str, key: str | None) -> Endpoint:
+        return Endpoint(fqdn, self.live_url, key=key)
 
     def request(self, fqdn: str, path: str, **more: Any) -> Any:
         return Edge.request(self, fqdn, path, **more)  # type: ignore[arg-type]
@@ -128,7 +133,6 @@ class Run:
 
     service: Any
     edge: Any
-    open_stream: Callable[..., AbstractContextManager[WebSocket]]
 
 
 @contextmanager
@@ -199,13 +203,8 @@ def running(scripted: Scripted) -> Iterator[Run]:
         site = (SimpleNamespace(fqdn="whisper.lan"),)
         service = SimpleNamespace(name="scripted", url=url, health=health, publish=site)
 
-        @contextmanager
-        def open_stream(*_: object) -> Iterator[WebSocket]:
-            with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
-                yield call
-
         try:
-            yield Run(service, PlainEdge(url), open_stream)
+            yield Run(service, PlainEdge(url, f"http://127.0.0.1:{port}"))
         finally:
             over.set()
             files.shutdown()
@@ -221,8 +220,8 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smoke, "utterances", lambda kind_s: (Utterance("x", kind_s, TEXT, LOUD),))
     monkeypatch.setattr(smoke, "QUIET_S", 1)
 
-    def at_once(call: WebSocket, pcm: bytes, within_s: float, **_: Any) -> Transcript:
-        return transcribe(call, pcm, within_s, after_s=0, real_time=False)
+    def at_once(endpoint: Endpoint, pcm: bytes, within_s: float, **_: Any) -> Stream:
+        return transcribe(endpoint, pcm, within_s, after_s=0, real_time=False)
 
     monkeypatch.setattr(smoke, "transcribe", at_once)
 
@@ -234,7 +233,6 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Notes]:
     def run(name: str, scripted: Scripted, **more: Any) -> Notes:
         notes = Notes()
         with running(scripted) as opened:
-            monkeypatch.setattr(smoke, "open_stream", opened.open_stream)
             if scripted.keeps_working:
                 # Patience: the talker has left as well, and may be counted for a moment longer.
                 monkeypatch.setattr(smoke, "FREE_S", 2)

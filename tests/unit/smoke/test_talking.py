@@ -12,22 +12,21 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import ServerConnection, serve
 
 from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE
 from hearth.clients.stt import transcribe
-from hearth.clients.websocket import WebSocket, opened
 
 HALF = bytes(RATE * BYTES // 2)
 
 
 @contextmanager
-def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[WebSocket]:
+def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[Endpoint]:
     with serve(listen, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
             port = server.socket.getsockname()[1]
-            with opened("ws://talker.lan", ("127.0.0.1", port), None, 5) as call:
-                yield call
+            yield Endpoint("talker", f"http://127.0.0.1:{port}")
         finally:
             server.shutdown()
             thread.join()
@@ -36,6 +35,7 @@ def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[WebSocket]
 def listens(call: ServerConnection) -> None:
     """Say how much was heard, when it is over."""
     call.send(json.dumps({"type": "ready"}))
+    assert json.loads(call.recv())["type"] == "start"
     heard = 0
     while isinstance(message := call.recv(), bytes):
         heard += len(message)
@@ -60,6 +60,7 @@ def test_a_microphone_takes_its_time() -> None:
 
 def test_who_hangs_up_is_told() -> None:
     def hangs_up(call: ServerConnection) -> None:
+        call.send(json.dumps({"type": "ready"}))
         call.recv()
         call.close(1011, "no model")
 
@@ -78,6 +79,6 @@ def test_who_is_never_done_is_left() -> None:
 
     with (
         talked_to(dawdles) as call,
-        pytest.raises(ClientError, match=r"no `done`, only \['ready'\]"),
+        pytest.raises(ClientError, match="the socket was not done within 1 s"),
     ):
         transcribe(call, HALF, 1, after_s=0, real_time=False)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.tts import TtsClient
 from hearth.smoke import test_tts as smoke
 from hearth.smoke.plugin import Notes
@@ -109,7 +110,7 @@ def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
     health = SimpleNamespace(path="/health", contains='"ok"', within_s=2.0)
     service = SimpleNamespace(name="scripted", url=url, health=health, publish=())
     try:
-        yield service, TtsClient(url, "127.0.0.1", "key", within_s=10)
+        yield service, TtsClient(Endpoint("scripted", url, key="key", call_s=10))
     finally:
         scripted.over.set()
         server.shutdown()
