@@ -96,8 +96,10 @@ def first_cut(places: Sequence[Cut], rate: Rate) -> Cut:
     """
     liked = liked_first(rate)
     preferred = _preferred(places, liked)
+    # In seconds: where the fixed part is most of a short piece's cost, more text adds little.
+    limit_s = 3 * rate.cost_s(max(liked, places[preferred].size))
     for index in range(preferred, len(places)):
-        if places[index].size > 3 * max(liked, places[preferred].size):
+        if places[index].size > LONGEST or rate.cost_s(places[index].size) > limit_s:
             break
         if _holds(places, index, rate):
             return places[index]
@@ -122,14 +124,15 @@ def _preferred(places: Sequence[Cut], liked: float) -> int:
 
 def _holds(places: Sequence[Cut], index: int, rate: Rate) -> bool:
     """Tell whether speech that begins with this cut goes on without a gap, as far as it shows."""
-    lead_s, enough_s = rate.sound_s(places[index].size), rate.cost_s(_PHRASE)
+    # The space that ends a piece counts in its size and makes no sound.
+    lead_s, enough_s = rate.sound_s(places[index].size - 1), rate.cost_s(_PHRASE)
     while index + 1 < len(places) and lead_s < enough_s:
         said, rest = places[index].size, places[index + 1 :]
         cut = next_cut(rest, rate, lead_s, said)
         cost_s = rate.cost_s(cut.size - said)
         if cost_s > lead_s or (cut.size - said < _SHORTEST and cut is not rest[-1]):
             return False
-        lead_s += rate.sound_s(cut.size - said) - cost_s
+        lead_s += rate.sound_s(cut.size - said - 1) - cost_s
         index += 1 + rest.index(cut)
     return True
 

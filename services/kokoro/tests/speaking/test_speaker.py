@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Samples
@@ -217,6 +217,10 @@ PROSE = st.lists(st.tuples(WORD, MARK).map("".join), min_size=1, max_size=120).m
     st.floats(0.05, 0.75),
     st.sampled_from([0.5, 1.0, 2.0]),
 )
+# A first piece whose cost is mostly fixed: the word after its clause was too late.
+@example("a, aaaaaa", 0.14, 0.28, 2.0)
+# The space after a first piece was counted as sound.
+@example("a aaa aaaaaaaaaaaa", 0.0794, 0.4136, 0.5)
 def test_speech_never_runs_dry(text: str, fixed_s: float, rtf: float, speed: float) -> None:
     engine = ScriptedEngine(fixed_s=fixed_s, per_phoneme_s=0.075 * rtf)
 
