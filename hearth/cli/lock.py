@@ -8,9 +8,8 @@ import typer
 
 from hearth.catalogue import House, suggest
 from hearth.cli.console import AsJson, err, print_json, show, table
-from hearth.paths import DOWNLOADS
 from hearth.project import current
-from hearth.sources import Source
+from hearth.sources import Source, Store
 from hearth.sources.download import manifest_digest
 from hearth.sources.lock import Locked, State, record_manifest
 from hearth.sources.lock import lock as lock_sources
@@ -43,10 +42,8 @@ def lock_all(
             raise typer.BadParameter(f"no source {name!r}: {suggest(name, sources)}")
     wanted = fetched(house) | set(names or ())
     locked = lock_sources(
-        project.inventory,
+        Store(project.inventory, house.mirrors),
         {name: source for name, source in sources.items() if name in wanted},
-        DOWNLOADS,
-        house.mirrors,
         names or (),
         _show_progress,
     )

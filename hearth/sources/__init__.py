@@ -3,6 +3,6 @@
 Installing needs only Python's own library, `zstd` and `uv`; fetching needs httpx.
 """
 
-from hearth.sources.source import Fetched, Limits, Source, SourceError, address_of
+from hearth.sources.source import Fetched, Limits, Source, SourceError, Store, address_of
 
-__all__ = ["Fetched", "Limits", "Source", "SourceError", "address_of"]
+__all__ = ["Fetched", "Limits", "Source", "SourceError", "Store", "address_of"]

@@ -8,36 +8,23 @@ previous folder stays, byte for byte.
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.naming import suggest
 from hearth.sources.lock import fetch_once, known
-from hearth.sources.programs import MANIFEST, Installed, install, is_installed, settled
-from hearth.sources.source import Source, SourceError
+from hearth.sources.programs import MANIFEST, Installed, install
+from hearth.sources.source import Source, SourceError, Store
 from hearth.sources.unpack import sha256_of, unpack
 
-# Git's own files, and Python's byte code.
-LEFT_OUT = frozenset({".git", "__pycache__"})
+# Of a folder: Git's own files, and what Python makes beside its source.
+_LEFT_OUT = re.compile(r"\.git|__pycache__|.*\.pyc|.*\.egg-info")
 # Increase these when the steps below change in a way that their inputs do not show.
 _CHANGE_VERSION, _PIPELINES_VERSION = 1, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """One verified file, and its name in the folder, which may have a folder before it.
-
-    A file that is `ours` is moved in rather than copied, so that hundreds of megabytes are not
-    stored twice; any other stays where it is.
-    """
-
-    path: Path
-    sha256: str
-    name: str
-    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,162 +48,97 @@ class Change:
 
 
 def install_release(
-    inventory: Path,
-    source: Source,
-    name: str,
-    downloads: Path,
-    programs_folder: Path,
-    mirrors: Mapping[str, str],
-    change: Change | None = None,
-    *,
-    write: bool = True,
+    store: Store, source: Source, name: str, change: Change | None = None, *, write: bool = True
 ) -> Installed:
     """Fetch, verify, record, unpack and perhaps change one archive.
 
-    With `write` false nothing is fetched.
+    With `write` false nothing is fetched. Of a changed archive with a single folder, as GitHub's
+    are, that folder's contents are used.
 
     Raises:
-        SourceError: it cannot be fetched, or the change does not recognise it; the installed
-            version stays.
+        SourceError: it cannot be fetched, an entry leads out of the folder, or the change does not
+            recognise it; the installed version stays.
     """
-    source = known(inventory, source)
-    digest = source.sha256 or ""
-    if digest and change is not None:
-        digest = change.digest_with(digest)
-    is_there = bool(digest) and is_installed(programs_folder, name, digest)
-    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
-        return found
-    fetched = fetch_once(inventory, source, downloads, mirrors)
-    if change is not None:
-        return install_changed(fetched.path, fetched.sha256, programs_folder, name, change)
-    return install_archive(fetched.path, programs_folder, name, fetched.sha256)
+    source = _with_digest(store, source, write)
+    if source.sha256 is None:
+        return Installed("", store.programs / name / "new", "install")
+
+    def fill(folder: Path, _lock: int) -> None:
+        unpack(fetch_once(store, source).path, folder, name)
+        if change is not None:
+            _lift(folder)
+            change.apply(folder)
+            _link(folder, name, change.links)
+
+    digest = change.digest_with(source.sha256) if change is not None else source.sha256
+    return install(store.programs, name, digest, fill, write=write)
 
 
 def install_plain(
-    inventory: Path,
-    files: Mapping[str, Source],
-    name: str,
-    downloads: Path,
-    programs_folder: Path,
-    mirrors: Mapping[str, str],
-    *,
-    write: bool = True,
+    store: Store, files: Mapping[str, Source], name: str, *, write: bool = True
 ) -> Installed:
     """Fetch, verify, record and install files as they are, in one folder, under their names.
 
-    With `write` false nothing is fetched.
+    With `write` false nothing is fetched. Our own downloads are moved in rather than copied, so
+    that hundreds of megabytes are not stored twice; a mirror's file stays where it is.
     """
-    wanted = {file: known(inventory, source) for file, source in files.items()}
+    wanted = {file: _with_digest(store, source, write) for file, source in files.items()}
     digests = {file: source.sha256 for file, source in wanted.items() if source.sha256}
-    digest = _digest_of(digests) if len(digests) == len(wanted) else ""
-    place = programs_folder / name / digest
-    is_there = bool(digest) and is_installed(programs_folder, name, digest)
-    is_there = is_there and all((place / file).is_file() for file in digests)
-    if found := settled(programs_folder, name, digest, is_there=is_there, write=write):
-        return found
-    fetched = {
-        file: fetch_once(inventory, source, downloads, mirrors) for file, source in wanted.items()
-    }
-    plain = [
-        # A file outside our own folder belongs to a mirror, and stays.
-        Plain(one.path, one.sha256, file, ours=one.path.parent == downloads)
-        for file, one in fetched.items()
-    ]
-    return install_files(plain, programs_folder, name)
-
-
-def install_archive(
-    archive: Path, programs_folder: Path, name: str, digest: str, *, write: bool = True
-) -> Installed:
-    """Make PROGRAMS/NAME/current the contents of `archive`, whose verified sha256 is `digest`.
-
-    Raises:
-        SourceError: an unknown kind of archive, or an entry that leads out of the folder, is a
-            device or cannot be read; the version before stays.
-    """
-
-    def fill(folder: Path, _lock: int) -> None:
-        _expect(archive, digest, name)
-        unpack(archive, folder, name)
-
-    return install(programs_folder, name, digest, fill, write=write)
-
-
-def install_files(files: Sequence[Plain], programs_folder: Path, name: str) -> Installed:
-    """Make PROGRAMS/NAME/current a folder of these files.
-
-    A killed run leaves nothing half installed, and nothing to fetch again.
-
-    Raises:
-        SourceError: a file is not its digest, or cannot be put there; the version before stays.
-    """
-
-    def fill(folder: Path, _lock: int) -> None:
-        for file in files:
-            _expect(file.path, file.sha256, name)
-            (folder / file.name).parent.mkdir(parents=True, exist_ok=True)
-            if not (file.ours and _linked(file.path, folder / file.name)):
-                shutil.copyfile(file.path, folder / file.name)
-
-    digest = _digest_of({file.name: file.sha256 for file in files})
-    place = programs_folder / name / digest
-    if place.is_dir() and not all((place / file.name).is_file() for file in files):
+    if len(digests) < len(wanted):
+        return Installed("", store.programs / name / "new", "install")
+    digest = _digest_of(digests)
+    place = store.programs / name / digest
+    if place.is_dir() and not all((place / file).is_file() for file in wanted):
         # The same bytes under another name: without its record the folder is rebuilt.
+        if not write:
+            return Installed(digest, place, "repair")
         (place / MANIFEST).unlink(missing_ok=True)
-    installed = install(programs_folder, name, digest, fill)
-    for file in files:
-        if file.ours:
-            file.path.unlink(missing_ok=True)
+
+    def fill(folder: Path, _lock: int) -> None:
+        for file, source in wanted.items():
+            path, target = fetch_once(store, source).path, folder / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            ours = path == store.downloads / source.file_name
+            if not (ours and _linked(path, target)):
+                shutil.copyfile(path, target)
+
+    installed = install(store.programs, name, digest, fill, write=write)
+    # Last, so that a killed run leaves nothing to fetch again.
+    for source in wanted.values() if write else ():
+        (store.downloads / source.file_name).unlink(missing_ok=True)
     return installed
 
 
-def install_changed(
-    origin: Path,
-    sha256: str,
-    programs_folder: Path,
-    name: str,
-    change: Change,
-    *,
-    write: bool = True,
-) -> Installed:
-    """Make PROGRAMS/NAME/current the contents of `origin`, changed.
-
-    `origin` is an archive with this sha256, or a folder with this `folder_digest`. Of an archive
-    with a single folder, as GitHub's are, that folder's contents are used.
-
-    Raises:
-        SourceError: its digest differs or it cannot be changed; the version before stays.
-    """
-
-    def fill(folder: Path, _lock: int) -> None:
-        if origin.is_dir():
-            _copy(origin, folder, name)
-            # The copy counts: a person may work in the folder meanwhile.
-            if folder_digest(folder) != sha256:
-                raise SourceError(f"{name}: {origin} is not {sha256}: it changed; run this again")
-        else:
-            _expect(origin, sha256, name)
-            unpack(origin, folder, name)
-            _lift(folder)
-        change.apply(folder)
-        _link(folder, name, change.links)
-
-    return install(programs_folder, name, change.digest_with(sha256), fill, write=write)
+def _with_digest(store: Store, source: Source, write: bool) -> Source:
+    """Return the source with its digest; an unknown one is fetched and recorded with `write`."""
+    source = known(store.inventory, source)
+    if source.sha256 is None and write:
+        source = replace(source, sha256=fetch_once(store, source).sha256)
+    return source
 
 
 def install_folder(
-    folder: Path, programs_folder: Path, name: str, change: Change, *, write: bool = True
+    origin: Path, programs: Path, name: str, change: Change, *, write: bool = True
 ) -> Installed:
     """Copy and change a folder of this machine; the folder itself stays as it is."""
-    digest = folder_digest(folder)
-    return install_changed(folder, digest, programs_folder, name, change, write=write)
+    digest = folder_digest(origin)
+
+    def fill(folder: Path, _lock: int) -> None:
+        copy_folder(origin, folder, name)
+        # The copy counts: a person may work in the folder meanwhile.
+        if folder_digest(folder) != digest:
+            raise SourceError(f"{name}: {origin} is not {digest}: it changed; run this again")
+        change.apply(folder)
+        _link(folder, name, change.links)
+
+    return install(programs, name, change.digest_with(digest), fill, write=write)
 
 
 def install_pipelines(
     files: Mapping[str, Path],
     valves: Mapping[str, Mapping[str, Any]],
     without: Sequence[str],
-    programs_folder: Path,
+    programs: Path,
     name: str,
     *,
     write: bool = True,
@@ -249,7 +171,7 @@ def install_pipelines(
             (folder / one).mkdir()
             (folder / one / "valves.json").write_text(texts[one], encoding="utf-8")
 
-    return install(programs_folder, name, digest, fill, write=write)
+    return install(programs, name, digest, fill, write=write)
 
 
 def folder_digest(folder: Path) -> str:
@@ -257,8 +179,11 @@ def folder_digest(folder: Path) -> str:
     if not folder.is_dir():
         raise SourceError(f"{folder}: no such folder: name another, or an archive")
     total = hashlib.sha256()
-    for path in sorted(_entries(folder)):
-        total.update(f"{path.relative_to(folder)}\0".encode())
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(_LEFT_OUT.fullmatch(part) for part in inside.parts):
+            continue
+        total.update(f"{inside}\0".encode())
         if path.is_symlink():
             total.update(f"link {os.readlink(path)}\0".encode())
         elif path.is_file():
@@ -267,10 +192,20 @@ def folder_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
-def _expect(file: Path, sha256: str, name: str) -> None:
-    # Callers verify first; one that forgot to would install any content.
-    if sha256_of(file) != sha256:
-        raise SourceError(f"{name}: {file} is not {sha256}: remove the file and fetch it again")
+def copy_folder(origin: Path, folder: Path, name: str) -> None:
+    """Copy what `folder_digest` covers into `folder`, for the program `name`."""
+
+    def left_out(_folder: str, names: list[str]) -> set[str]:
+        return {one for one in names if _LEFT_OUT.fullmatch(one)}
+
+    try:
+        shutil.copytree(origin, folder, symlinks=True, dirs_exist_ok=True, ignore=left_out)
+    except shutil.Error as error:
+        path, _, reason = error.args[0][0]
+        raise SourceError(
+            f"{name}: {path} cannot be copied ({reason}): make room, or remove from {origin} what "
+            "is not a file"
+        ) from None
 
 
 def _digest_of(files: Mapping[str, str]) -> str:
@@ -292,26 +227,6 @@ def _linked(file: Path, target: Path) -> bool:
         return True
     target.unlink()
     return False
-
-
-def _entries(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        if not LEFT_OUT & set(path.relative_to(folder).parts):
-            yield path
-
-
-def _copy(origin: Path, folder: Path, name: str) -> None:
-    def left_out(_folder: str, names: list[str]) -> set[str]:
-        return set(names) & LEFT_OUT
-
-    try:
-        shutil.copytree(origin, folder, symlinks=True, dirs_exist_ok=True, ignore=left_out)
-    except shutil.Error as error:
-        path, _, reason = error.args[0][0]
-        raise SourceError(
-            f"{name}: {path} cannot be copied ({reason}): make room, or remove from {origin} what "
-            "is not a file"
-        ) from None
 
 
 def _lift(folder: Path) -> None:

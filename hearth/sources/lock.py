@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from hearth.sources.source import Fetched, Progress, Source, SourceError, address_of
+from hearth.sources.source import Fetched, Progress, Source, SourceError, Store, address_of
 from hearth.yaml_edit import EditError, set_in_file
 
 State = Literal["pinned", "recorded", "verified", "unverified", "changed"]
@@ -43,9 +43,9 @@ def known(inventory: Path, source: Source) -> Source:
     return replace(source, sha256=digest if isinstance(digest, str) else None)
 
 
-def record_unverified(inventory: Path, source: Source, fetched: Fetched) -> None:
+def record_unverified(inventory: Path, source: Source, sha256: str) -> None:
     """Write the digest of what was fetched into this house's own lock file."""
-    record = {"version": source.version, "url": source.url, "sha256": fetched.sha256}
+    record = {"version": source.version, "url": source.url, "sha256": sha256}
     _record(inventory, ("sources", _record_name(source)), record)
 
 
@@ -61,28 +61,20 @@ def _record(inventory: Path, keys: tuple[str, str], value: str | Mapping[str, st
         raise SourceError(str(error)) from None
 
 
-def fetch_once(
-    inventory: Path,
-    source: Source,
-    downloads: Path,
-    mirrors: Mapping[str, str],
-    progress: Progress | None = None,
-) -> Fetched:
+def fetch_once(store: Store, source: Source) -> Fetched:
     """Fetch and verify one source; a digest that was not known is recorded."""
     from hearth.sources.download import fetch  # only a download needs httpx
 
-    fetched = fetch(source, downloads, mirrors, progress)
+    fetched = fetch(source, store.downloads, store.mirrors)
     # At once, so that a later kill does not change what is trusted.
-    if fetched.unverified:
-        record_unverified(inventory, source, fetched)
+    if source.sha256 is None:
+        record_unverified(store.inventory, source, fetched.sha256)
     return fetched
 
 
 def lock(
-    inventory: Path,
+    store: Store,
     sources: Mapping[str, Source],
-    downloads: Path,
-    mirrors: Mapping[str, str],
     names: Collection[str] = (),
     progress: Progress | None = None,
 ) -> list[Locked]:
@@ -94,41 +86,29 @@ def lock(
     Raises:
         SourceError: a source cannot be fetched, or its digest is not that of the lock file.
     """
-    unknown = sorted(set(names) - set(sources))
-    if unknown:
-        there = ", ".join(sorted(sources))
-        raise SourceError(f"{', '.join(unknown)}: no such source: sources.lock.yml has {there}")
-    return [
-        _lock_one(inventory, source, downloads, mirrors, name in names, progress)
-        for name, source in sorted(sources.items())
-        if "@" not in name
-    ]
-
-
-def _lock_one(
-    inventory: Path,
-    source: Source,
-    downloads: Path,
-    mirrors: Mapping[str, str],
-    named: bool,
-    progress: Progress | None,
-) -> Locked:
     from hearth.sources.download import fetch
 
-    held = known(inventory, source)
-    local = address_of(source.url, mirrors).startswith("/")
-    if held.sha256 is not None and not named and not local:
-        state: State = "pinned" if source.sha256 else "recorded"
-        return Locked(source.name, source.version, held.sha256, state)
-    if named:
-        (downloads / source.file_name).unlink(missing_ok=True)
-    # For a named source the recorded digest is ignored, but not the project's own.
-    fetched = fetch(source if named else held, downloads, mirrors, progress)
-    if held.sha256 == fetched.sha256:
-        return Locked(source.name, source.version, fetched.sha256, "verified")
-    record_unverified(inventory, source, fetched)
-    state = "changed" if held.sha256 else "unverified"
-    return Locked(source.name, source.version, fetched.sha256, state)
+    rows = []
+    for name, source in sorted(sources.items()):
+        if "@" in name:
+            continue
+        held, named = known(store.inventory, source), name in names
+        local = address_of(source.url, store.mirrors).startswith("/")
+        if held.sha256 is not None and not named and not local:
+            state: State = "pinned" if source.sha256 else "recorded"
+            rows.append(Locked(source.name, source.version, held.sha256, state))
+            continue
+        if named:
+            (store.downloads / source.file_name).unlink(missing_ok=True)
+        # For a named source the recorded digest is ignored, but not the project's own.
+        wanted = source if named else held
+        digest = fetch(wanted, store.downloads, store.mirrors, progress).sha256
+        state = "verified"
+        if held.sha256 != digest:
+            record_unverified(store.inventory, source, digest)
+            state = "changed" if held.sha256 else "unverified"
+        rows.append(Locked(source.name, source.version, digest, state))
+    return rows
 
 
 def _record_name(source: Source) -> str:

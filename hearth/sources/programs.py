@@ -5,7 +5,6 @@ The holder of the lock may remove every `.build-*` there: its builder is dead, b
 hold the lock and so do the tools they start.
 """
 
-import contextlib
 import ctypes
 import json
 import os
@@ -13,7 +12,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ Fill = Callable[[Path, int], None]
 class Installed:
     """The result of `install`; `did` is "nothing", "install", "repair" or "switch"."""
 
-    name: str
     digest: str
     path: Path
     did: str
@@ -46,28 +44,7 @@ class Installed:
         return self.did != "nothing"
 
 
-def is_installed(programs_folder: Path, name: str, digest: str) -> bool:
-    """Whether `current` is this digest and its folder is what was installed."""
-    home = _home(programs_folder, name, digest)
-    return _target(home / "current") == digest and is_intact(home / digest)
-
-
-def settled(
-    programs_folder: Path, name: str, digest: str, *, is_there: bool, write: bool
-) -> Installed | None:
-    """Return the result where nothing need or may be fetched; None where something must be.
-
-    `digest` is empty where it is known only after the fetch.
-    """
-    if write and not is_there:
-        return None
-    place = programs_folder / name / (digest or "new")
-    return Installed(name, digest, place, "nothing" if is_there else "install")
-
-
-def install(
-    programs_folder: Path, name: str, digest: str, fill: Fill, *, write: bool = True
-) -> Installed:
+def install(programs: Path, name: str, digest: str, fill: Fill, *, write: bool = True) -> Installed:
     """Make `current` lead to an intact folder of `digest`, filled by `fill` if there is none.
 
     With `write` false nothing is changed, and the result tells what would be done.
@@ -75,29 +52,27 @@ def install(
     Raises:
         SourceError: `fill` failed (what was current stays), or another run never ended.
     """
-    home = _home(programs_folder, name, digest)
-    place = home / digest
-    did = _next_step(home, digest)
-    if not write or did == "nothing":
-        return Installed(name, digest, place, did)
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)
-    with _lock(home, name) as lock:
-        # Another run may have done it while this one waited.
-        did = _next_step(home, digest)
-        _remove_leftovers(home)
-        if did in ("install", "repair"):
-            _build(home, digest, fill, lock)
-        if did != "nothing":
-            _switch(home, digest)
-        _prune(home)
-    return Installed(name, digest, place, did)
-
-
-def _home(programs_folder: Path, name: str, digest: str) -> Path:
     if not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
         raise SourceError(f"{name}: {digest!r} is not a sha256, or the name is not valid")
-    return programs_folder / name
+    home = programs / name
+    did = _next_step(home, digest)
+    if not write or did == "nothing":
+        return Installed(digest, home / digest, did)
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o755)
+    try:
+        with locked(home / ".lock", WAIT_FOR_LOCK_S) as lock:
+            # Another run may have done it while this one waited.
+            did = _next_step(home, digest)
+            _remove_leftovers(home)
+            if did in ("install", "repair"):
+                _build(home, digest, fill, lock)
+            if did != "nothing":
+                _switch(home, digest)
+            _prune(home)
+    except LockHeldError as error:
+        raise SourceError(f"{name}: {error}") from None
+    return Installed(digest, home / digest, did)
 
 
 def _next_step(home: Path, digest: str) -> str:
@@ -188,16 +163,6 @@ def _sync_filesystem(folder: Path) -> None:
         os.close(handle)
 
 
-@contextlib.contextmanager
-def _lock(home: Path, name: str) -> Iterator[int]:
-    """Hold this program's lock; a process that inherits the descriptor holds it too."""
-    try:
-        with locked(home / ".lock", WAIT_FOR_LOCK_S) as handle:
-            yield handle
-    except LockHeldError as error:
-        raise SourceError(f"{name}: {error}") from None
-
-
 def _scan(folder: Path) -> dict[str, Any]:
     """Map each path below `folder` to kind, mode and, for files, size and time; for links, target.
 
@@ -241,7 +206,5 @@ def is_intact(folder: Path) -> bool:
         return False
     if not isinstance(recorded, dict):
         return False
-    extra = present.keys() - recorded.keys()
-    if any("__pycache__" not in path.split("/") for path in extra):
-        return False
-    return all(present.get(path) == entry for path, entry in recorded.items())
+    known = {path for path in present if path in recorded or "__pycache__" not in path.split("/")}
+    return {path: present[path] for path in known} == recorded

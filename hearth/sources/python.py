@@ -3,27 +3,27 @@
 import hashlib
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from hearth.sources.installers import copy_folder, folder_digest
 from hearth.sources.programs import Installed, install
 from hearth.sources.source import SourceError
+from hearth.sources.unpack import sha256_of
 
 # Fits Debian 12 (glibc 2.36) and 13.
 GLIBC = "manylinux_2_36"
 BUILD_LIMIT_S = 1800
 # Increase this when the steps below change in a way that their inputs do not show.
-_BUILD_VERSION = 2
-_LEFT_OUT = ("__pycache__", "*.pyc", "*.egg-info")
+_BUILD_VERSION = 3
 _VERSION = re.compile(r"3\.\d{1,2}")
 
 
 def install_python(
     requirements: Path,
     packages: Sequence[Path],
-    programs_folder: Path,
+    programs: Path,
     name: str,
     python_version: str,
     *,
@@ -45,41 +45,22 @@ def install_python(
         for package in packages:
             if (folder / package.name).exists():
                 raise SourceError(f"{name}: a package of {requirements} is called {package.name}")
-            ignore = shutil.ignore_patterns(*_LEFT_OUT)
-            shutil.copytree(package, folder / package.name, ignore=ignore)
+            copy_folder(package, folder / package.name, name)
         _compile(folder, python_version, lock)
 
-    return install(programs_folder, name, digest, fill, write=write)
+    return install(programs, name, digest, fill, write=write)
 
 
 def python_digest(requirements: Path, packages: Sequence[Path], python_version: str) -> str:
     """Return the sha256 of everything that the built folder depends on."""
     if not _VERSION.fullmatch(python_version):
         raise SourceError(f"python {python_version!r}: write a version such as 3.13")
-    total = hashlib.sha256(f"{_BUILD_VERSION} {_target_platform()} {python_version}\n".encode())
-    try:
-        total.update(hashlib.sha256(requirements.read_bytes()).digest())
-        for package in packages:
-            for path in _own_files(package):
-                total.update(f"{path.relative_to(package.parent)}\0".encode())
-                total.update(hashlib.sha256(path.read_bytes()).digest())
-    except OSError as error:
-        raise SourceError(f"{error.filename}: {error.strerror}: put it back") from None
-    return total.hexdigest()
-
-
-def _own_files(package: Path) -> list[Path]:
-    if not package.is_dir():
-        raise SourceError(f"{package}: this folder of our own program is missing: put it back")
-    left_out = {"__pycache__"}
-    return sorted(
-        path
-        for path in package.rglob("*")
-        if path.is_file()
-        and path.suffix != ".pyc"
-        and not left_out & set(path.parts)
-        and not any(part.endswith(".egg-info") for part in path.parts)
-    )
+    lines = [f"{_BUILD_VERSION} {_target_platform()} {python_version}", sha256_of(requirements)]
+    for package in packages:
+        if not package.is_dir():
+            raise SourceError(f"{package}: this folder of our own program is missing: put it back")
+        lines.append(f"{package.name} {folder_digest(package)}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _target_platform() -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from hearth.paths import DOWNLOADS, PROGRAMS
+
 
 class SourceError(Exception):
     """One line for a person: which source or program, what is wrong, what to do."""
@@ -36,12 +38,23 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A verified file; `unverified` means that its digest was not known before."""
+    """A verified file and its sha256."""
 
     path: Path
     sha256: str
-    unverified: bool
-    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Where sources come from and go to: mirrors, downloads, programs.
+
+    Digests that are trusted on first use are recorded in `inventory`.
+    """
+
+    inventory: Path
+    mirrors: Mapping[str, str]
+    downloads: Path = DOWNLOADS
+    programs: Path = PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,12 @@ from typing import TYPE_CHECKING, Any
 from ansible.module_utils.basic import AnsibleModule
 
 from hearth.machine.images import PYTHONS
-from hearth.paths import DOWNLOADS, PROGRAMS
+from hearth.paths import PROGRAMS
 from hearth.project import current
 from hearth.remove.service import is_wanted, want
 from hearth.sources.programs import Installed
 from hearth.sources.python import install_python
-from hearth.sources.source import Source, SourceError, secret_parts
+from hearth.sources.source import Source, SourceError, Store, secret_parts
 
 if TYPE_CHECKING:
     from hearth.sources.installers import Change
@@ -52,16 +52,14 @@ def from_archive(params: dict[str, Any], write: bool) -> Installed:
     # Fetching needs httpx, so it is imported only here.
     from hearth.sources.installers import install_release
 
-    return install_release(
-        current().inventory,
-        Source(**params["source"]),
-        params["name"],
-        DOWNLOADS,
-        PROGRAMS,
-        params["mirrors"] or {},
-        None if params["patch"] is None else the_change(params),
-        write=write,
-    )
+    change = None if params["patch"] is None else the_change(params)
+    source = Source(**params["source"])
+    return install_release(the_store(params), source, params["name"], change, write=write)
+
+
+def the_store(params: dict[str, Any]) -> Store:
+    """Return where the sources come from and where programs go."""
+    return Store(current().inventory, params["mirrors"] or {}, programs=PROGRAMS)
 
 
 def from_folder(params: dict[str, Any], write: bool) -> Installed:
@@ -107,15 +105,8 @@ def from_files(params: dict[str, Any], write: bool) -> Installed:
     """Install files as they are, each under its name, in one folder."""
     from hearth.sources.installers import install_plain
 
-    return install_plain(
-        current().inventory,
-        {name: Source(**source) for name, source in params["files"].items()},
-        params["name"],
-        DOWNLOADS,
-        PROGRAMS,
-        params["mirrors"] or {},
-        write=write,
-    )
+    files = {name: Source(**source) for name, source in params["files"].items()}
+    return install_plain(the_store(params), files, params["name"], write=write)
 
 
 def from_requirements(params: dict[str, Any], write: bool) -> Installed:

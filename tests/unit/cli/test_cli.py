@@ -55,6 +55,12 @@ def test_check_of_the_reference_inventory_is_fine(house: Project) -> None:
     assert any("openrouter_api_key" in note for note in said["notes"])
 
 
+def test_lock_names_the_nearest_source(house: Project) -> None:
+    result = call("lock", "olama")
+    assert result.exit_code == 2
+    assert "no source 'olama': did you mean ollama?" in " ".join(result.output.split())
+
+
 def test_check_prints_every_problem_and_exits_1(house: Project) -> None:
     path = house.inventory / "services.yml"
     path.write_text(path.read_text().replace("port: 11434", "prot: 11434"))

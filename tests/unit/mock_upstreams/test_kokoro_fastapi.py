@@ -66,7 +66,7 @@ def test_a_mirror_of_it_can_be_a_file(tmp_path: Path) -> None:
     archive = kokoro_fastapi.prepare(tmp_path / "cache")
     source = Source("kokoro_fastapi", "0.8.0", ADDRESS)
     fetched = fetch(source, tmp_path / "downloads", {ADDRESS: str(archive)}, None)
-    assert fetched.unverified
+    assert fetched.path == archive
 
 
 def test_the_patch_knows_its_shape() -> None:

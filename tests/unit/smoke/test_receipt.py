@@ -18,7 +18,6 @@ from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summaris
 from hearth.smoke.run import unverified
 from hearth.sources import Source
 from hearth.sources.lock import record_unverified
-from hearth.sources.source import Fetched
 from tests.documents import shipped_house
 
 RECEIPT = Receipt(
@@ -187,8 +186,7 @@ def test_a_digest_of_unverified_is_said_and_a_shipped_one_is_not(tmp_path: Path)
     house = replace(shipped_house(), sources={"ollama": shipped})
     assert unverified(tmp_path, house) == []
     (tmp_path / "local").mkdir()
-    seen = Fetched(tmp_path / "archive", "a" * 64, True, URL)
-    record_unverified(tmp_path, Source("ollama", "0.35.0", URL), seen)
+    record_unverified(tmp_path, Source("ollama", "0.35.0", URL), "a" * 64)
     (line,) = unverified(tmp_path, house)
     assert line.startswith("ollama 0.35.0: unverified: ")
     assert line.endswith("a" * 64)

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from hearth.sources import Source, SourceError
+from hearth.sources import Source, SourceError, Store
 from hearth.sources import lock as locking
 from hearth.sources.installers import (
     Change,
     folder_digest,
-    install_changed,
     install_folder,
     install_release,
 )
+from hearth.sources.programs import Installed
 from hearth.sources.unpack import sha256_of
 
 FILES = {"api/main.py": b"print('upstream')\n", "VERSION": b"1\n"}
@@ -36,6 +36,13 @@ def packed(path: Path, files: dict[str, bytes] = FILES, top: str = "Upstream-1/"
             tar.addfile(entry, io.BytesIO(content))
     path.write_bytes(gzip.compress(plain.getvalue(), mtime=0))
     return sha256_of(path)
+
+
+def install_changed(
+    archive: Path, digest: str, programs: Path, name: str, change: Change
+) -> Installed:
+    store = Store(programs / "no-inventory", {}, programs=programs)
+    return install_release(store, Source(name, "1", str(archive), digest), name, change)
 
 
 def shout(folder: Path) -> None:
@@ -127,7 +134,7 @@ def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
 
 def test_what_is_not_its_digest_is_not_installed(tmp_path: Path) -> None:
     packed(tmp_path / "u.tar.gz")
-    with pytest.raises(SourceError, match="is not 00"):
+    with pytest.raises(SourceError, match="expected 00"):
         install_changed(tmp_path / "u.tar.gz", "00", tmp_path / "programs", NAME, Change())
 
 
@@ -208,7 +215,7 @@ def test_what_is_known_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
     inventory, downloads, programs = (tmp_path / n for n in ("inventory", "downloads", "programs"))
     source = Source("upstream", "1", "https://code.example/v1.tar.gz")
     mirrors = {"https://code.example/v1.tar.gz": str(tmp_path / "mirror.tar.gz")}
-    where = (inventory, source, NAME, downloads, programs, mirrors)
+    where = (Store(inventory, mirrors, downloads, programs), source, NAME)
     assert install_release(*where, Change(), write=False).did == "install"
     assert not programs.exists()
     first = install_release(*where, Change())

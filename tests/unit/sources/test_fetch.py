@@ -157,7 +157,7 @@ def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) ->
     seen: list[tuple[str, int, int | None]] = []
     got = fetch(server.source(), tmp_path, {}, lambda *told: seen.append(told), QUICK)
     assert got.path.read_bytes() == CONTENT
-    assert (got.sha256, got.unverified) == (DIGEST, False)
+    assert got.sha256 == DIGEST
     assert seen[-1] == ("tool", len(CONTENT), len(CONTENT))
     assert names(tmp_path) == ["tool-1.2-tool.tar"]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path == got.path
@@ -166,9 +166,10 @@ def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) ->
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
 
 
-def test_the_unverified_is_said(server: Server, tmp_path: Path) -> None:
-    got = fetch(server.source(None), tmp_path, {}, None, QUICK)
-    assert (got.sha256, got.unverified) == (DIGEST, True)
+def test_a_file_without_a_known_digest_is_returned_with_its_own(
+    server: Server, tmp_path: Path
+) -> None:
+    assert fetch(server.source(None), tmp_path, {}, None, QUICK).sha256 == DIGEST
 
 
 @pytest.mark.parametrize("sha256", [DIGEST, None])
@@ -322,7 +323,7 @@ def test_the_longest_mirror_prefix_wins(server: Server, tmp_path: Path) -> None:
         "https://example.org/a/": f"{server.base.replace('//', '//me:topsecret@')}/m/",
     }
     source = Source("tool", "1.2", "https://example.org/a/b.tar", DIGEST)
-    assert fetch(source, tmp_path, mirrors, None, QUICK).address == f"{server.base}/m/b.tar"
+    assert fetch(source, tmp_path, mirrors, None, QUICK).sha256 == DIGEST
     assert server.asked[0]["path"] == "/m/b.tar"
     server.plan = [answer(404)]
     with pytest.raises(SourceError, match="404") as caught:

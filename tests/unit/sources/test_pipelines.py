@@ -24,7 +24,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 def put(files: dict[str, Path], tmp_path: Path, **more: Any) -> Installed:
     given = {"valves": {}, "without": [], "name": "pipelines_files", **more}
-    return install_pipelines(files, programs_folder=tmp_path / "programs", **given)
+    return install_pipelines(files, programs=tmp_path / "programs", **given)
 
 
 def test_each_lies_beside_its_valves(files: dict[str, Path], tmp_path: Path) -> None:

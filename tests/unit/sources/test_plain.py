@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth.sources import Source, SourceError, installers
+from hearth.sources import Source, SourceError, Store
 from hearth.sources import lock as locking
-from hearth.sources.installers import Plain, install_files
+from hearth.sources.installers import install_plain
 from hearth.sources.programs import Installed
 from hearth.sources.unpack import sha256_of
 
@@ -30,7 +30,11 @@ def made(path: Path, content: bytes = b"weights" * 1000) -> str:
 def install_file(
     file: Path, programs: Path, name: str, digest: str, called: str, *, keep: bool = True
 ) -> Installed:
-    return install_files([Plain(file, digest, called, ours=not keep)], programs, name)
+    """Install a local file; one that is not kept is what we downloaded as NAME-1-URL's end."""
+    last = file.name.removeprefix(f"{name}-1-")
+    source = Source(name, "1", str(file) if keep else f"https://example.org/{last}", digest)
+    store = Store(file.parent / "no-inventory", {}, file.parent, programs)
+    return install_plain(store, {called: source}, name)
 
 
 def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path) -> None:
@@ -45,7 +49,7 @@ def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path
     again = install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, NAME)
     assert again.did == "nothing"
     assert (home / "current" / NAME).stat().st_ino == number
-    assert (tmp_path / "source.bin").exists(), "somebody else's file stays"
+    assert (tmp_path / "source.bin").exists(), "another owner's file stays"
 
 
 def test_a_folder_around_it_is_made_and_anybody_may_read_it(tmp_path: Path) -> None:
@@ -58,9 +62,9 @@ def test_a_folder_around_it_is_made_and_anybody_may_read_it(tmp_path: Path) -> N
 
 
 def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
-    digest = made(tmp_path / "downloads" / "a")
-    number = (tmp_path / "downloads" / "a").stat().st_ino
-    ours = tmp_path / "downloads" / "a"
+    digest = made(tmp_path / "downloads" / "model-1-a")
+    number = (tmp_path / "downloads" / "model-1-a").stat().st_ino
+    ours = tmp_path / "downloads" / "model-1-a"
     install_file(ours, tmp_path / "programs", "model", digest, NAME, keep=False)
     there = tmp_path / "programs" / "model" / "current" / NAME
     assert (there.stat().st_ino, there.stat().st_nlink) == (number, 1)
@@ -68,21 +72,21 @@ def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
 
 
 def test_where_no_link_can_be_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = made(tmp_path / "a")
+    digest = made(tmp_path / "model-1-a")
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME, keep=False)
+    install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, NAME, keep=False)
     assert sha256_of(tmp_path / "programs" / "model" / "current" / NAME) == digest
-    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "model-1-a").exists()
 
 
 def test_a_file_with_another_name_elsewhere_is_copied(tmp_path: Path) -> None:
-    digest = made(tmp_path / "a")
-    os.link(tmp_path / "a", tmp_path / "theirs")
-    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME, keep=False)
+    digest = made(tmp_path / "model-1-a")
+    os.link(tmp_path / "model-1-a", tmp_path / "theirs")
+    install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, NAME, keep=False)
     (tmp_path / "theirs").write_bytes(b"changed by its owner")
     assert sha256_of(tmp_path / "programs" / "model" / "current" / NAME) == digest
 
@@ -91,7 +95,7 @@ def test_what_is_not_the_digest_is_refused_and_the_old_one_stays(tmp_path: Path)
     old = made(tmp_path / "old")
     install_file(tmp_path / "old", tmp_path / "programs", "model", old, NAME)
     made(tmp_path / "new", b"something else")
-    with pytest.raises(SourceError, match=f"model: .*new is not {'0' * 64}"):
+    with pytest.raises(SourceError, match=f"model 1 from .*new: .* expected {'0' * 64}"):
         install_file(tmp_path / "new", tmp_path / "programs", "model", "0" * 64, NAME)
     home = tmp_path / "programs" / "model"
     assert sha256_of(home / "current" / NAME) == old
@@ -110,25 +114,25 @@ def test_another_version_keeps_the_way_back(tmp_path: Path) -> None:
 
 
 def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:
-    digest = made(tmp_path / "a")
-    install_file(tmp_path / "a", tmp_path / "programs", "model", digest, "before.onnx")
-    done = install_file(tmp_path / "a", tmp_path / "programs", "model", digest, NAME)
+    digest = made(tmp_path / "model-1-a")
+    install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, "before.onnx")
+    done = install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, NAME)
     assert done.changed
     assert (tmp_path / "programs" / "model" / "current" / NAME).is_file()
 
 
 def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
-    digest = made(tmp_path / "downloads" / "a", os.urandom(24 << 20))
+    digest = made(tmp_path / "downloads" / "model-1-a", os.urandom(24 << 20))
     script = (
         "import sys; from pathlib import Path\n"
-        "from hearth.sources.installers import Plain, install_files\n"
+        "from tests.unit.sources.test_plain import install_file\n"
         "t = Path(sys.argv[1]); print('go', flush=True); "
-        f"file = Plain(t/'downloads'/'a', '{digest}', '{NAME}', ours=True); "
-        "install_files([file], t/'programs', 'model')"
+        "file = t/'downloads'/'model-1-a'; "
+        f"install_file(file, t/'programs', 'model', '{digest}', '{NAME}', keep=False)"
     )
     root = Path(__file__).parents[3]
     spare = tmp_path / "spare"
-    shutil.copyfile(tmp_path / "downloads" / "a", spare)
+    shutil.copyfile(tmp_path / "downloads" / "model-1-a", spare)
     for wait_s in (0.0, 0.005, 0.01, 0.02, 0.04):
         with subprocess.Popen(
             [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, cwd=root
@@ -137,7 +141,7 @@ def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
             run.stdout.readline()
             time.sleep(wait_s)
             run.send_signal(signal.SIGKILL)
-        left = tmp_path / "downloads" / "a"
+        left = tmp_path / "downloads" / "model-1-a"
         current = tmp_path / "programs" / "model" / "current" / NAME
         assert left.exists() or current.exists(), f"after {wait_s} s nothing is left of it"
         if not left.exists():
@@ -155,15 +159,9 @@ def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path
     source = Source("model", "1", "https://example.org/weights-1.onnx")
 
     def install(write: bool = True) -> str:
-        return installers.install_plain(
-            tmp_path / "inventory",
-            {NAME: source},
-            "model",
-            tmp_path / "downloads",
-            tmp_path / "programs",
-            {"https://example.org/": f"{tmp_path}/mirror/"},
-            write=write,
-        ).did
+        mirrors = {"https://example.org/": f"{tmp_path}/mirror/"}
+        places = (tmp_path / "inventory", mirrors, tmp_path / "downloads", tmp_path / "programs")
+        return install_plain(Store(*places), {NAME: source}, "model", write=write).did
 
     assert install(write=False) == "install"
     assert not (tmp_path / "programs").exists()
@@ -197,9 +195,9 @@ def test_files_that_belong_together_are_switched_together(tmp_path: Path) -> Non
     }
 
     def install() -> str:
-        places = (tmp_path / "downloads", tmp_path / "programs")
-        there = {"https://example.org/": f"{mirror}/"}
-        return installers.install_plain(tmp_path / "inventory", files, "model", *places, there).did
+        mirrors = {"https://example.org/": f"{mirror}/"}
+        places = (tmp_path / "inventory", mirrors, tmp_path / "downloads", tmp_path / "programs")
+        return install_plain(Store(*places), files, "model").did
 
     assert install() == "install"
     assert {path.name for path in folder.iterdir()} >= {"weights.pth", "config.json"}

@@ -17,8 +17,9 @@ import pytest
 
 from hearth.project import current
 from hearth.sources import SourceError
-from hearth.sources.programs import is_installed
 from hearth.sources.python import install_python, python_digest
+
+from .test_install import is_installed
 
 UV = current().uv
 
