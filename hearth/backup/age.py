@@ -1,4 +1,4 @@
-"""Encrypt and decrypt streams with the program `age`, and make the house's recovery key.
+"""Encrypt and decrypt streams in the format of age, and make the house's recovery key.
 
 Only age's native keys are used: a recipient is `age1…`, its identity is `AGE-SECRET-KEY-1…`
 (the format is described at https://age-encryption.org/v1).
@@ -6,16 +6,14 @@ Only age's native keys are used: a recipient is `age1…`, its identity is `AGE-
 
 import contextlib
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 from hearth.backup import BackupError
 
-MAGIC = b"age-encryption.org/v1"
-_WAIT_S = 60
+_MAGIC = b"age-encryption.org/v1"
 
 
 def new_key() -> tuple[str, str]:
@@ -53,61 +51,54 @@ def read_identity(text: str) -> str:
     return found[0]
 
 
-class _Input:
-    """The input of age; once `closed`, further writes are dropped."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe, self.closed = pipe, False
-
-    def write(self, data: bytes) -> int:
-        if not self.closed:
-            self._pipe.write(data)
-        return len(data)
-
-
 @contextlib.contextmanager
-def encrypting(recipient: str, target: IO[bytes]) -> Iterator[_Input]:
+def encrypting(recipient: str, target: IO[bytes]) -> Iterator[IO[bytes]]:
     """Give a stream whose encrypted content goes into `target`, an open file.
 
     Raises:
-        BackupError: age is not installed, or the disk is full.
+        BackupError: the disk is full.
     """
-    with _age("--encrypt", "--recipient", recipient, stdout=target) as process:
-        assert process.stdin is not None  # noqa: S101 - for mypy: PIPE makes one
-        stream = _Input(process.stdin)
+    from pyrage import encrypt_io, x25519
+
+    recipients = [x25519.Recipient.from_str(recipient)]
+    reader, writer = os.pipe()
+    broken: BaseException | None = None
+
+    def work() -> None:
+        with open(reader, "rb") as source:
+            encrypt_io(source, target, recipients)
+
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(work)
         try:
-            yield stream
-            process.stdin.close()
-        except BrokenPipeError:
-            # age ended first; its error output has the reason.
-            raise BackupError(f"writing failed: {_error_line(process)}") from None
-        finally:
-            # A tar that was abandoned half-way still writes its end.
-            stream.closed = True
-        if process.wait(_WAIT_S):
-            raise BackupError(f"writing failed: {_error_line(process)}")
+            with open(writer, "wb") as sink:
+                yield sink
+        except BrokenPipeError as error:
+            broken = error
+        # Its own error is the reason; a broken pipe is only the consequence.
+        if failed := ended.exception() or broken:
+            raise BackupError(f"writing failed: {str(failed).rpartition('] ')[2]}")
 
 
 class Decrypted:
-    """The output of a running age; every error names the file."""
+    """The decrypted content of a file; every error names the file."""
 
-    def __init__(self, path: Path, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None  # noqa: S101 - for mypy: PIPE makes one
-        self._path, self._process, self._output = path, process, process.stdout
+    def __init__(self, path: Path, pipe: IO[bytes], ended: Future[None]) -> None:
+        self._path, self._pipe, self._ended = path, pipe, ended
 
     def read(self, size: int = -1) -> bytes:
         """Return decrypted bytes, each authenticated; none at the end, which is checked."""
-        piece = self._output.read(size)
+        piece = self._pipe.read(size)
         if len(piece) < size or not piece:
             self.finish()
         return piece
 
     def finish(self) -> None:
-        """Read to the end and raise when age found damage."""
-        while self._output.read(2**20):
+        """Read to the end and raise when the file is damaged."""
+        while self._pipe.read(2**20):
             pass
-        if self._process.wait(_WAIT_S):
-            if "no identity matched" in _error_line(self._process):
+        if error := self._ended.exception():
+            if "No matching keys" in str(error):
                 raise BackupError(f"{self._path}: this key does not open it: it has another key")
             raise BackupError(f"{self._path}: damaged or cut short: use another backup")
 
@@ -119,57 +110,21 @@ def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
     Raises:
         BackupError: a missing file, another format or key, or damage (while it is read).
     """
+    from pyrage import decrypt_io, x25519
+
     try:
-        source = path.open("rb", buffering=0)
+        source = path.open("rb")
     except OSError as error:
         raise BackupError(f"{path}: {error.strerror}") from None
     with source:
-        if source.read(len(MAGIC)) != MAGIC:
+        if source.read(len(_MAGIC)) != _MAGIC:
             raise BackupError(f"{path}: not a backup of a house: age did not encrypt it")
         source.seek(0)
         reader, writer = os.pipe()
-        try:
-            # It fits into the pipe's buffer, so it does not wait for a reader.
-            os.write(writer, f"{identity}\n".encode())
-            os.close(writer)
-            arguments = ("--decrypt", "--identity", f"/dev/fd/{reader}")
-            with _age(*arguments, stdin=source, pass_fds=(reader,)) as process:
-                yield Decrypted(path, process)
-        finally:
-            os.close(reader)
 
+        def work() -> None:
+            with open(writer, "wb") as sink:
+                decrypt_io(source, sink, [x25519.Identity.from_str(identity)])
 
-def _error_line(process: subprocess.Popen[bytes]) -> str:
-    """Return age's error in one line without its prefix."""
-    text = process.stderr.read().decode(errors="replace") if process.stderr else ""
-    lines = [line.removeprefix("age: ").removeprefix("error: ") for line in text.splitlines()]
-    return next((line for line in lines if line and "report" not in line), "age gave no reason")
-
-
-@contextlib.contextmanager
-def _age(
-    *arguments: str,
-    stdin: IO[bytes] | int = subprocess.PIPE,
-    stdout: IO[bytes] | int = subprocess.PIPE,
-    pass_fds: tuple[int, ...] = (),
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run age; leave no process behind, whatever happens."""
-    program = shutil.which("age")
-    if program is None:
-        raise BackupError("the program age is not installed: run `sudo apt-get install age`")
-    process = subprocess.Popen(  # noqa: S603 - fixed words and a checked recipient
-        [program, *arguments],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        pass_fds=pass_fds,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait(_WAIT_S)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        with ThreadPoolExecutor(1) as pool, open(reader, "rb") as pipe:
+            yield Decrypted(path, pipe, pool.submit(work))

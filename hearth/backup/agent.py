@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from hearth.backup import BackupError
+from hearth.backup import BackupError, inside
 from hearth.catalogue.house import House
 from hearth.machine import engine
 from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS, open_stream
@@ -49,19 +49,11 @@ class DataFolder:
 def data_folders(house: House) -> list[DataFolder]:
     """Return every data folder of enabled services except those with `copy: none`."""
     return [
-        DataFolder(
-            service=service.name,
-            instance=service.instance,
-            unit=service.unit,
-            path=volume.path,
-            copy_as=volume.copy,
-            volume_name=volume.name,
-            from_folder=volume.from_folder,
-        )
-        for service in house.services.values()
-        if service.runtime == "incus"
-        for volume in service.volumes
-        if volume.copy != "none"
+        DataFolder(it.name, it.instance, it.unit, data.path, data.copy, data.name, data.from_folder)
+        for it in house.services.values()
+        if it.runtime == "incus"
+        for data in it.volumes
+        if data.copy != "none"
     ]
 
 
@@ -75,31 +67,7 @@ def owner(instance: str, path: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-class Child(Protocol):
-    """A running program with its input and output streams."""
-
-    def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes of its output; none at the end."""
-        ...
-
-    def write(self, data: bytes) -> int:
-        """Write to its input."""
-        ...
-
-    def close(self) -> None:
-        """Close its input."""
-        ...
-
-    def wait(self) -> None:
-        """Return when it has succeeded; BackupError with its last error line otherwise."""
-        ...
-
-
-# Runs argv in an instance as a user and a group.
-Runner = Callable[[str, Sequence[str], int, int], AbstractContextManager[Child]]
-
-
-class InstanceChild:
+class Child:
     """A program that Incus started, by the websockets of its streams."""
 
     def __init__(
@@ -165,9 +133,7 @@ class InstanceChild:
 
 
 @contextlib.contextmanager
-def run_in_instance(
-    instance: str, argv: Sequence[str], user: int, group: int
-) -> Iterator[InstanceChild]:
+def run_in_instance(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
     """Run a program in an instance as one of its users; leaving early breaks its streams.
 
     Raises:
@@ -207,38 +173,40 @@ def run_in_instance(
             for name, secret in operation["metadata"]["fds"].items()
             if name in STREAMS
         }
-        yield InstanceChild(instance, streams, ended)
+        yield Child(instance, streams, ended)
+
+
+# Runs argv in an instance as a user and a group.
+Runner = Callable[[str, Sequence[str], int, int], AbstractContextManager[Child]]
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """Runs our two programs beside the data; tests run them on this machine."""
+    """Runs our program beside the data; tests run it on this machine."""
 
     run: Runner = run_in_instance
     owner: Callable[[str, str], tuple[int, int]] = owner
 
     @contextlib.contextmanager
-    def program(self, name: str, folder: DataFolder, *words: str) -> Iterator[Child]:
-        """Run `inside/NAME.py` in the folder's instance, as the owner of the folder."""
-        text = (Path(__file__).parent / "inside" / f"{name}.py").read_text(encoding="utf-8")
+    def program(self, folder: DataFolder, *words: str) -> Iterator[Child]:
+        """Run `inside.py` in the folder's instance, as the owner of the folder."""
+        text = Path(inside.__file__).read_text(encoding="utf-8")
         user, group = self.owner(folder.instance, folder.path)
         argv = [*_PYTHON, text, folder.path, *words]
         with self.run(folder.instance, argv, user, group) as child:
             yield child
 
-    def change(self, folder: DataFolder, *words: str) -> None:
-        """Run one step of `restore.py` that needs no input."""
-        with self.program("restore", folder, *words) as child:
-            child.close()
-            child.wait()
-
-    def status(self, folder: DataFolder) -> dict[str, Any]:
-        """Return the status that `restore.py` prints of a folder."""
-        with self.program("restore", folder, "status") as child:
+    def change(self, folder: DataFolder, *words: str) -> bytes:
+        """Run one step that needs no input; return what it prints."""
+        with self.program(folder, *words) as child:
             child.close()
             text = b""
             while (piece := child.read(_ANSWER_BYTES)) and len(text) < _ANSWER_BYTES:
                 text += piece
             child.wait()
-        status: dict[str, Any] = json.loads(text)
+        return text
+
+    def status(self, folder: DataFolder) -> dict[str, Any]:
+        """Return the status that the program prints of a folder."""
+        status: dict[str, Any] = json.loads(self.change(folder, "status"))
         return status

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal, Protocol, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hearth.backup import BackupError
-from hearth.backup.inside.restore import AgentError, NameValidator
+from hearth.backup.inside import AgentError, NameValidator
 
 FORMAT = 1
 HEADER, VAULT, MANIFEST = "hearth.json", "vault.json", "manifest.json"
@@ -68,9 +68,28 @@ class Manifest(Record):
     left_out: list[str]
     damaged: dict[str, str]
 
+    @property
+    def integrity(self) -> dict[str, str]:
+        """SQLite's verdict on each copied database."""
+        return {
+            name: entry.integrity
+            for name, entry in self.entries.items()
+            if entry.integrity is not None
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Describe it for programs, without the single files."""
+        return {
+            "entries": len(self.entries),
+            "bytes": sum(entry.size for entry in self.entries.values()),
+            "integrity": self.integrity,
+            "damaged": self.damaged,
+            "left_out": self.left_out,
+        }
+
 
 class Report(Record):
-    """What `inside/create.py` reports of a folder; it comes from an instance, so it is checked."""
+    """What `inside.py` reports of a folder; it comes from an instance, so it is checked."""
 
     began: float
     integrity: dict[str, str]
@@ -109,25 +128,31 @@ class Readable(Protocol):
         ...
 
 
-class Writable(Protocol):
-    """A stream to write to."""
+class Content:
+    """An entry's content, counted and digested as it is read.
 
-    def write(self, data: bytes, /) -> int:
-        """Write all of it."""
-        ...
+    With `where`, an end that comes too early raises the same error as other damage.
+    """
 
-
-class _Counted:
-    """A stream that counts and digests what is read from it."""
-
-    def __init__(self, source: Readable) -> None:
-        self._source, self.digest, self.size = source, hashlib.sha256(), 0
+    def __init__(self, source: Readable | None, where: str | None = None) -> None:
+        self._source, self._where = source or io.BytesIO(), where
+        self._digest, self.size = hashlib.sha256(), 0
 
     def read(self, size: int = -1) -> bytes:
-        piece = self._source.read(size)
-        self.digest.update(piece)
+        """Return up to `size` bytes; none at the end."""
+        try:
+            piece = self._source.read(size)
+        except (tarfile.TarError, OSError) as error:
+            if self._where is None:
+                raise
+            raise BackupError(f"{self._where}: damaged: {error}: use another backup") from None
+        self._digest.update(piece)
         self.size += len(piece)
         return piece
+
+    def entry(self, info: tarfile.TarInfo) -> Entry:
+        """Describe what was read, for the manifest."""
+        return Entry(size=self.size, sha256=self._digest.hexdigest() if info.isreg() else "")
 
 
 def renamed(info: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
@@ -165,27 +190,15 @@ class Validator:
 
 
 class Writer:
-    """A backup while it is written."""
+    """The entries of a backup while they are written to its tar."""
 
-    def __init__(self, sink: Writable, header: Header) -> None:
-        self._tar = tarfile.open(  # noqa: SIM115 - `end` closes it
-            fileobj=cast("IO[bytes]", sink), mode="w|", format=tarfile.PAX_FORMAT
-        )
-        self.header = header
-        self._validator = Validator()
+    def __init__(self, tar: tarfile.TarFile) -> None:
+        self._tar, self._validator = tar, Validator()
         self.entries: dict[str, Entry] = {}
         self.left_out: list[str] = []
         self.damaged: dict[str, str] = {}
-        self.text(HEADER, header.model_dump_json())
 
-    def text(self, name: str, content: str) -> None:
-        """Add a small file of our own."""
-        raw = content.encode()
-        info = tarfile.TarInfo(name)
-        info.size, info.mode = len(raw), 0o600
-        self.add(info, io.BytesIO(raw))
-
-    def add(self, info: tarfile.TarInfo, content: Readable | None) -> None:
+    def add(self, info: tarfile.TarInfo, source: Readable | None) -> None:
         """Add a file, or a folder where there is no content.
 
         Raises:
@@ -195,10 +208,16 @@ class Writer:
             self._validator.accept(info)
         except AgentError as error:
             raise BackupError(f"{error}: it could not be restored") from None
-        counted = _Counted(content or io.BytesIO())
-        self._tar.addfile(info, cast("IO[bytes]", counted) if content else None)
-        digest = counted.digest.hexdigest() if content else ""
-        self.entries[info.name] = Entry(size=counted.size, sha256=digest)
+        content = Content(source)
+        self._tar.addfile(info, content)
+        self.entries[info.name] = content.entry(info)
+
+    def text(self, name: str, content: str) -> None:
+        """Add a small file of our own."""
+        raw = content.encode()
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(raw), 0o600
+        self.add(info, io.BytesIO(raw))
 
     def add_report(self, base: str, report: Report) -> None:
         """Note a report's verdicts on the entries below `base`, which are written already."""
@@ -210,8 +229,8 @@ class Writer:
         self.left_out += [f"{base}/{name}" for name in report.left_out]
         self.damaged |= {f"{base}/{name}": reason for name, reason in report.damaged.items()}
 
-    def end(self) -> None:
-        """Write the manifest; without it the file is incomplete."""
+    def end(self) -> Manifest:
+        """Write the manifest and return it; without it the file is incomplete."""
         manifest = Manifest(
             entries=self.entries, left_out=sorted(self.left_out), damaged=self.damaged
         )
@@ -220,24 +239,11 @@ class Writer:
         if len(text) > _MANIFEST_BYTES:
             raise BackupError(f"{len(self.entries)} files are more than one backup can name")
         self.text(MANIFEST, text)
-        self._tar.close()
+        return manifest
 
 
-class _Checked:
-    """An entry's content; one that ends too early raises the same error as other damage."""
-
-    def __init__(self, source: Readable, where: str) -> None:
-        self._source, self._where = source, where
-
-    def read(self, size: int = -1) -> bytes:
-        try:
-            return self._source.read(size)
-        except (tarfile.TarError, OSError) as error:
-            raise BackupError(f"{self._where}: damaged: {error}: use another backup") from None
-
-
-def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Readable | None]]:
-    """Yield every entry with its content (none for a folder), in order and with a valid name.
+def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Content]]:
+    """Yield every entry with its content, in order and with a valid name.
 
     Raises:
         BackupError: a link, a device, a name that leads outside or comes twice, or a cut.
@@ -247,8 +253,7 @@ def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Rea
         with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
             for info in tar:
                 validator.accept(info)
-                content = tar.extractfile(info) if info.isreg() else None
-                yield info, _Checked(cast("Readable", content), where) if content else None
+                yield info, Content(tar.extractfile(info) if info.isreg() else None, where)
     except AgentError as error:
         raise BackupError(f"{where}: refused: {error}") from None
     except (tarfile.TarError, OSError, ValueError) as error:
@@ -261,21 +266,20 @@ def check(source: Readable, where: str) -> Contents:
     Raises:
         BackupError: it is newer than this Hearth, incomplete, or does not match its manifest.
     """
-    found: dict[str, tuple[int, str]] = {}
+    found: dict[str, Entry] = {}
     texts: dict[str, str] = {}
     header: Header | None = None
     for info, content in members(source, where):
         if MANIFEST in texts or (header is None) != (info.name == HEADER):
             raise BackupError(f"{where}: refused: {info.name} is out of its order")
-        counted = _Counted(content or io.BytesIO())
         if info.name in (HEADER, VAULT, MANIFEST):
             if info.size > (_MANIFEST_BYTES if info.name == MANIFEST else _SMALL_BYTES):
                 raise BackupError(f"{where}: refused: {info.name} is too large")
-            texts[info.name] = counted.read().decode(errors="replace")
+            texts[info.name] = content.read().decode(errors="replace")
             header = _header(texts[HEADER], where) if info.name == HEADER else header
-        while counted.read(_PIECE):
+        while content.read(_PIECE):
             pass
-        found[info.name] = counted.size, counted.digest.hexdigest() if content else ""
+        found[info.name] = content.entry(info)
     return _matched(header, texts, found, where)
 
 
@@ -289,24 +293,26 @@ def _header(text: str, where: str) -> Header:
                 f"{where}: made by a newer Hearth (format {newer}, this one reads {FORMAT}): "
                 "update this checkout first"
             )
-        return Header.model_validate_json(text)
-    except (ValueError, ValidationError):
+        return Header.model_validate(record)
+    except ValueError:
         raise BackupError(f"{where}: refused: its {HEADER} is not valid") from None
 
 
 def _matched(
-    header: Header | None, texts: dict[str, str], found: dict[str, tuple[int, str]], where: str
+    header: Header | None, texts: dict[str, str], found: dict[str, Entry], where: str
 ) -> Contents:
     """Compare what was read with the manifest, in both directions."""
     if header is None or MANIFEST not in texts or VAULT not in texts:
         raise BackupError(f"{where}: cut short: it ends before its manifest: use another backup")
     try:
         manifest = Manifest.model_validate(json.loads(texts[MANIFEST]))
-        secrets = json.loads(texts[VAULT])
-    except (ValueError, ValidationError):
-        raise BackupError(f"{where}: refused: its {MANIFEST} or {VAULT} is not valid") from None
+    except ValueError:
+        raise BackupError(f"{where}: refused: its {MANIFEST} is not valid") from None
     del found[MANIFEST]
-    listed = {name: (entry.size, entry.sha256) for name, entry in manifest.entries.items()}
+    listed = {
+        name: entry.model_copy(update={"integrity": None})
+        for name, entry in manifest.entries.items()
+    }
     if wrong := sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name)):
         raise BackupError(
             f"{where}: damaged: {wrong[0]} does not match the manifest: use another backup"
@@ -315,8 +321,8 @@ def _matched(
     for name in found:
         if name.startswith(f"{DATA}/") and not name.startswith(own):
             raise BackupError(f"{where}: refused: {name} belongs to none of its volumes")
-    if not isinstance(secrets, dict) or not all(
-        isinstance(text, str) for pair in secrets.items() for text in pair
-    ):
-        raise BackupError(f"{where}: refused: its {VAULT} is not valid")
+    try:
+        secrets = TypeAdapter(dict[str, str]).validate_json(texts[VAULT], strict=True)
+    except ValueError:
+        raise BackupError(f"{where}: refused: its {VAULT} is not valid") from None
     return Contents(header, manifest, secrets)

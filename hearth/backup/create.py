@@ -14,7 +14,18 @@ from typing import IO, cast
 from hearth.backup import BackupError
 from hearth.backup.age import encrypting
 from hearth.backup.agent import Agent, Child, DataFolder
-from hearth.backup.archive import FORMAT, VAULT, Header, Report, Volume, Writer, prefix, renamed
+from hearth.backup.archive import (
+    FORMAT,
+    HEADER,
+    VAULT,
+    Header,
+    Manifest,
+    Report,
+    Volume,
+    Writer,
+    prefix,
+    renamed,
+)
 from hearth.files import sync_folder
 
 # A file whose name starts so is incomplete; the next run removes it.
@@ -26,20 +37,18 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A complete backup on its disk."""
+    """A complete backup on its disk; `began` has the time at which each folder's copy started."""
 
     path: Path
     size: int
-    entries: int
-    databases: Mapping[str, str]
-    damaged: Mapping[str, str]
-    left_out: Sequence[str]
+    manifest: Manifest
     began: Mapping[str, float]
 
     @property
     def good(self) -> bool:
         """Whether SQLite found every database whole."""
-        return not self.damaged and all(verdict == "ok" for verdict in self.databases.values())
+        manifest = self.manifest
+        return not manifest.damaged and all(v == "ok" for v in manifest.integrity.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +99,25 @@ def create_backup(subject: Subject, to: Path, agent: Agent, log: Log) -> Created
         handle, name = tempfile.mkstemp(prefix=start, dir=to)
     except OSError as error:
         raise BackupError(f"{to}: {error.strerror}: name another folder by --to") from None
-    part = Path(name)
-    path = to / file_name(subject.house, now)
+    part, path = Path(name), to / file_name(subject.house, now)
     try:
         with os.fdopen(handle, "wb") as target:
-            created = _write(subject, path, target, now, agent, log)
+            manifest, began = _write(subject, target, now, agent, log)
+            target.flush()
+            os.fsync(handle)
+            size = os.fstat(handle).st_size
         part.rename(path)
         sync_folder(to)
     except OSError as error:
         raise BackupError(f"{to}: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
-    return created
+    return Created(path, size, manifest, began)
 
 
 def _write(
-    subject: Subject, path: Path, target: IO[bytes], now: datetime, agent: Agent, log: Log
-) -> Created:
+    subject: Subject, target: IO[bytes], now: datetime, agent: Agent, log: Log
+) -> tuple[Manifest, dict[str, float]]:
     header = Header(
         format=FORMAT,
         house=subject.house,
@@ -120,27 +131,24 @@ def _write(
             for folder in subject.folders
         ],
     )
-    databases: dict[str, str] = {}
     began: dict[str, float] = {}
-    with encrypting(subject.recipient, target) as sink:
-        writer = Writer(sink, header)
+    with (
+        encrypting(subject.recipient, target) as sink,
+        tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        writer = Writer(tar)
+        writer.text(HEADER, header.model_dump_json())
         writer.text(VAULT, json.dumps(dict(subject.secrets)))
         for number, folder in enumerate(subject.folders):
             log(f"{folder.service}: {folder.path}")
             report = _add_folder(writer, prefix(header.volumes, number), folder, agent)
             began[f"{folder.service}:{folder.path}"] = report.began
-            for name, verdict in report.integrity.items():
-                databases[f"{folder.service}:{name}"] = verdict
-        writer.end()
-    os.fsync(target.fileno())
-    size = os.fstat(target.fileno()).st_size
-    left_out, entries = writer.left_out, len(writer.entries)
-    return Created(path, size, entries, databases, writer.damaged, left_out, began)
+        return writer.end(), began
 
 
 def _add_folder(writer: Writer, base: str, folder: DataFolder, agent: Agent) -> Report:
     """Copy one folder from the tar that its instance writes."""
-    with agent.program("create", folder, folder.copy_as) as child:
+    with agent.program(folder, "copy", folder.copy_as) as child:
         child.close()
         report = _add_members(writer, base, folder, child)
         # The rest of the tar is padding; a program whose output is not read would not end.

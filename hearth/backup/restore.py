@@ -1,7 +1,7 @@
 """Restore a backup: all of it is read and validated first, and only then is the house changed."""
 
+import contextlib
 import hashlib
-import io
 import json
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,13 +14,79 @@ from hearth.backup import BackupError
 from hearth.backup.age import decrypting
 from hearth.backup.agent import Agent, Child, DataFolder
 from hearth.backup.archive import DATA, Contents, Readable, check, members, prefix, renamed
-from hearth.backup.journal import Journal
+from hearth.backup.inside import add_json
+from hearth.files import write_atomic
 from hearth.machine import pki
+from hearth.machine.secrets import Vault
 
 # Names, folders and the like on top of the content.
 _SPARE_BYTES = 32 * 2**20
 
 Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The record of a restore that is under way: which backup, and the vault from before.
+
+    The vault is kept, encrypted as it was, before the first change and then left alone, however
+    often a restore is cut and run again: an earlier try's secrets are never mistaken for the old.
+    """
+
+    folder: Path
+    house: Vault
+
+    @property
+    def marker(self) -> Path:
+        """The file that names the backup."""
+        return self.folder / "restoring"
+
+    @property
+    def vault(self) -> Path:
+        """The vault as it was; the house's own password file opens it."""
+        return self.folder / "secrets-before-restore.yml"
+
+    def names(self, backup: str) -> bool:
+        """Whether the restore of this very backup was started here and has not ended."""
+        with contextlib.suppress(OSError):
+            return self.marker.read_text() == backup
+        return False
+
+    def start(self, backup: str) -> bool:
+        """Record a restore; return whether one was cut short here before."""
+        repeated, present = self.marker.exists(), self.house.path
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not repeated or not self.vault.exists():
+            write_atomic(self.vault, present.read_bytes() if present.exists() else b"", 0o600)
+        write_atomic(self.marker, backup.encode(), 0o600)
+        return repeated
+
+    def old_secrets(self) -> dict[str, str]:
+        """Return the secrets that the house had before."""
+        if not self.vault.stat().st_size:
+            return {}
+        return type(self.house)(self.vault, self.house.password_file).values()
+
+    def drop_vault(self) -> None:
+        """Remove the old vault: the house is healthy with the new one."""
+        self.vault.unlink(missing_ok=True)
+
+    def needs_only_cleanup(self) -> bool:
+        """Whether a restore succeeded and only the old data was left to remove."""
+        return self.marker.exists() and not self.vault.exists()
+
+    def end(self) -> None:
+        """Remove both files; the marker last, for it shows that the vault is still of use."""
+        self.drop_vault()
+        self.marker.unlink(missing_ok=True)
+
+    def refuse_unfinished(self) -> None:
+        """Raise while a restore is unfinished: a backup of half a house is worthless."""
+        if self.marker.exists():
+            raise BackupError(
+                "a restore was cut short here, so half of this house is missing: run `hearth "
+                "restore FILE` again first; no backup was made"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +96,31 @@ class Target:
     domain: str
     folders: Sequence[DataFolder]
     agent: Agent
-    secrets: Callable[[], dict[str, str]]
-    set_secrets: Callable[[Mapping[str, str]], None]
+    vault: Vault
+    journal: Journal
     is_built: Callable[[DataFolder], bool]
-    has_data: Callable[[DataFolder], bool]  # for a folder whose instance is not built
     stop: Callable[[DataFolder], None]
     converge: Callable[[Sequence[DataFolder]], None]  # without folders: the whole house
     # Keeps other runs out meanwhile; a converge takes this lock itself.
     lock: Callable[[], AbstractContextManager[object]]
-    journal: Journal
 
     def matching(self, contents: Contents, where: str) -> list[DataFolder]:
         """Find the folder of this house for each volume in the backup."""
         known = {(folder.service, folder.path): folder for folder in self.folders}
-        found = []
         for volume in contents.header.volumes:
-            folder = known.get((volume.service, volume.path))
-            if folder is None:
+            if (volume.service, volume.path) not in known:
                 raise BackupError(
                     f"{where}: holds {volume.path} of {volume.service}, which this house does not "
                     "have or has turned off: write `enabled: true` for it into "
                     "inventory/local/services.yml"
                 )
-            found.append(folder)
         root = contents.secrets.get("house_root_cert")
         if root is not None and (domain := pki.domain_of(root)) != self.domain:
             raise BackupError(
                 f"{where}: from a house under {domain}, and this one is under {self.domain}: write "
                 f"`domain: {domain}` into inventory/local/machines.yml"
             )
-        return found
+        return [known[volume.service, volume.path] for volume in contents.header.volumes]
 
     def refuse_occupied(self, contents: Contents, folders: Sequence[DataFolder]) -> None:
         """Raise when the house has something to lose."""
@@ -69,10 +130,10 @@ class Target:
             if (
                 not self.agent.status(folder)["empty"]
                 if self.is_built(folder)
-                else self.has_data(folder)
+                else folder.has_data()
             )
         ]
-        own = self.secrets()
+        own = self.vault.values()
         if any(own.get(name, value) != value for name, value in contents.secrets.items()):
             full.append("its secrets")
         if full:
@@ -126,7 +187,7 @@ def restore_backup(
     if not replace and not target.journal.names(name):
         target.refuse_occupied(contents, folders)
     # A vault that cannot be opened could not be put back, either.
-    target.secrets()
+    target.vault.values()
     if target.journal.needs_only_cleanup():
         for folder in filter(target.is_built, folders):
             target.agent.change(folder, "finish")
@@ -166,7 +227,7 @@ class _Restore:
             return
         self.log("build the house")
         self.changed = True
-        self.target.set_secrets(self.contents.secrets)
+        self._set_secrets(self.contents.secrets)
         try:
             self.target.converge(())
         except Exception as error:
@@ -181,8 +242,7 @@ class _Restore:
             for folder in folders:
                 if target.agent.status(folder)["unfinished"]:
                     self.changed = True
-                    target.stop(folder)
-                    target.agent.change(folder, "back")
+                    self._put_back(folder)
             target.refuse_too_small(contents, folders)
             # Services stop before any file is written that they could change.
             self.changed = True
@@ -196,8 +256,8 @@ class _Restore:
             self.log("exchange the data")
             for folder in folders:
                 target.agent.change(folder, "switch", self.name)
-            known = target.secrets()
-            target.set_secrets(contents.secrets)
+            known = target.vault.values()
+            self._set_secrets(contents.secrets)
         # Other services depend on this restore only where secrets change.
         same = all(known.get(key) == value for key, value in contents.secrets.items())
         try:
@@ -215,9 +275,8 @@ class _Restore:
         try:
             with target.lock():
                 for folder in filter(target.is_built, reversed(self.folders)):
-                    target.stop(folder)
-                    target.agent.change(folder, "back")
-                target.set_secrets(target.journal.old_secrets())
+                    self._put_back(folder)
+                self._set_secrets(target.journal.old_secrets())
             target.converge(())
         except Exception as error:
             return (
@@ -227,22 +286,27 @@ class _Restore:
         target.journal.end()
         return "the house is as it was before"
 
+    def _put_back(self, folder: DataFolder) -> None:
+        self.target.stop(folder)
+        self.target.agent.change(folder, "back")
+
+    def _set_secrets(self, values: Mapping[str, str]) -> None:
+        if values:
+            self.target.vault.update(values)
+
     def _feed(self, stream: Readable, where: str) -> Iterator[tuple[DataFolder, Child]]:
         """Yield each folder's program once it was given all entries of that folder."""
         entries = (one for one in members(stream, where) if one[0].name.startswith(f"{DATA}/"))
         entry = next(entries, None)
         for number, folder in enumerate(self.folders):
             start = f"{prefix(self.contents.header.volumes, number)}/"
-            with self.target.agent.program("restore", folder, "stage", self.name) as child:
+            with self.target.agent.program(folder, "stage", self.name) as child:
                 with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
-                    raw = json.dumps(self.contents.expected(number)).encode()
-                    expected = tarfile.TarInfo("expect.json")
-                    expected.size = len(raw)
-                    tar.addfile(expected, io.BytesIO(raw))
+                    add_json(tar, "expect.json", self.contents.expected(number))
                     while entry is not None and entry[0].name.startswith(start):
                         info, content = entry
                         given = renamed(info, f"data/{info.name.removeprefix(start)}")
-                        tar.addfile(given, cast("IO[bytes]", content) if content else None)
+                        tar.addfile(given, content)
                         entry = next(entries, None)
                 yield folder, child
         if entry is not None:
@@ -263,15 +327,4 @@ def as_json(contents: Contents) -> dict[str, Any]:
         root = pki.fingerprint(certificate) if certificate else None
     except (ValueError, pki.PkiError):
         root = "not a certificate"
-    entries = contents.manifest.entries
-    return {
-        **contents.header.model_dump(),
-        "root": root,
-        "entries": len(entries),
-        "bytes": sum(entry.size for entry in entries.values()),
-        "integrity": {
-            name: entry.integrity for name, entry in entries.items() if entry.integrity is not None
-        },
-        "damaged": contents.manifest.damaged,
-        "left_out": contents.manifest.left_out,
-    }
+    return {**contents.header.model_dump(), "root": root, **contents.manifest.summary()}

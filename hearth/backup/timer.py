@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from hearth.render.units import HARDENING, quoted
+
 UNIT = "hearth-backup"
-# Where the command itself writes, besides the folder of the backups.
-_WRITABLE = ("/run", "/var/lib/hearth")
+# It does what only root may do with Incus; a service of Hearth's own has all of these rules.
+_NOT_HARDENED = {"AmbientCapabilities", "ProtectProc", "ProcSubset", "PrivateMounts", "RemoveIPC"}
+_NOT_HARDENED |= {"MemoryDenyWriteExecute", "SystemCallFilter", "KeyringMode"}
 
 
 def units(root: str, to: str, at: str | None) -> dict[str, str]:
@@ -13,6 +16,18 @@ def units(root: str, to: str, at: str | None) -> dict[str, str]:
     The service may do what root may with Incus, which is everything; what it does not need is
     taken from it all the same: the network, other programs' files, writing anywhere else.
     """
+    rules = {name: value for name, value in HARDENING.items() if name not in _NOT_HARDENED}
+    rules |= {
+        "CapabilityBoundingSet": "CAP_DAC_OVERRIDE",
+        "PrivateNetwork": "yes",
+        "ProtectHome": "read-only",
+        # Where the command itself writes, besides the folder of the backups.
+        "ReadWritePaths": f"/run /var/lib/hearth {quoted(f'-{to}', '%')}",
+        "RestrictAddressFamilies": "AF_UNIX",
+        # Output from an instance has no length limit.
+        "MemoryMax": "1G",
+    }
+    hardening = "\n".join(f"{name}={value}" for name, value in rules.items())
     service = f"""\
 # Written by Hearth.
 [Unit]
@@ -23,35 +38,13 @@ After=incus.service
 # X-ExposureCeiling: it does what only root may do with Incus, and reads every file of the house
 X-ExposureCeiling=3.1
 Type=oneshot
-ExecStart={_quoted(f"{root}/scripts/hearth")} backup
-Environment=HOME={_quoted(str(Path.home()))}
+ExecStart={quoted(f"{root}/scripts/hearth", "%")} backup
+Environment={quoted(f"HOME={Path.home()}", "%")}
 Environment=PYTHONDONTWRITEBYTECODE=1
 Environment=ANSIBLE_LOCAL_TEMP=/tmp
 Nice=10
 IOSchedulingClass=idle
-NoNewPrivileges=yes
-CapabilityBoundingSet=CAP_DAC_OVERRIDE
-PrivateNetwork=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectSystem=strict
-ProtectHome=read-only
-ReadWritePaths={" ".join(_WRITABLE)} {_quoted(f"-{to}")}
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-RestrictAddressFamilies=AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-UMask=0077
-# Output from an instance has no length limit.
-MemoryMax=1G
+{hardening}
 """
     timer = f"""\
 # Written by Hearth.
@@ -67,8 +60,3 @@ Persistent=true
 WantedBy=timers.target
 """
     return {f"{UNIT}.service": service, f"{UNIT}.timer": timer}
-
-
-def _quoted(word: str) -> str:
-    """Quote one word for systemd, which expands `%` everywhere."""
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'

@@ -3,8 +3,7 @@
 import contextlib
 import getpass
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,18 +12,16 @@ import typer
 from hearth.backup import BackupError, age
 from hearth.backup import restore as restoring
 from hearth.backup.agent import Agent, DataFolder, data_folders
-from hearth.backup.archive import Contents
-from hearth.backup.create import Created, Subject, create_backup, rotate
-from hearth.backup.journal import Journal
+from hearth.backup.archive import Contents, Manifest
+from hearth.backup.create import Subject, create_backup, rotate
 from hearth.catalogue.house import House
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, show, step
-from hearth.files import locked, write_atomic
+from hearth.files import locked
 from hearth.machine import engine, runs
-from hearth.machine.secrets import Vault
 from hearth.project import Project, current
 from hearth.smoke.run import version
-from hearth.yaml_edit import with_value
+from hearth.yaml_edit import set_in_file
 
 LOCK = Path("/run/hearth-backup.lock")
 STATE = Path("/var/lib/hearth/backup")
@@ -64,16 +61,23 @@ def make_backup(
     subject = _subject(project, house)
     folder = to.absolute() if to else Path(settings.to)
     with _alone():
-        _journal(project).refuse_unfinished()
+        restoring.Journal(STATE, project.vault).refuse_unfinished()
         made = create_backup(subject, folder, Agent(), step)
         # A backup with a damaged database must not replace one with a readable database.
         old = rotate(made.path, house.machine.name, settings.keep) if made.good and not to else []
     if as_json:
-        print_json(
-            {**asdict(made), "path": str(made.path), "good": made.good, "removed": [*map(str, old)]}
-        )
+        file = {"path": str(made.path), "size": made.size, "good": made.good, "began": made.began}
+        print_json({**file, **made.manifest.summary(), "removed": [*map(str, old)]})
     else:
-        _show(made, old)
+        entries = len(made.manifest.entries)
+        show(f"[green]made:[/green] {made.path}  ({made.size / 1e6:.1f} MB, {entries} entries)")
+        _show_databases(made.manifest)
+        for name, why in made.manifest.damaged.items():
+            show(f"[red]damaged:[/red] {name}: {why}; copied as a file; older backups are kept")
+        for name in made.manifest.left_out:
+            show(f"left out (a link or a special file): {name}")
+        for path in old:
+            show(f"removed {path.name}")
     raise typer.Exit(0 if made.good else 1)
 
 
@@ -156,32 +160,16 @@ def _subject(project: Project, house: House) -> Subject:
 
 def _target(project: Project) -> restoring.Target:
     house = project.house()
-
-    def set_secrets(values: Mapping[str, str]) -> None:
-        if values:
-            project.vault.update(values)
-
     return restoring.Target(
         domain=house.machine.domain,
         folders=data_folders(house),
         agent=Agent(),
-        secrets=project.vault.values,
-        set_secrets=set_secrets,
+        vault=project.vault,
+        journal=restoring.Journal(STATE, project.vault),
         is_built=_is_built,
-        has_data=DataFolder.has_data,
         stop=_stop,
         converge=lambda only: _converge(project, house, only),
         lock=lambda: runs.alone(step, within_s=_LOCK_S),
-        journal=_journal(project),
-    )
-
-
-def _journal(project: Project) -> Journal:
-    vault = project.vault
-    return Journal(
-        STATE,
-        read_vault=lambda: vault.path.read_bytes() if vault.path.exists() else b"",
-        decrypt=lambda path: Vault(path, vault.password_file).values(),
     )
 
 
@@ -213,16 +201,9 @@ def _alone() -> Iterator[None]:
         raise BackupError(f"{LOCK}: only root may do this: put `sudo` before the command") from None
 
 
-def _show(made: Created, old: list[Path]) -> None:
-    show(f"[green]made:[/green] {made.path}  ({made.size / 1e6:.1f} MB, {made.entries} entries)")
-    for name, verdict in made.databases.items():
+def _show_databases(manifest: Manifest) -> None:
+    for name, verdict in manifest.integrity.items():
         show(f"database {name}: {verdict}")
-    for name, why in made.damaged.items():
-        show(f"[red]damaged:[/red] {name}: {why}; copied as a file; older backups are kept")
-    for name in made.left_out:
-        show(f"left out (a link or a special file): {name}")
-    for path in old:
-        show(f"removed {path.name}")
 
 
 def _describe(contents: Contents, as_json: bool) -> None:
@@ -238,15 +219,14 @@ def _describe(contents: Contents, as_json: bool) -> None:
         show(f"root    {found['root']}  (compare `openssl x509 -fingerprint -sha256` of yours)")
     for volume in contents.header.volumes:
         show(f"holds   {volume.path} of {volume.service}")
-    for name, verdict in found["integrity"].items():
-        show(f"database {name}: {verdict}")
+    _show_databases(contents.manifest)
 
 
 def _make_key(project: Project) -> None:
     """Show the key once, then write its recipient into the inventory; the key is not kept.
 
     Raises:
-        BackupError: there is a recipient already, or no place for a new one; nothing changed.
+        BackupError: there is a recipient already, and nothing changed, or it cannot be written.
     """
     machine = project.house().machine
     file = project.inventory / "local" / "machines.yml"
@@ -256,14 +236,6 @@ def _make_key(project: Project) -> None:
             f"{file} first; its key still opens the backups that were made for it"
         )
     identity, recipient = age.new_key()
-    old = file.read_text(encoding="utf-8") if file.exists() else "---\n"
-    try:
-        new = with_value(old, ("machines", machine.name, "backup", "recipient"), recipient)
-    except ValueError:
-        raise BackupError(
-            f"{file}: Hearth cannot edit this file safely: write a line `backup:` into its record "
-            f"{machine.name}, then run this again"
-        ) from None
     err.print(
         "This is the recovery key. It is shown once and not stored: write it down, or put it into\n"
         "a password manager outside this house. Without it, no backup can be opened.\n"
@@ -272,8 +244,7 @@ def _make_key(project: Project) -> None:
     typer.echo(identity)
     sys.stdout.flush()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(file, new.encode())
+        set_in_file(file, ("machines", machine.name, "backup", "recipient"), recipient)
     except OSError as error:
         raise BackupError(
             f"{file}: {error.strerror}: nothing was written, so the key above opens nothing: "

@@ -8,46 +8,34 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
-from hearth.backup import BackupError
 from hearth.backup.agent import Agent, Child, DataFolder
 from hearth.backup.create import Created, Subject, create_backup
-from hearth.backup.journal import Journal
-from hearth.backup.restore import Target, read_backup, restore_backup
+from hearth.backup.restore import Journal, Target, read_backup, restore_backup
+from hearth.machine.secrets import Vault
 
 # Made for these tests by age-keygen; it opens nothing else.
 KEY = "AGE-SECRET-KEY-1EPLNQ4GZL5XY0AV3KQLQ2NLYMSRMZZN497TVXE9QSVL63HJMYPVQY73VLY"
 RECIPIENT = "age1v07seqm28nj2xv8uer4e4mpuh3t8txnjqfqy88kw6h744ucjrypsrtjce4"
 
 
-class LocalChild:
-    """A program on this machine, with the manners of one in an instance."""
+class Pipe:
+    """One stream of a program on this machine, with the manners of a websocket of Incus."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._in, self._out = process.stdin, process.stdout
+    def __init__(self, pipe: Any) -> None:
+        self._pipe = pipe
 
-    def read(self, size: int = -1) -> bytes:
-        return self._out.read1(size)  # type: ignore[attr-defined, no-any-return]
+    def recv(self, timeout: float | None = None) -> str | bytes:
+        return self._pipe.read1(2**16) or ""
 
-    def write(self, data: bytes) -> int:
-        with contextlib.suppress(BrokenPipeError):
-            self._in.write(data)
-        return len(data)
-
-    def close(self) -> None:
-        with contextlib.suppress(BrokenPipeError):
-            self._in.close()
-
-    def wait(self) -> None:
-        assert self._process.stderr is not None
-        words = self._process.stderr.read().decode().strip().splitlines()
-        if code := self._process.wait(60):
-            raise BackupError(f"local: {words[-1] if words else f'exit code {code}'}")
+    def send(self, message: str | bytes) -> None:
+        with contextlib.suppress(BrokenPipeError, ValueError):
+            if isinstance(message, bytes):
+                self._pipe.write(message)
+            else:
+                self._pipe.close()
 
 
 @contextlib.contextmanager
@@ -59,14 +47,18 @@ def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[C
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    pipes = (process.stdin, process.stdout, process.stderr)
+    streams = {str(number): cast("Any", Pipe(pipe)) for number, pipe in enumerate(pipes)}
+    child = Child("local", streams, lambda: {"metadata": {"return": process.wait()}})
     try:
-        yield LocalChild(process)
+        yield child
     finally:
         process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout, process.stderr):
+        for thread in child._threads:
+            thread.join()
+        for pipe in pipes:
             with contextlib.suppress(OSError):
-                stream.close()  # type: ignore[union-attr]
+                pipe.close()  # type: ignore[union-attr]
 
 
 AGENT = Agent(run=run, owner=lambda instance, path: (os.getuid(), os.getgid()))
@@ -88,26 +80,40 @@ def backup(folder: Path, *folders: DataFolder, secrets: Mapping[str, str] | None
     return create_backup(subject(*folders, secrets=secrets), folder, AGENT, lambda text: None)
 
 
-@dataclass
+class PlainVault(Vault):
+    """A vault without encryption."""
+
+    def values(self) -> dict[str, str]:
+        return dict(json.loads(self.path.read_text())) if self.path.exists() else {}
+
+    def update(self, new: Mapping[str, str]) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps(self.values() | dict(new)))
+
+
 class House:
     """A house to restore into, which notes what is done to it."""
 
-    state: Path
-    folders: Sequence[DataFolder]
-    values: dict[str, str] = field(default_factory=dict)
-    did: list[str] = field(default_factory=list)
-    healthy: Callable[[], None] = lambda: None
-    built: bool = True
-    locked: bool = False
+    def __init__(
+        self,
+        state: Path,
+        folders: Sequence[DataFolder],
+        values: Mapping[str, str] | None = None,
+        built: bool = True,
+    ) -> None:
+        self.state, self.folders, self.built = state, folders, built
+        self.vault = PlainVault(state / "inventory" / "secrets.yml", Path("none"))
+        self.journal = Journal(state, self.vault)
+        self.did: list[str] = []
+        self.healthy: Callable[[], None] = lambda: None
+        self.locked = False
+        if values:
+            self.vault.update(values)
 
     @property
-    def journal(self) -> Journal:
-        """What it remembers of a restore; its vault is plain."""
-        return Journal(
-            self.state,
-            read_vault=lambda: json.dumps(self.values).encode() if self.values else b"",
-            decrypt=lambda path: dict(json.loads(path.read_text())),
-        )
+    def values(self) -> dict[str, str]:
+        """Its secrets."""
+        return self.vault.values()
 
     def target(self) -> Target:
         """What `restore` is given."""
@@ -135,14 +141,12 @@ class House:
             domain="lan",
             folders=self.folders,
             agent=AGENT,
-            secrets=lambda: dict(self.values),
-            set_secrets=self.values.update,
+            vault=self.vault,
+            journal=self.journal,
             is_built=lambda folder: self.built,
-            has_data=lambda folder: False,
             stop=stop,
             converge=converge,
             lock=lock,
-            journal=self.journal,
         )
 
 

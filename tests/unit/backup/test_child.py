@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 from websockets.frames import Close
 
 from hearth.backup import BackupError
-from hearth.backup.agent import InstanceChild
+from hearth.backup.agent import Child
 
 
 class Wire:
@@ -33,10 +33,10 @@ class Wire:
         self.sent.append(message)
 
 
-def child(out: Wire, errors: Wire | None = None, code: int | None = 0) -> InstanceChild:
+def child(out: Wire, errors: Wire | None = None, code: int | None = 0) -> Child:
     wires = {"0": Wire(), "1": out, "2": errors or Wire("")}
     ended = {"metadata": {"return": code}} if code is not None else {"err": "gone"}
-    return InstanceChild("open-webui", cast("Any", wires), lambda: ended)
+    return Child("open-webui", cast("Any", wires), lambda: ended)
 
 
 def test_nothing_is_requested_before_it_is_needed() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hearth.backup.inside import create as inside
+from hearth.backup import inside
 from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place
 
@@ -70,9 +70,9 @@ def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
     (plain / "note").write_text("kept")
     made = backup(tmp_path / "to", place(data), place(plain, "files", "other"))
     assert made.good
-    assert made.databases == {
-        "open_webui:webui.db": "ok",
-        "open_webui:vector_db/chroma.sqlite3": "ok",
+    assert made.manifest.integrity == {
+        "data/open_webui/0/webui.db": "ok",
+        "data/open_webui/0/vector_db/chroma.sqlite3": "ok",
     }
     before = tree(data)
     for folder in (data, plain):
@@ -123,9 +123,9 @@ def test_links_and_sockets_are_left_out_and_named(tmp_path: Path, data: Path) ->
     (data / "outside").symlink_to("/etc")
     os.mkfifo(data / "pipe")
     made = backup(tmp_path / "to", place(data))
-    assert made.left_out == [f"data/open_webui/0/{name}" for name in ("outside", "passwd", "pipe")]
+    left_out = [f"data/open_webui/0/{name}" for name in ("outside", "passwd", "pipe")]
     contents = read_backup(made.path, KEY)
-    assert contents.manifest.left_out == made.left_out
+    assert contents.manifest.left_out == made.manifest.left_out == left_out
     assert not [name for name in contents.manifest.entries if "passwd" in name]
 
 
@@ -134,7 +134,7 @@ def test_a_damaged_database_is_copied_as_it_is_and_reported(tmp_path: Path, data
     upload.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     made = backup(tmp_path / "to", place(data))
     assert not made.good
-    assert list(made.damaged) == ["data/open_webui/0/uploads/broken.db"]
+    assert list(made.manifest.damaged) == ["data/open_webui/0/uploads/broken.db"]
     entry = read_backup(made.path, KEY).manifest.entries["data/open_webui/0/uploads/broken.db"]
     assert entry.size == upload.stat().st_size
     assert entry.integrity is None

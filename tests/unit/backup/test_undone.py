@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.journal import Journal
-from hearth.backup.restore import read_backup, restore_backup
+from hearth.backup.restore import Journal, read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place, put_back
 from tests.unit.backup.rows import all_of, words
 
@@ -163,7 +162,7 @@ def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
         journal.vault.unlink()
         raise KilledError
 
-    monkeypatch.setattr("hearth.backup.journal.Journal.drop_vault", killed)
+    monkeypatch.setattr("hearth.backup.restore.Journal.drop_vault", killed)
     with pytest.raises(KilledError):
         replace(file, house)
     monkeypatch.undo()

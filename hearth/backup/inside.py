@@ -1,0 +1,433 @@
+"""Runs inside an instance, as the owner of a data folder, and copies or restores its content.
+
+    inside.py FOLDER copy sqlite|files  writes the folder as a tar, databases first
+    inside.py FOLDER status             prints as JSON: is it empty, unfinished; its free bytes
+    inside.py FOLDER stage ID           writes a tar, expect.json first, beside the data
+    inside.py FOLDER switch ID          exchanges the data for what was staged
+    inside.py FOLDER back               undoes that, wherever it was cut
+    inside.py FOLDER finish             removes the old data
+
+A copy has each database as SQLite itself copies it while it is in use; then everything else, so
+that files named in a database are there; `report.json` comes last, and without it the tar is
+incomplete. The machine passes this text to `python3 -c`: it uses the standard library of Python
+3.11, and nothing of Hearth. An error ends it with one line on standard error.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import io
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+# What a restore keeps beside the data: `new`, then `old`, and the names of steps that are done.
+WORK = ".hearth-restore"
+# What is being removed: half of it must never be restored. Neither belongs to a backup.
+GONE = f"{WORK}.gone"
+SCRATCH, SCRATCH_PREFIX = "/var/tmp", "hearth-backup-"  # noqa: S108 - made by mkdtemp, mode 0700
+HEADER = b"SQLite format 3\0"
+BESIDE = ("-wal", "-shm", "-journal")
+# Up to here a file is read whole first, so that one that is being rewritten stays one piece.
+SMALL = 8 * 2**20
+BUSY_S = 120
+# A busy database or a full disk is not damage: another run may succeed.
+TEMPORARY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+TEMPORARY |= {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY}
+# What Linux allows, less room for the folder's own path.
+PART_BYTES, NAME_BYTES = 255, 3840
+
+
+class AgentError(Exception):
+    """One line: the reason why a step is not possible."""
+
+
+def walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Yield everything below `root` with its name from there; no link is followed."""
+    open_folders = [""]
+    while open_folders:
+        below = open_folders.pop()
+        try:
+            entries = sorted(os.scandir(root / below), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            name = f"{below}/{entry.name}" if below else entry.name
+            if name in (WORK, GONE):
+                continue
+            yield name, entry
+            if entry.is_dir(follow_symlinks=False):
+                open_folders.append(name)
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file has SQLite's header."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as stream:
+        return stream.read(len(HEADER)) == HEADER
+    return False
+
+
+def snapshot(source: Path, copy: Path) -> str:
+    """Copy a database that is in use, whole and of one moment; return its integrity in one line."""
+    copy.unlink(missing_ok=True)
+    # `rw`: one that was deleted meanwhile is not created again.
+    address = f"{source.as_uri()}?mode=rw"
+    with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as database:
+        # It may be an uploaded file: nothing in its schema may run functions.
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.execute("VACUUM INTO ?", (str(copy),))
+    with contextlib.closing(sqlite3.connect(copy)) as database:
+        rows = database.execute("PRAGMA integrity_check(3)").fetchall()
+    return "; ".join(str(row[0]) for row in rows).replace("\n", " ")
+
+
+class FolderTar:
+    """The tar of one folder while it is written."""
+
+    def __init__(self, root: Path, scratch: Path, tar: tarfile.TarFile) -> None:
+        self.root, self.scratch, self.tar = root, scratch, tar
+        self.integrity: dict[str, str] = {}
+        self.damaged: dict[str, str] = {}
+        self.left_out: list[str] = []
+        self.began: float = time.time()
+
+    def database(self, name: str) -> None:
+        """Add one database; one that SQLite cannot read is left to be added as a file."""
+        copy = self.scratch / "copy"
+        try:
+            verdict = snapshot(self.root / name, copy)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if not (self.root / name).exists():
+                return
+            if code in TEMPORARY:
+                raise AgentError(f"{name}: SQLite reports: {error}") from None
+            self.damaged[name] = str(error)
+            return
+        self.integrity[name] = verdict
+        with copy.open("rb") as stream:
+            seen = os.stat(self.root / name, follow_symlinks=False)
+            self.add(f"sqlite/{name}", seen, copy.stat().st_size, stream)
+        copy.unlink()
+
+    def file(self, name: str) -> None:
+        """Add one file as it is; one that was deleted meanwhile is skipped."""
+        try:
+            handle = os.open(self.root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise AgentError(f"{name}: {error.strerror}") from None
+        with os.fdopen(handle, "rb") as stream:
+            seen = os.fstat(stream.fileno())
+            if not stat.S_ISREG(seen.st_mode):
+                return
+            if seen.st_size <= SMALL:
+                content = stream.read(2 * SMALL)
+                self.add(f"files/{name}", seen, len(content), io.BytesIO(content))
+                return
+            try:
+                self.add(f"files/{name}", seen, seen.st_size, stream)
+            except OSError as error:
+                if isinstance(error, BrokenPipeError):
+                    raise
+                raise AgentError(f"{name}: it shrank while it was read; run this again") from None
+
+    def add(self, name: str, seen: os.stat_result, size: int, content: IO[bytes] | None) -> None:
+        """Add one member; `None` as content makes it a folder."""
+        info = tarfile.TarInfo(name)
+        info.type = tarfile.REGTYPE if content else tarfile.DIRTYPE
+        info.size, info.mtime, info.mode = size, int(seen.st_mtime), seen.st_mode & 0o777
+        self.tar.addfile(info, content)
+
+    def rest(self, databases: bool) -> None:
+        """Add all that is there now and was not added yet."""
+        for name, entry in walk(self.root):
+            if entry.is_dir(follow_symlinks=False):
+                self.add(f"files/{name}", entry.stat(follow_symlinks=False), 0, None)
+            elif not entry.is_file(follow_symlinks=False):
+                self.left_out.append(name)
+            elif self.is_added(name):
+                continue
+            elif databases and name not in self.damaged and is_database(self.root / name):
+                self.database(name)
+                if name in self.damaged:
+                    self.file(name)
+            else:
+                self.file(name)
+
+    def is_added(self, name: str) -> bool:
+        """Whether it is a copied database, or a file that SQLite keeps beside one."""
+        ends = [name.removesuffix(end) for end in BESIDE if name.endswith(end)]
+        return any(owner in self.integrity for owner in [name, *ends])
+
+    def end(self) -> None:
+        """Write the report; a tar without it is incomplete."""
+        names = ("began", "integrity", "damaged", "left_out")
+        add_json(self.tar, "report.json", {name: getattr(self, name) for name in names})
+
+
+def add_json(tar: tarfile.TarFile, name: str, value: object) -> None:
+    """Add a small file of our own."""
+    raw = json.dumps(value).encode()
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(raw), 0o600
+    tar.addfile(info, io.BytesIO(raw))
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder that no other run may remove; OSError when another run holds the lock."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Make a folder that no other run removes, and remove those that killed runs left."""
+    start = f"{SCRATCH_PREFIX}{os.getuid()}-"
+    for left in Path(SCRATCH).glob(f"{start}*"):
+        with contextlib.suppress(OSError), locked(left):
+            shutil.rmtree(left, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        while True:
+            made = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=start, dir=SCRATCH)))
+            with contextlib.suppress(BlockingIOError, FileNotFoundError):
+                stack.enter_context(locked(made))
+                # Before it was locked, another run may have removed it as a leftover.
+                if made.exists():
+                    break
+        yield made
+
+
+def write_tar(root: Path, kind: str, out: IO[bytes]) -> None:
+    """Write the folder as a tar: its databases first, then everything else."""
+    if (root / WORK).exists():
+        raise AgentError(
+            f"a restore was cut short in {root}: run `hearth restore FILE` again first"
+        )
+    with scratch() as made, tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        folder = FolderTar(root, made, tar)
+        if kind == "sqlite":
+            found = [
+                name
+                for name, entry in walk(root)
+                if entry.is_file(follow_symlinks=False) and is_database(root / name)
+            ]
+            # The topmost one names the files of the others, so it comes first.
+            for name in sorted(found, key=lambda name: (name.count("/"), name)):
+                folder.database(name)
+        folder.rest(databases=kind == "sqlite")
+        folder.end()
+    out.flush()
+
+
+def names(root: Path) -> list[str]:
+    """Return the names in the folder, without those that a restore keeps there."""
+    return sorted(name for name in os.listdir(root) if name not in (WORK, GONE))
+
+
+def status(root: Path) -> dict[str, Any]:
+    """Return whether the folder is empty, whether a restore was cut, and the free bytes."""
+    space = os.statvfs(root)
+    return {
+        "empty": not names(root),
+        "unfinished": (root / WORK).exists(),
+        "free_bytes": space.f_bavail * space.f_frsize,
+    }
+
+
+class NameValidator:
+    """Validates the names of a folder's entries, in the order in which they come.
+
+    Making and checking a backup use this very class too, so nothing is backed up that cannot be
+    restored.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._files: set[str] = set()
+        self._folders: set[str] = set()
+
+    def accept(self, name: str, folder: bool) -> None:
+        """Accept one more name; AgentError when it is not valid or clashes with an earlier one."""
+        parts = name.split("/")
+        try:
+            sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
+        except UnicodeError:
+            raise AgentError(f"{name!r}: no disk can store such a name") from None
+        # A restore uses these names in the folder's top only; further down they are allowed.
+        if {"", ".", ".."} & {*parts} or "\0" in name or parts[0] in (WORK, GONE):
+            raise AgentError(f"{name!r} is not a valid place in a folder")
+        if max(sizes) > PART_BYTES or sum(sizes) + len(sizes) > NAME_BYTES:
+            raise AgentError(f"{name[:60]!r}… is longer than a name may be")
+        if name in self._taken:
+            raise AgentError(f"{name} is there twice")
+        above = {"/".join(parts[:count]) for count in range(1, len(parts))}
+        if name in (self._files if folder else self._folders) or above & self._files:
+            raise AgentError(f"{name} is a file here and a folder there")
+        self._taken.add(name)
+        self._folders |= above
+        (self._folders if folder else self._files).add(name)
+
+
+def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]]) -> None:
+    """Write every member below `new`, exactly the expected ones."""
+    folders: list[tuple[Path, tarfile.TarInfo]] = []
+    missing = dict(expected)
+    names = NameValidator()
+    while info := tar.next():
+        base, _, name = info.name.partition("/")
+        if base != "data":
+            raise AgentError(f"the backup names {info.name!r}, which is not a place in this folder")
+        names.accept(name, info.isdir())
+        place = new / name
+        wanted = missing.pop(name, None)
+        if wanted is None or not (info.isdir() or (info.isreg() and not info.issparse())):
+            raise AgentError(f"{name}: it does not match the manifest")
+        if info.isdir():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folders.append((place, info))
+            continue
+        # A database comes before the folder that it lies in.
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if write(place, tar.extractfile(info), info) != wanted["sha256"]:
+            raise AgentError(f"{name}: its content does not match the manifest")
+    if missing:
+        raise AgentError(f"{min(missing)}: in the manifest, but not in the backup")
+    # Last: a folder may be one that its owner cannot write to.
+    for place, info in reversed(folders):
+        os.chmod(place, info.mode & 0o777)
+        os.utime(place, (info.mtime, info.mtime))
+
+
+def write(place: Path, content: IO[bytes] | None, info: tarfile.TarInfo) -> str:
+    """Write one file and return its digest."""
+    whole = hashlib.sha256()
+    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        while content and (piece := content.read(2**20)):
+            whole.update(piece)
+            stream.write(piece)
+        stream.flush()
+        os.fchmod(stream.fileno(), info.mode & 0o777)
+        os.utime(stream.fileno(), (info.mtime, info.mtime))
+    return whole.hexdigest()
+
+
+def stage(root: Path, identity: str, given: IO[bytes]) -> None:
+    """Write a tar's content into a folder of its own beside the data."""
+    work = root / WORK
+    if (work / "old").exists():
+        raise AgentError("an older restore was cut short here and must be undone first")
+    finish(root)
+    (work / "new").mkdir(mode=0o700, parents=True)
+    with tarfile.open(fileobj=given, mode="r|") as tar:
+        first = tar.next()
+        content = tar.extractfile(first) if first and first.name == "expect.json" else None
+        if content is None:
+            raise AgentError("expect.json is missing")
+        expected = json.load(content)
+        needed, free = sum(one["size"] for one in expected.values()), status(root)["free_bytes"]
+        if needed > free:
+            raise AgentError(f"it needs {needed >> 20} MB of disk, and {free >> 20} MB are free")
+        unpack(tar, work / "new", expected)
+    os.sync()
+    (work / "complete").write_text(identity)
+
+
+def switch(root: Path, identity: str) -> None:
+    """Exchange the data for what was staged, by renaming; may be run again after a cut."""
+    work = root / WORK
+    if (work / "complete").read_text() != identity:
+        raise AgentError("another backup was staged here meanwhile; run this again")
+    (work / "old").mkdir(mode=0o700, exist_ok=True)
+    if not (work / "moved").exists():
+        for name in names(root):
+            move(root / name, work / "old" / name)
+        (work / "moved").touch()
+    for name in sorted(os.listdir(work / "new")):
+        move(work / "new" / name, root / name)
+    os.sync()
+
+
+def back(root: Path) -> None:
+    """Put the data back as it was before `switch`, wherever that was cut; remove the rest."""
+    work = root / WORK
+    if (work / "moved").exists():
+        for name in names(root):
+            remove(root / name)
+        # Now it is as if the exchange had been cut before its middle.
+        (work / "moved").unlink()
+    if (work / "old").exists():
+        for name in sorted(os.listdir(work / "old")):
+            move(work / "old" / name, root / name)
+    finish(root)
+
+
+def finish(root: Path) -> None:
+    """Remove the old data and what was staged."""
+    remove(root / GONE)
+    if (root / WORK).exists():
+        (root / WORK).rename(root / GONE)
+        remove(root / GONE)
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename within the volume; a folder's owner needs the right to write to it for that."""
+    mode = source.lstat().st_mode
+    locked = stat.S_ISDIR(mode) and not mode & stat.S_IWUSR
+    if locked:
+        source.chmod(0o700)
+    source.rename(target)
+    if locked:
+        target.chmod(mode & 0o777)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder with all in it, also one that its owner cannot write to."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    path.chmod(0o700)
+    for below, folders, _ in os.walk(path):
+        for name in folders:
+            inner = Path(below, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(path)
+
+
+def main(root: Path, verb: str, *words: str) -> None:
+    """Run the step that the second argument names."""
+    if verb == "copy":
+        write_tar(root, words[0], sys.stdout.buffer)
+    elif verb == "status":
+        json.dump(status(root), sys.stdout)
+    elif verb == "stage":
+        stage(root, words[0], sys.stdin.buffer)
+    elif verb == "switch":
+        switch(root, words[0])
+    else:
+        {"back": back, "finish": finish}[verb](root)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    try:
+        main(Path(sys.argv[1]), *sys.argv[2:])
+    except (AgentError, OSError, sqlite3.Error, tarfile.TarError, ValueError) as problem:
+        sys.exit(str(problem).splitlines()[0] if str(problem) else type(problem).__name__)

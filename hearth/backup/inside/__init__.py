@@ -1,1 +1,0 @@
-"""Two programs that are sent to an instance as text; Hearth imports only `NameValidator`."""
