@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -19,7 +19,6 @@ from hearth.clients import ClientError
 from hearth.clients.chat import (
     COMPLETIONS,
     ChatEvent,
-    ChatServer,
     Connection,
     Person,
     live_connection,
@@ -126,11 +125,10 @@ def connections(persons: Sequence[Person]) -> Iterator[list[Connection]]:
 
 def client_for(person: Person) -> httpx.AsyncClient:
     """Return a client that keeps its connection to the chat, as a browser does."""
-    door: ChatServer = person.server
-    return Endpoint("chat", door.url, "", person.token, door.fqdn, door.trust).client()
+    return replace(person.server, key=person.token).client()
 
 
-def inspect_process(service: Service, server: ChatServer, restart: bool) -> ChatProcess:
+def inspect_process(service: Service, server: Endpoint, restart: bool) -> ChatProcess:
     """Return the chat's process, restarted first if requested.
 
     Raises:
@@ -141,7 +139,7 @@ def inspect_process(service: Service, server: ChatServer, restart: bool) -> Chat
     return ChatProcess(_memory(service), ready_s)
 
 
-def _restart(service: Service, server: ChatServer) -> float:
+def _restart(service: Service, server: Endpoint) -> float:
     argv = ["/usr/bin/systemctl", "restart", "--no-block", service.unit]
     # The old one may still answer while it ends.
     was, start = _process(service), time.perf_counter()
@@ -157,7 +155,7 @@ def _restart(service: Service, server: ChatServer) -> float:
     raise ClientError(f"{service.name} was not ready {service.health.ready_s:g} s after its start")
 
 
-def _healthy(service: Service, server: ChatServer) -> bool:
+def _healthy(service: Service, server: Endpoint) -> bool:
     try:
         answer = server.send("GET", service.health.path, within_s=service.health.within_s)
     except ClientError:

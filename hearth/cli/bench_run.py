@@ -41,7 +41,7 @@ from hearth.bench.tts import view as tts_view
 from hearth.catalogue.house import House, Service
 from hearth.cli.console import err, find, print_error, print_json, show
 from hearth.clients import ClientError
-from hearth.clients.chat import Person, chat_server, sign_in
+from hearth.clients.chat import Person, sign_in
 from hearth.clients.edge import house_edge
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.llm import (
@@ -136,7 +136,7 @@ def _chat_service(house: House) -> Service:
 
 def _chat_admin(project: Project, house: House, service: Service) -> Person:
     settings = json.loads(engine.read_file(service.instance, CHAT_SETTINGS))["environment"]
-    server = chat_server(house_edge(house), service.publish[0].fqdn)
+    server = house_edge(house).endpoint(service.publish[0].fqdn)
     try:
         return sign_in(server, settings[CHAT_EMAIL], project.vault.get(CHAT_PASSWORD))
     except ClientError as error:

@@ -7,22 +7,20 @@ which speaks Socket.IO. Only as much of Socket.IO is here as listening needs.
 from __future__ import annotations
 
 import json
-import ssl
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
-from hearth.clients import ClientError, reason
-from hearth.clients.edge import Edge
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.websocket import WebSocket, opened
 
 SIGN_IN = "/api/v1/auths/signin"
@@ -36,49 +34,17 @@ _MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ChatServer:
-    """The address of a chat; with `trust` by HTTPS, as `fqdn`, whatever the address is."""
-
-    url: str
-    fqdn: str
-    trust: ssl.SSLContext | None = None
-
-    def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
-        """Send one request and return the whole response, whatever its status.
-
-        Raises:
-            ClientError: the server does not answer.
-        """
-        headers = {"Host": self.fqdn, **more.pop("headers", {})}
-        if self.trust:
-            more["extensions"] = {"sni_hostname": self.fqdn}
-        try:
-            with httpx.Client(verify=self.trust or False, trust_env=False) as client:
-                return client.request(
-                    method, self.url + path, headers=headers, timeout=within_s, **more
-                )
-        except httpx.HTTPError as error:
-            raise ClientError(f"{method} {path}: {reason(error)}") from error
-
-
-def chat_server(edge: Edge, fqdn: str) -> ChatServer:
-    """Return a chat as it is published at the house's edge."""
-    return ChatServer(f"https://{edge.address}", fqdn, edge.trust())
-
-
-@dataclass(frozen=True, slots=True)
 class Person:
     """A person who is signed in."""
 
-    server: ChatServer
+    server: Endpoint
     id: str
     role: str
     token: str = field(repr=False)
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:
         """Send a request as this person and return the response, whatever its status."""
-        headers = {"Authorization": f"Bearer {self.token}", **more.pop("headers", {})}
-        return self.server.send(method, path, headers=headers, **more)
+        return replace(self.server, key=self.token).send(method, path, **more)
 
     def request(self, method: str, path: str, **more: Any) -> Any:
         """Send a request that must succeed and return the response's JSON.
@@ -89,7 +55,7 @@ class Person:
         return _successful(self.send(method, path, **more))
 
 
-def sign_in(server: ChatServer, email: str, password: str) -> Person:
+def sign_in(server: Endpoint, email: str, password: str) -> Person:
     """Sign in; upstream allows fifteen times in three minutes, so keep the result.
 
     Raises:
@@ -193,36 +159,18 @@ def _event(payload: Mapping[str, Any]) -> ChatEvent:
     return ChatEvent(time.perf_counter(), *about, str(data.get("type")), data.get("data"))
 
 
-@contextmanager
 def open_socket(
-    server: ChatServer, within_s: float, origin: str | None = None
-) -> Iterator[WebSocket]:
+    server: Endpoint, within_s: float, origin: str | None = None
+) -> AbstractContextManager[WebSocket]:
     """Open the socket as a page from `origin` does; by default a page of this site.
 
     Raises:
         ClientError: it is refused, or the server does not answer.
     """
-    at = urlsplit(server.url)
-    with ExitStack() as stack:
-        try:
-            port = at.port or (443 if server.trust else 80)
-            socket = stack.enter_context(
-                opened(
-                    f"{'wss' if server.trust else 'ws'}://{server.fqdn}{SOCKET}",
-                    (at.hostname or "", port),
-                    server.trust,
-                    within_s,
-                    origin=Origin(origin or f"{at.scheme}://{server.fqdn}"),
-                    max_size=_MAX_EVENT_BYTES,
-                    # A browser sends no pings: only the house's own keep the connection open.
-                    ping_interval=None,
-                )
-            )
-        except InvalidStatus as error:
-            raise ClientError(f"{SOCKET}: HTTP {error.response.status_code}") from error
-        except (OSError, InvalidHandshake, ConnectionClosed) as error:
-            raise ClientError(f"{SOCKET}: {reason(error)}") from error
-        yield socket
+    origin = origin or f"{server.url.partition(':')[0]}://{server.host}"
+    # A browser sends no pings: only the house's own keep the connection open.
+    more = {"ping_interval": None, "max_size": _MAX_EVENT_BYTES}
+    return opened(server, SOCKET, within_s, origin=Origin(origin), **more)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import httpx
 
-from hearth.clients import ClientError
+from hearth.clients import ClientError, reason
 
 Dialect = Literal["openai", "ollama"]
 _STATUS_S = 5.0
@@ -61,6 +61,18 @@ class Endpoint:
 
         hooks = {"request": [set_server_name]}
         return httpx.AsyncClient(**self._settings(), event_hooks=hooks, timeout=None)  # noqa: S113
+
+    def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
+        """Send one request and return the whole response, whatever its status.
+
+        Raises:
+            ClientError: the server does not answer.
+        """
+        try:
+            with self.blocking_client() as client:
+                return client.request(method, path, timeout=within_s, **more)
+        except httpx.HTTPError as error:
+            raise ClientError(f"{method} {path}: {reason(error)}") from error
 
     def blocking_client(self) -> httpx.Client:
         """Return a client that waits at most `call_s` for each read."""

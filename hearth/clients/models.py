@@ -84,32 +84,22 @@ class Overview:
 
     def as_json(self) -> dict[str, Any]:
         """Return the overview as plain JSON data."""
-        return {
-            "models": {name: asdict(model) for name, model in self.models.items()},
-            "aliases": {
-                name: {**asdict(alias), "text": alias.text} for name, alias in self.aliases.items()
-            },
-            "notes": list(self.notes),
-        }
+        aliases = {name: {**asdict(one), "text": one.text} for name, one in self.aliases.items()}
+        return asdict(self) | {"aliases": aliases}
 
 
 def model_states(house: House, read: ReadFile, fetch: FetchJson, now: datetime) -> Overview:
     """Join the house's models and aliases with the status of its servers.
 
-    Args:
-        house: the derived catalogue.
-        read: reads the puller's progress inside an instance, where an exception becomes a note,
-            and files of the machine itself.
-        fetch: fetches an external server's list of models; exceptions become notes, too.
-        now: an aware time, to tell an old status from a fresh one.
+    What `read` and `fetch` raise becomes a note; `now` is an aware time.
     """
     entries: dict[str, Mapping[str, Any]] = {}
     notes: list[str] = []
-    for service in _model_servers(house):
-        models = [m for m in house.models.values() if m.service == service.name]
-        found, note = _entries(service, models, read, fetch, now)
-        entries |= found
-        notes += [note] if note else []
+    for service in house.services.values():
+        if models := [m for m in house.models.values() if m.service == service.name]:
+            found, note = _entries(service, models, read, fetch, now)
+            entries |= found
+            notes += [note] if note else []
     states = {name: model_state(m, entries.get(name)) for name, m in house.models.items()}
     aliases = {name: alias_state(alias, states) for name, alias in house.aliases.items()}
     return Overview(states, aliases, tuple(notes))
@@ -126,20 +116,11 @@ def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
         return replace(known, state=CLOUD, percent=100)
     if entry is None:
         return replace(known, total_bytes=model.download_bytes or 0)
-    done, total = int(entry.get("completed_bytes") or 0), int(entry.get("total_bytes") or 0)
-    speed = float(entry.get("bytes_per_s") or 0.0)
-    state = str(entry.get("state") or WAITING)
-    return replace(
-        known,
-        state=state,
-        percent=int(entry.get("percent") or 0),
-        completed_bytes=done,
-        total_bytes=total,
-        bytes_per_s=speed,
-        eta_s=max(0, total - done) / speed if state == PULLING and speed >= 1 else None,
-        reason=str(entry.get("reason") or ""),
-        digest=entry.get("digest"),
-    )
+    found = replace(known, **entry)
+    if found.state != PULLING or found.bytes_per_s < 1:
+        return found
+    left = max(0, found.total_bytes - found.completed_bytes)
+    return replace(found, eta_s=left / found.bytes_per_s)
 
 
 def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
@@ -159,11 +140,6 @@ def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
     return AliasState(alias.name, PENDING, first.percent, answered_by, reason, first.name)
 
 
-def _model_servers(house: House) -> list[Service]:
-    names = {model.service for model in house.models.values() if model.service}
-    return [service for name, service in house.services.items() if name in names]
-
-
 def _entries(
     service: Service, models: Iterable[Model], read: ReadFile, fetch: FetchJson, now: datetime
 ) -> tuple[Entries, str]:
@@ -171,9 +147,8 @@ def _entries(
     if service.runtime == "external":
         return _external(service, models, fetch)
     installed = {model.name: _on_disk(model, read) for model in models if model.program}
-    if all(model.program for model in models):
-        return installed, ""
-    pulled, note = _progress(service, read, now)
+    pulls = not all(model.program for model in models)
+    pulled, note = _progress(service, read, now) if pulls else ({}, "")
     return {**pulled, **installed}, note
 
 
@@ -190,6 +165,10 @@ def _on_disk(model: Model, read: ReadFile) -> Mapping[str, Any]:
         size = sum(int(entry[2]) for entry in listed.values() if entry[0] == "file")
     except Exception:  # `hearth up` repairs whatever prevents reading it
         return {"state": WAITING, "reason": "the next `hearth up` fetches it"}
+    return _complete(size)
+
+
+def _complete(size: object) -> dict[str, Any]:
     return {"state": READY, "percent": 100, "completed_bytes": size, "total_bytes": size}
 
 
@@ -213,22 +192,17 @@ def _progress(service: Service, read: ReadFile, now: datetime) -> tuple[Entries,
 def _external(service: Service, models: Iterable[Model], fetch: FetchJson) -> tuple[Entries, str]:
     """Return entries for an external server: which models are there, and which are missing."""
     try:
-        there = _listed(service, models, fetch)
+        # Ollama lists models with sizes and digests, others by name only.
+        there: dict[str, Mapping[str, Any]]
+        if all(model.kind == "transcribe" for model in models):
+            there = {key_of(e["id"]): {} for e in fetch(f"{service.url}/v1/models")["data"]}
+        else:
+            there = {key_of(e["name"]): e for e in fetch(f"{service.url}/api/tags")["models"]}
         return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
     except Exception as error:  # see _progress
         unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}
-        return (
-            {model.name: unknown for model in models},
-            f"{service.name}: {service.url} gives no list of models ({_one_line(error)})",
-        )
-
-
-def _listed(service: Service, models: Iterable[Model], fetch: FetchJson) -> Entries:
-    """Return the models that a server lists: Ollama with sizes and digests, others by name only."""
-    if all(model.kind == "transcribe" for model in models):
-        named = fetch(f"{service.url}/v1/models")["data"]
-        return {key_of(entry["id"]): {} for entry in named}
-    return {key_of(entry["name"]): entry for entry in fetch(f"{service.url}/api/tags")["models"]}
+        note = f"{service.name}: {service.url} gives no list of models ({_one_line(error)})"
+        return dict.fromkeys((model.name for model in models), unknown), note
 
 
 def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -236,21 +210,20 @@ def _there(model: Model, entry: Mapping[str, Any] | None) -> Mapping[str, Any]:
         what = "have it there" if model.kind == "transcribe" else f"run `ollama pull {model.id}`"
         reason = f"not on this server, where Hearth pulls nothing: {what}"
         return {"state": MISSING, "reason": reason, "total_bytes": model.download_bytes}
-    size, digest = entry.get("size"), entry.get("digest")
-    sizes = {"percent": 100, "completed_bytes": size, "total_bytes": size, "digest": digest}
+    size, digest, reason = entry.get("size"), entry.get("digest"), ""
     wanted = (model.digest or "").removeprefix("sha256:")
     if wanted not in ("", "unverified", digest):
         reason = f"its manifest is sha256:{str(digest)[:12]}, the lock has sha256:{wanted[:12]}"
-        return {"state": READY, "reason": reason, **sizes}
-    return {"state": READY, **sizes}
+    return {**_complete(size), "digest": digest, "reason": reason}
 
 
 def _entry(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return the known fields of an entry; an attacker inside a model server can write it, too."""
-    numbers = ("percent", "completed_bytes", "total_bytes", "bytes_per_s")
+    numbers = {"percent": int, "completed_bytes": int, "total_bytes": int, "bytes_per_s": float}
     return {
-        **{key: min(int(raw.get(key) or 0), _MOST) for key in numbers},
-        **{key: _one_line(raw.get(key) or "") for key in ("state", "reason")},
+        **{key: kind(min(int(raw.get(key) or 0), _MOST)) for key, kind in numbers.items()},
+        "state": _one_line(raw.get("state") or WAITING),
+        "reason": _one_line(raw.get("reason") or ""),
         "digest": raw.get("digest") and _one_line(raw["digest"]),
     }
 

@@ -12,14 +12,14 @@ from array import array
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.recordings import BYTES, RATE, Utterance
+from hearth.clients.websocket import connection
 
 PATH = "/v1/audio/transcriptions/stream"
 CHUNK_S = 0.02
@@ -212,20 +212,8 @@ async def connected(
 
 @contextlib.asynccontextmanager
 async def _socket(endpoint: Endpoint) -> AsyncIterator[ClientConnection]:
-    at = urlsplit(endpoint.url)
-    url = f"{at.scheme.replace('http', 'ws')}://{endpoint.host or at.netloc}{at.path.rstrip('/')}"
-    # The client connects to the address, but sends and verifies the host name.
-    more: dict[str, Any] = {"ssl": endpoint.trust} if endpoint.trust else {}
-    if endpoint.host:
-        more |= {"host": at.hostname, "port": at.port or 443}
     try:
-        socket = await connect(
-            url + PATH,
-            additional_headers=endpoint.authorization,
-            proxy=None,
-            max_size=_MAX_EVENT_BYTES,
-            **more,
-        )
+        socket = await connection(endpoint, PATH, max_size=_MAX_EVENT_BYTES)
     except InvalidStatus as error:
         if error.response.status_code in _REFUSED:
             raise ClientError(f"the socket is refused: {error}") from error

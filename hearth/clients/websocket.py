@@ -8,15 +8,23 @@ server's tickets arrive just when the request is written.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosedOK
+from websockets.exceptions import (
+    ConnectionClosed,
+    ConnectionClosedOK,
+    InvalidHandshake,
+    InvalidStatus,
+)
+
+from hearth.clients import ClientError, reason
+from hearth.clients.endpoints import Endpoint
 
 # The name of its thread.
 THREAD = "websocket"
@@ -54,22 +62,32 @@ class WebSocket:
             return await self._connection.recv()
 
 
-@contextmanager
-def opened(
-    url: str, at: tuple[str, int], trust: ssl.SSLContext | None, within_s: float, **options: Any
-) -> Iterator[WebSocket]:
-    """Open `url` at an address and a port, without DNS; close it at the end of the block.
+def connection(endpoint: Endpoint, path: str, **options: Any) -> connect:
+    """Return a WebSocket that is not open yet; `options` are those of `websockets`."""
+    at = urlsplit(endpoint.url)
+    scheme, port = ("wss", 443) if at.scheme == "https" else ("ws", 80)
+    url = f"{scheme}://{endpoint.host or at.netloc}{at.path.rstrip('/')}{path}"
+    if endpoint.trust:
+        options["ssl"] = endpoint.trust
+    if endpoint.host:
+        options |= {"host": at.hostname, "port": at.port or port}
+    return connect(url, additional_headers=endpoint.authorization, proxy=None, **options)
 
-    `options` are those of `websockets.asyncio.client.connect`.
+
+@contextmanager
+def opened(endpoint: Endpoint, path: str, within_s: float, **options: Any) -> Iterator[WebSocket]:
+    """Open a server's WebSocket, and close it at the end of the block; for `options` see above.
 
     Raises:
-        OSError: there is no answer, TimeoutError: not in time.
-        websockets.exceptions.InvalidHandshake: it is refused; InvalidStatus by an HTTP status.
+        ClientError: it is refused, or the server does not answer in time.
     """
-    options |= {"host": at[0], "port": at[1], "proxy": None, "open_timeout": within_s}
-    options |= {"ssl": trust} if trust else {}
-    with (
-        start_blocking_portal(name=THREAD) as portal,
-        portal.wrap_async_context_manager(connect(url, **options)) as connection,
-    ):
-        yield WebSocket(portal, connection)
+    with start_blocking_portal(name=THREAD) as portal, ExitStack() as stack:
+        opening = connection(endpoint, path, open_timeout=within_s, **options)
+        try:
+            socket = stack.enter_context(portal.wrap_async_context_manager(opening))
+        except InvalidStatus as error:
+            status = error.response.status_code
+            raise ClientError(f"{endpoint.name}{path}: HTTP {status}") from error
+        except (OSError, InvalidHandshake, ConnectionClosed) as error:
+            raise ClientError(f"{endpoint.name}{path}: {reason(error)}") from error
+        yield WebSocket(portal, socket)

@@ -13,9 +13,7 @@ from hearth.catalogue.house import House, Service
 from hearth.clients import ClientError
 from hearth.clients.chat import (
     SIGN_IN,
-    ChatServer,
     Person,
-    chat_server,
     live_connection,
     open_socket,
     send_message,
@@ -23,6 +21,7 @@ from hearth.clients.chat import (
     wait_for_answer,
 )
 from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Endpoint
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.smoke.criteria import policy_violations
@@ -64,9 +63,9 @@ def password(chat: Service, vault: Vault) -> str:
 
 
 @pytest.fixture
-def server(chat: Service, edge: Edge) -> ChatServer:
+def server(chat: Service, edge: Edge) -> Endpoint:
     """The chat as a browser reaches it."""
-    return chat_server(edge, chat.publish[0].fqdn)
+    return edge.endpoint(chat.publish[0].fqdn)
 
 
 @pytest.fixture(scope="module")
@@ -77,33 +76,33 @@ def signed_in() -> dict[str, Person]:
 
 @pytest.fixture
 def admin(
-    server: ChatServer, settings: dict[str, str], password: str, signed_in: dict[str, Person]
+    server: Endpoint, settings: dict[str, str], password: str, signed_in: dict[str, Person]
 ) -> Person:
     """The first account, while its password is still the vault's."""
-    if server.fqdn not in signed_in:
+    if server.name not in signed_in:
         try:
-            signed_in[server.fqdn] = sign_in(server, settings["WEBUI_ADMIN_EMAIL"], password)
+            signed_in[server.name] = sign_in(server, settings["WEBUI_ADMIN_EMAIL"], password)
         except ClientError as error:
             if "HTTP 400" not in str(error):
                 raise
             raise NotMeasured("the first account has another password than the vault") from None
-    return signed_in[server.fqdn]
+    return signed_in[server.name]
 
 
 def is_on(settings: dict[str, str], name: str) -> bool:
     return settings.get(name, "").lower() == "true"
 
 
-def test_the_chat_page_loads_nothing_foreign(server: ChatServer) -> None:
+def test_the_chat_page_loads_nothing_foreign(server: Endpoint) -> None:
     answer = server.send("GET", "/", headers={"Accept": "text/html"})
     assert answer.status_code == 200, f"HTTP {answer.status_code}"
     assert "<html" in answer.text
-    found = policy_violations(answer.headers.get("content-security-policy", ""), server.fqdn)
+    found = policy_violations(answer.headers.get("content-security-policy", ""), server.name)
     assert not found, "its policy: " + "; ".join(found)
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_strangers_cannot_create_accounts(server: ChatServer, settings: dict[str, str]) -> None:
+def test_strangers_cannot_create_accounts(server: Endpoint, settings: dict[str, str]) -> None:
     if is_on(settings, "ENABLE_SIGNUP"):
         raise NotMeasured("the inventory allows sign-up")
     # Where sign-up is on, the invalid address is rejected with 400: no account is ever created.
@@ -121,14 +120,14 @@ def test_only_the_reverse_proxy_reaches_the_chat(chat: Service, house: House) ->
 
 
 @pytest.mark.parametrize("path", CLOSED)
-def test_strangers_get_no_data_from_the_chat(server: ChatServer, path: str) -> None:
+def test_strangers_get_no_data_from_the_chat(server: Endpoint, path: str) -> None:
     for headers in ({}, {"Authorization": "Bearer sk-wrong"}):
         answer = server.send("GET", path, headers=headers)
         assert answer.status_code in (401, 403), f"{path}: HTTP {answer.status_code}"
 
 
 def test_the_password_signs_in_with_a_secure_cookie(
-    server: ChatServer, settings: dict[str, str], password: str, admin: Person
+    server: Endpoint, settings: dict[str, str], password: str, admin: Person
 ) -> None:
     assert admin.role == "admin"
     email = settings["WEBUI_ADMIN_EMAIL"]
@@ -168,10 +167,10 @@ def test_the_chat_offers_the_houses_aliases_with_descriptions(admin: Person, hou
         assert bool(meta.get("hidden")) == hidden, f"{name} is {'not ' if hidden else ''}hidden"
 
 
-def test_a_page_of_another_origin_gets_no_websocket(server: ChatServer) -> None:
+def test_a_page_of_another_origin_gets_no_websocket(server: Endpoint) -> None:
     with open_socket(server, CONNECT_S) as socket:
         assert str(socket.recv(CONNECT_S)).startswith("0")
-    for origin in ("https://example.org", f"http://{server.fqdn}", "null"):
+    for origin in ("https://example.org", f"http://{server.name}", "null"):
         with (
             pytest.raises(ClientError, match=r"HTTP 40[03]"),
             open_socket(server, CONNECT_S, origin=origin),

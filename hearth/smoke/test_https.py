@@ -131,9 +131,8 @@ def test_the_address_serves_only_the_trust_page(plain_site: Site, edge: Edge) ->
 def test_a_device_that_trusts_the_house_gets_a_websocket(plain_site: Site, edge: Edge) -> None:
     fqdn = plain_site.fqdn
     assert edge.request(fqdn, "/check", within_s=WITHIN_S).json() == {"house": "Hearth"}
-    url, sent = f"wss://{fqdn}/echo", secrets.token_hex()
-    at = (edge.address, 443)
-    with opened(url, at, edge.trust(), WITHIN_S, origin=f"https://{fqdn}") as connection:
+    sent, origin = secrets.token_hex(), f"https://{fqdn}"
+    with opened(edge.endpoint(fqdn), "/echo", WITHIN_S, origin=origin) as connection:
         connection.send(sent)
         assert connection.recv(WITHIN_S) == sent
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hearth.clients import ClientError
-from hearth.clients.chat import ChatAnswer, ChatServer, Person, chat_server, sign_in
+from hearth.clients.chat import ChatAnswer, Person, sign_in
 from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Endpoint
 from tests import lab_machine as lab
 from tests.lab.house import NAME, House
 
@@ -36,9 +37,9 @@ _CALL = re.compile(
 )
 
 
-def door(house: House) -> ChatServer:
+def door(house: House) -> Endpoint:
     """Return the chat server as a client outside the machine reaches it: by the reverse proxy."""
-    return chat_server(Edge(lab.address(NAME), house.folder / "root.crt"), SITE)
+    return Edge(lab.address(NAME), house.folder / "root.crt").endpoint(SITE)
 
 
 def first(house: House) -> Person:

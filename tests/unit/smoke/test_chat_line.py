@@ -16,16 +16,20 @@ from websockets.sync.server import ServerConnection, serve
 from hearth.clients import ClientError
 from hearth.clients.chat import (
     ChatEvent,
-    ChatServer,
     Connection,
     Turn,
     handshake,
     open_socket,
     wait_for_answer,
 )
+from hearth.clients.endpoints import Endpoint
 
 WITHIN_S = 10.0
 TURN = Turn("c", "q", "a", 0.0)
+
+
+def server_at(url: str) -> Endpoint:
+    return Endpoint("chat", url, host="chat.lan")
 
 
 @contextmanager
@@ -54,7 +58,7 @@ def opened(
         stack.callback(thread.join)
         stack.callback(server.shutdown)
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
-        call = stack.enter_context(open_socket(ChatServer(url, "chat.lan"), WITHIN_S, origin))
+        call = stack.enter_context(open_socket(server_at(url), WITHIN_S, origin))
         yield stack.enter_context(handshake(call, "t", WITHIN_S)), asked
 
 
@@ -137,7 +141,7 @@ def test_what_is_no_such_server_is_told_apart() -> None:
         thread.start()
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         with (
-            open_socket(ChatServer(url, "chat.lan"), WITHIN_S) as call,
+            open_socket(server_at(url), WITHIN_S) as call,
             pytest.raises(ClientError, match=r"does not speak Engine\.IO"),
             handshake(call, "t", WITHIN_S),
         ):
@@ -147,10 +151,10 @@ def test_what_is_no_such_server_is_told_apart() -> None:
 
 
 def test_where_nobody_listens_is_told() -> None:
-    with pytest.raises(ClientError), open_socket(ChatServer("http://127.0.0.1:9", "chat.lan"), 1):
+    with pytest.raises(ClientError), open_socket(server_at("http://127.0.0.1:9"), 1):
         pass
     with pytest.raises(ClientError, match="GET /health: "):
-        ChatServer("http://127.0.0.1:9", "chat.lan").send("GET", "/health", within_s=1)
+        server_at("http://127.0.0.1:9").send("GET", "/health", within_s=1)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Chat:
     switched_on: tuple[str, ...] = ()
     told: tuple[str, ...] = tuple(smoke.RISKY)
     models: list[dict[str, Any]] = field(default_factory=lambda: [entry("fast"), entry("embed")])
-    fqdn: str = "chat.lan"
+    name: str = "chat.lan"
     role: str = "admin"
 
     def send(self, method: str, path: str, **more: Any) -> httpx.Response:

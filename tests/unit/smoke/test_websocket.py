@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosedOK, InvalidStatus
+from websockets.exceptions import ConnectionClosedOK
 from websockets.sync.server import Server, ServerConnection, serve
 
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.websocket import THREAD, opened
 
 
 @contextmanager
-def served(listen: Callable[[ServerConnection], None]) -> Iterator[tuple[str, int]]:
+def served(listen: Callable[[ServerConnection], None]) -> Iterator[Endpoint]:
     with serve(listen, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -27,9 +29,9 @@ def served(listen: Callable[[ServerConnection], None]) -> Iterator[tuple[str, in
             thread.join()
 
 
-def _address(server: Server) -> tuple[str, int]:
+def _address(server: Server) -> Endpoint:
     host, port = server.socket.getsockname()[:2]
-    return str(host), int(port)
+    return Endpoint("talker", f"http://{host}:{port}", host="talker.lan")
 
 
 def echoes(call: ServerConnection) -> None:
@@ -39,7 +41,7 @@ def echoes(call: ServerConnection) -> None:
 
 def test_what_is_said_comes_and_threads_end() -> None:
     with served(echoes) as at:
-        with opened("ws://talker.lan/", at, None, 5) as call:
+        with opened(at, "/", 5) as call:
             call.send("one")
             call.send(b"two")
             assert [call.recv(5), call.recv(5)] == ["one", b"two"]
@@ -68,7 +70,7 @@ def test_one_thread_reads_and_writes() -> None:
 
     with (
         served(echoes) as at,
-        opened("ws://talker.lan/", at, None, 5, create_connection=Watched) as call,
+        opened(at, "/", 5, create_connection=Watched) as call,
     ):
         reading = threading.Thread(target=call.recv)
         reading.start()
@@ -80,7 +82,7 @@ def test_one_thread_reads_and_writes() -> None:
 
 def test_who_waits_is_told_of_the_end() -> None:
     ended: list[list[str | bytes]] = []
-    with served(echoes) as at, opened("ws://talker.lan/", at, None, 5) as call:
+    with served(echoes) as at, opened(at, "/", 5) as call:
         reading = threading.Thread(target=lambda: ended.append(list(call)))
         reading.start()
         call.send("one")
@@ -99,18 +101,17 @@ def test_a_refusal_is_an_http_answer() -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         with (
-            pytest.raises(InvalidStatus) as refused,
-            opened("ws://talker.lan/", _address(server), None, 5),
+            pytest.raises(ClientError, match=r"^talker/: HTTP 401$"),
+            opened(_address(server), "/", 5),
         ):
             pass
         server.shutdown()
         thread.join()
-    assert refused.value.response.status_code == 401
 
 
-def test_nobody_there_is_an_os_error() -> None:
+def test_a_server_that_does_not_run_is_an_error() -> None:
     with (
-        pytest.raises(ConnectionRefusedError),
-        opened("ws://talker.lan/", ("127.0.0.1", 9), None, 1),
+        pytest.raises(ClientError, match=r"^talker/: .*9"),
+        opened(Endpoint("talker", "http://127.0.0.1:9"), "/", 1),
     ):
         pass

@@ -13,9 +13,11 @@ import pytest
 from hearth.bench import chat_people as module
 from hearth.bench.chat_people import Page, client_for, people
 from hearth.clients import ClientError
-from hearth.clients.chat import ChatEvent, ChatServer, Connection, Person
+from hearth.clients.chat import ChatEvent, Connection, Person
+from hearth.clients.endpoints import Endpoint
 
-ANN = Person(ChatServer("http://127.0.0.1:9", "chat.lan"), "ann", "user", "token-of-ann")
+CHAT = Endpoint("chat", "http://127.0.0.1:9", host="chat.lan")
+ANN = Person(CHAT, "ann", "user", "token-of-ann")
 Says = Callable[[str], list[tuple[str, Any]]]
 
 
@@ -103,7 +105,7 @@ def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
 
     made = iter(range(10))
 
-    def sign_in(door: ChatServer, email: str, password: str) -> Person:
+    def sign_in(door: Endpoint, email: str, password: str) -> Person:
         if (number := next(made)) == 2:
             raise ClientError("no")
         return replace(ANN, id=f"person-{number}")

@@ -11,7 +11,7 @@ import pytest
 from hearth.bench import chat_people as process
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
-from hearth.clients.chat import ChatServer
+from hearth.clients.endpoints import Endpoint
 from hearth.machine import engine
 from tests.documents import shipped_house
 
@@ -45,12 +45,12 @@ def service() -> Service:
     return shipped_house().services["open_webui"]
 
 
-def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> ChatServer:
+def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Endpoint:
     monkeypatch.setattr(engine, "execute", machine.execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
-    monkeypatch.setattr(ChatServer, "send", lambda door, *words, **more: machine.answer())
+    monkeypatch.setattr(Endpoint, "send", lambda door, *words, **more: machine.answer())
     monkeypatch.setattr(process, "_POLL_S", 0)
-    return ChatServer("http://127.0.0.1:9", "chat.lan")
+    return Endpoint("chat", "http://127.0.0.1:9", host="chat.lan")
 
 
 def test_what_it_holds_is_read_and_nothing_is_started(

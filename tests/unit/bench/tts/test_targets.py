@@ -43,12 +43,12 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
     direct, found = targets().first("speech")
     assert found is not None
     assert (direct.name, direct.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
-    assert direct.headers == {}
+    assert direct.authorization == {}
     through = bench_run._through_caddy(found, "kokoro")
     assert through is not None
     assert through.url == "https://192.168.1.9"
     assert through.trust is TRUST
-    assert through.headers == {"Host": "kokoro-stream.lan", "Authorization": "Bearer sesame"}
+    assert through.authorization == {"Host": "kokoro-stream.lan", "Authorization": "Bearer sesame"}
     assert callable(in_service(found, kokoro_command)({"threads": 2}))
 
 
