@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ import typer
 from hearth.bench.baseline import in_service, kokoro_command
 from hearth.cli import bench_run
 from hearth.clients import ClientError
+from hearth.clients.edge import Edge
 from tests.documents import shipped_house
 
 TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -24,8 +26,9 @@ def service(**more: Any) -> Any:
 
 
 @pytest.fixture
-def edge(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    edge = SimpleNamespace(address="192.168.1.9", trust=lambda: TRUST)
+def edge(monkeypatch: pytest.MonkeyPatch) -> Edge:
+    edge = Edge("192.168.1.9", Path("root.crt"))
+    monkeypatch.setattr(Edge, "trust", lambda _: TRUST)
     monkeypatch.setattr(bench_run, "house_edge", lambda house: edge)
     vault = SimpleNamespace(get=lambda name: "sesame")
     project = SimpleNamespace(house=lambda: None, vault=vault)
@@ -48,7 +51,7 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
     assert through is not None
     assert through.url == "https://192.168.1.9"
     assert through.trust is TRUST
-    assert through.authorization == {"Host": "kokoro-stream.lan", "Authorization": "Bearer sesame"}
+    assert (through.host, through.key) == ("kokoro-stream.lan", "sesame")
     assert callable(in_service(found, kokoro_command)({"threads": 2}))
 
 
@@ -60,12 +63,12 @@ def test_a_service_that_is_not_published_or_is_external_has_less() -> None:
 
 
 def test_an_unreadable_root_certificate_is_one_line(
-    edge: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    edge: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreadable() -> None:
+    def unreadable(_: Edge) -> None:
         raise ClientError("/etc/hearth/pki/root.crt: run `hearth up`")
 
-    monkeypatch.setattr(edge, "trust", unreadable)
+    monkeypatch.setattr(Edge, "trust", unreadable)
     with pytest.raises(ClientError, match="run `hearth up`"):
         bench_run._through_caddy(service(), "kokoro")
 
