@@ -7,12 +7,12 @@ removed on a guess.
 import grp
 import json
 import pwd
-import subprocess
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from hearth.files import write_atomic
+from hearth.remove import run
 
 STATE = Path("/var/lib/hearth")
 # scripts/environment writes this before it installs the first package.
@@ -31,20 +31,19 @@ SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 _RECORD, REQUESTED = "before.json", "requested.json"
 # The list of an unfinished purge; building the house again discards it.
 UNFINISHED = "unfinished.json"
-_DPKG_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """A machine without Hearth; `known` is false if it was recorded after the first package."""
+    """A machine without Hearth; `known` is false if it was recorded too late or not at all."""
 
-    known: bool
-    packages: frozenset[str]
-    users: frozenset[str]
-    groups: frozenset[str]
-    kernel: dict[str, str]
-    subordinate: dict[str, str]
-    paths: frozenset[str]
+    known: bool = False
+    packages: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    kernel: dict[str, str] = field(default_factory=dict)
+    subordinate: dict[str, str] = field(default_factory=dict)
+    paths: frozenset[str] = frozenset()
 
 
 # Their entries are recorded, to tell those from before Hearth from later ones.
@@ -56,7 +55,7 @@ PLACES = (
 
 def record_before(
     project: Path,
-    requested: Iterable[str],
+    packages: Iterable[str],
     brought: Iterable[str] = (),
     *,
     write: bool,
@@ -68,8 +67,8 @@ def record_before(
     is harmless. `brought` were installed before the first run.
     """
     missing = not (state / _RECORD).exists()
-    known = _requested(state)
-    new = {*requested} - known
+    known = requested(state)
+    new = {*packages} - known
     if new and not missing:
         # After the first run, a package that is already installed is not Hearth's.
         new -= {*installed()}
@@ -82,7 +81,9 @@ def record_before(
         write_atomic(state / REQUESTED, json.dumps(sorted(new | known)).encode() + b"\n")
         if missing:
             seen = read_machine(project, known=not (state / "converged").exists())
-            write_atomic(state / _RECORD, _text(seen))
+            # Names need not be UTF-8 on a disk; JSON's own escapes carry the others.
+            text = json.dumps(asdict(seen), default=sorted, indent=1)
+            write_atomic(state / _RECORD, text.encode() + b"\n")
     return changed
 
 
@@ -103,37 +104,33 @@ def read_machine(project: Path, *, known: bool = True) -> Before:
     )
 
 
-def read_record(state: Path = STATE) -> Before | None:
-    """Return the record, or None where there is none."""
-    try:
-        plain = json.loads((state / _RECORD).read_text())
-    except FileNotFoundError:
-        return None
-    sets = ("packages", "users", "groups", "paths")
-    return Before(**{**plain, **{name: frozenset(plain[name]) for name in sets}})
+def read_record(state: Path = STATE) -> Before:
+    """Return the record; an empty one where there is none."""
+    path = state / _RECORD
+    plain = json.loads(path.read_text()) if path.exists() else {}
+    return Before(**{key: frozenset(v) if isinstance(v, list) else v for key, v in plain.items()})
 
 
 def requested(state: Path = STATE) -> frozenset[str]:
     """Return the packages that Hearth installed here and has not removed since."""
-    return frozenset(_requested(state))
+    return frozenset(names_in(state / REQUESTED))
+
+
+def names_in(path: Path) -> list[str]:
+    """Return the names in one of the lists that are kept between runs."""
+    return list(json.loads(path.read_text())) if path.exists() else []
 
 
 def forget_gone(state: Path = STATE) -> None:
     """Finish a purge: the removed packages are no longer Hearth's."""
-    left = sorted(_requested(state) & {*installed()})
+    left = sorted(requested(state) & {*installed()})
     write_atomic(state / REQUESTED, json.dumps(left).encode() + b"\n")
     (state / UNFINISHED).unlink(missing_ok=True)
 
 
 def installed() -> list[str]:
     """Return every installed package, as dpkg reports it."""
-    shown = subprocess.run(
-        ["/usr/bin/dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=_DPKG_S,
-    ).stdout
+    shown = run("/usr/bin/dpkg-query", "-W", "-f", "${db:Status-Status} ${Package}\n")
     rows = (line.split() for line in shown.splitlines())
     return [row[1] for row in rows if row[0] == "installed"]
 
@@ -141,21 +138,6 @@ def installed() -> list[str]:
 def kernel_value(name: str) -> str:
     """Return one setting of the running kernel."""
     return Path("/proc/sys", *name.split(".")).read_text().strip()
-
-
-def _requested(state: Path) -> set[str]:
-    try:
-        return set(json.loads((state / REQUESTED).read_text()))
-    except FileNotFoundError:
-        return set()
-
-
-def _text(seen: Before) -> bytes:
-    plain = {
-        key: sorted(value) if isinstance(value, frozenset) else value
-        for key, value in asdict(seen).items()
-    }
-    return json.dumps(plain, indent=1).encode() + b"\n"
 
 
 def content(path: Path) -> str:

@@ -56,7 +56,7 @@ def of_services(
     client: Client, services: Iterable[Service], data: Collection[str] = ()
 ) -> list[Trace]:
     """List the instances of these services, and volumes of those whose names are in `data`."""
-    found, present = [], _volumes(client)
+    found, present = [], volumes(client)
     for service in services:
         # An instance that Hearth did not make stays.
         with contextlib.suppress(instances.InstanceError):
@@ -75,17 +75,12 @@ def everything(client: Client, data: bool) -> list[Trace]:
     ]
     # No service is left that needs one.
     found += unused_images(client, set(), used=set())
-    present = _volumes(client)
+    present = volumes(client)
     if data:
         found += [_volume(volume) for volume in present.values()]
     if (data or not present) and client.storage_pools.exists(POOL):
         found.append(Trace(f"storage pool {POOL}", lambda: client.storage_pools.get(POOL).delete()))
     return found
-
-
-def volumes(client: Client) -> list[str]:
-    """Return the names of the volumes with the house's data."""
-    return sorted(_volumes(client))
 
 
 def foreign(client: Client) -> list[str]:
@@ -133,7 +128,8 @@ def _volume(found: Any) -> Trace:
     return Trace(f"volume {found.name} with its data", partial(found.delete, wait=True))
 
 
-def _volumes(client: Client) -> dict[str, Any]:
+def volumes(client: Client) -> dict[str, Any]:
+    """Return the volumes with the house's data, by name."""
     try:
         pool = client.storage_pools.get(POOL)
     except NotFound:

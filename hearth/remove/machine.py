@@ -6,19 +6,17 @@ inventory, which may have changed since.
 
 import grp
 import json
-import os
 import pwd
 import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
 from hearth.paths import FIREWALL_UNIT
-from hearth.remove import RemoveError, Trace
+from hearth.remove import RemoveError, Trace, run
 from hearth.remove.before import Before, kernel_value
 
 UNITS = "etc/systemd/system"
@@ -33,7 +31,6 @@ ENGINE = (
 ENGINE_TABLE = ("inet", "incus")
 _ADDRESS = re.compile(r"ip address replace (\S+/32) dev lo")
 _BLOCK = re.compile(r"^# BEGIN Hearth\n.*?^# END Hearth\n?", re.DOTALL | re.MULTILINE)
-_COMMAND_S = 120
 MOUNTS = Path("/proc/self/mounts")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 # Docker, libvirt and tunnels set these once, when they start.
@@ -55,19 +52,23 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
     path = root / UNITS / FIREWALL_UNIT
     found = []
     if address := _ADDRESS.search(path.read_text()) if path.exists() else None:
-        found.append(Trace(f"address {address[1]} of lo", partial(_drop_address, address[1])))
+        words = ("address", "delete", address[1], "dev", "lo")
+        found.append(_command(f"address {address[1]} of lo", "/usr/sbin/ip", *words))
     if _ran("/usr/sbin/nft", "list", "table", *TABLE):
-        found.append(
-            Trace(
-                f"rules: table {' '.join(TABLE)}",
-                partial(_ran, "/usr/sbin/nft", "delete", "table", *TABLE),
-            )
-        )
+        found.append(_table(TABLE))
     if path.exists():
         # After the table: these block what the table no longer filters.
         found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
         found.append(Trace(f"unit {FIREWALL_UNIT}", partial(_drop_unit, FIREWALL_UNIT, root)))
     return found
+
+
+def _command(what: str, *argv: str) -> Trace:
+    return Trace(what, partial(_ran, *argv))
+
+
+def _table(name: tuple[str, str]) -> Trace:
+    return _command(f"rules: table {' '.join(name)}", "/usr/sbin/nft", "delete", "table", *name)
 
 
 def _drop_mark_rules() -> None:
@@ -78,42 +79,33 @@ def _drop_mark_rules() -> None:
 def engine() -> list[Trace]:
     """List the units of Incus that outlive its package, and its firewall table."""
     found = [
-        Trace(f"running {name}", partial(_ran, "/usr/bin/systemctl", "stop", name))
+        _command(f"running {name}", "/usr/bin/systemctl", "stop", name)
         for name in ENGINE
         if _ran("/usr/bin/systemctl", "is-active", "--quiet", name)
     ]
     if found or _ran("/usr/sbin/nft", "list", "table", *ENGINE_TABLE):
-        text = f"rules: table {' '.join(ENGINE_TABLE)}"
-        found.append(Trace(text, partial(_ran, "/usr/sbin/nft", "delete", "table", *ENGINE_TABLE)))
+        found.append(_table(ENGINE_TABLE))
     return found
 
 
-def settings(before: Before | None, root: Path = Path("/")) -> list[Trace]:
+def settings(before: Before, root: Path = Path("/")) -> list[Trace]:
     """List the files of converged programs, and the changed kernel settings."""
-    found = [
-        Trace(f"file {path}", partial(path.unlink, missing_ok=True))
-        for path in _recorded(root)
-        if path.exists() or path.is_symlink()
-    ]
+    found = folders(_recorded(root))
     needed = settings_in_use(before, root)
-    for name, value in (before.kernel if before and before.known else {}).items():
+    for name, value in (before.kernel if before.known else {}).items():
         if kernel_value(name) != value and name not in needed:
-            found.append(
-                Trace(
-                    f"kernel setting {name}, which was {value}",
-                    partial(_ran, "/usr/sbin/sysctl", "-q", "-w", f"{name}={value}"),
-                )
-            )
+            text = f"kernel setting {name}, which was {value}"
+            found.append(_command(text, "/usr/sbin/sysctl", "-q", "-w", f"{name}={value}"))
     hosts = root / "etc/hosts"
     if hosts.exists() and _BLOCK.search(hosts.read_text()):
         found.append(Trace("the house's names in /etc/hosts", partial(_drop_names, hosts)))
     return found
 
 
-def settings_in_use(before: Before | None, root: Path = Path("/")) -> dict[str, str]:
+def settings_in_use(before: Before, root: Path = Path("/")) -> dict[str, str]:
     """Return the changed settings that stay, each with the network that may need it."""
     found: dict[str, str] = {}
-    if before is None or not before.known:
+    if not before.known:
         return found
     for path in sorted((root / "sys/class/net").glob("*/uevent")):
         if f"/sys/class/net/{path.parent.name}" in before.paths:
@@ -133,7 +125,7 @@ def users(root: Path = Path("/")) -> list[Trace]:
         found += [
             Trace(f"user {name}", partial(drop_user, name)) for name in names if is_known(name)
         ]
-        found.append(Trace(f"file {path}", partial(path.unlink, missing_ok=True)))
+        found += folders([path])
     return found
 
 
@@ -171,13 +163,13 @@ def drop_path(path: Path) -> None:
 def drop_user(name: str) -> None:
     """Remove a user and the group of the same name."""
     if any(user.pw_name == name for user in pwd.getpwall()):
-        _must("/usr/sbin/userdel", name)
+        run("/usr/sbin/userdel", name)
     _ran("/usr/sbin/groupdel", name)
 
 
 def reload_units() -> None:
     """Let systemd forget the removed units."""
-    _must("/usr/bin/systemctl", "daemon-reload")
+    run("/usr/bin/systemctl", "daemon-reload")
     _ran("/usr/bin/systemctl", "reset-failed", "hearth-*")
 
 
@@ -196,13 +188,8 @@ def _recorded(root: Path) -> list[Path]:
 
 
 def _loaded() -> set[str]:
-    shown = subprocess.run(
-        ["/usr/bin/systemctl", "list-units", "--all", "--plain", "--no-legend", "hearth-*"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_COMMAND_S,
-    ).stdout
+    words = ("list-units", "--all", "--plain", "--no-legend", "hearth-*")
+    shown = run("/usr/bin/systemctl", *words)
     return {line.split()[0] for line in shown.splitlines() if line.strip()}
 
 
@@ -216,10 +203,6 @@ def _drop_unit(name: str, root: Path) -> None:
     drop_path(path)
     stamp = root / "var/lib/systemd/timers" / f"stamp-{name}"
     stamp.unlink(missing_ok=True)
-
-
-def _drop_address(address: str) -> None:
-    _ran("/usr/sbin/ip", "address", "delete", address, "dev", "lo")
 
 
 def _drop_names(hosts: Path) -> None:
@@ -255,16 +238,8 @@ def is_known(name: str) -> bool:
 
 def _ran(*argv: str) -> bool:
     """Run a program and return whether it succeeded; a missing target is not an error."""
-    done = subprocess.run(  # noqa: S603 - our own words, no shell
-        argv,
-        capture_output=True,
-        check=False,
-        timeout=_COMMAND_S,
-        env={**os.environ, "LC_ALL": "C"},
-    )
-    return done.returncode == 0
-
-
-def _must(*argv: str) -> None:
-    if not _ran(*argv):
-        raise RemoveError(f"`{' '.join(argv)}` failed: see why by running it, then run this again")
+    try:
+        run(*argv)
+    except RemoveError:
+        return False
+    return True

@@ -1,18 +1,15 @@
 """Choose and purge the Debian packages that only Hearth needed."""
 
 import json
-import os
-import subprocess
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hearth.files import write_atomic
-from hearth.remove import RemoveError
-from hearth.remove.before import STATE, UNFINISHED, Before, forget_gone, installed
+from hearth.remove import run
+from hearth.remove.before import STATE, UNFINISHED, Before, forget_gone, installed, names_in
 
 _APT_S = 900
-_QUIET = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Packages:
 
 
 def choose_packages(
-    before: Before | None,
+    before: Before,
     requested: Collection[str],
     protected: Collection[str],
     state: Path = STATE,
@@ -32,7 +29,7 @@ def choose_packages(
     """Choose the packages that apt can remove without any that are not Hearth's.
 
     Args:
-        before: The machine's record; without one, nothing goes.
+        before: The machine's record; without a known one, nothing goes.
         requested: What Hearth has installed and not removed since.
         protected: Packages that something else on the machine still needs.
         state: The folder with the list of an unfinished purge.
@@ -40,7 +37,7 @@ def choose_packages(
     here = set(installed())
     ours = sorted({*requested} & here)
     cut = {*unfinished(state)} & here - _manual()
-    if before is None or not before.known:
+    if not before.known:
         return Packages(stays=dict.fromkeys(ours, "there is no record from before Hearth"))
     ours = [name for name in ours if name not in before.packages]
     stays = {name: "the remaining data need it" for name in ours if name in protected}
@@ -64,56 +61,33 @@ def purge(names: Iterable[str], state: Path = STATE) -> None:
     """Purge packages, after finishing what a killed run left half done."""
     # After half a purge, apt could no longer tell why the others were installed.
     write_atomic(state / UNFINISHED, json.dumps(sorted({*names, *unfinished(state)})).encode())
-    _run(["/usr/bin/dpkg", "--configure", "-a"])
+    run("/usr/bin/dpkg", "--configure", "-a", timeout_s=_APT_S)
     left = sorted({*names} & _known())
     if left:
-        _run(["/usr/bin/apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=120", "purge", *left])
+        words = ("-q", "-y", "-o", "DPkg::Lock::Timeout=120", "purge", *left)
+        run("/usr/bin/apt-get", *words, timeout_s=_APT_S)
     # If they are installed again, they are not Hearth's.
     forget_gone(state)
 
 
 def unfinished(state: Path = STATE) -> list[str]:
     """Return the packages of a purge that was interrupted."""
-    try:
-        return list(json.loads((state / UNFINISHED).read_text()))
-    except FileNotFoundError:
-        return []
+    return names_in(state / UNFINISHED)
 
 
 def _would_go(words: list[str], verb: str = "purge") -> set[str]:
     """Return the packages that apt would remove, from its simulation."""
     # A package that is only recommended by another is not a dependency.
     strict = [f"-oAPT::AutoRemove::{what}Important=false" for what in ("Recommends", "Suggests")]
-    shown = _run(["/usr/bin/apt-get", "--simulate", "-q", *strict, verb, *words])
+    shown = run("/usr/bin/apt-get", "--simulate", "-q", *strict, verb, *words)
     rows = (line.split() for line in shown.splitlines())
     return {row[1].partition(":")[0] for row in rows if row and row[0] in ("Purg", "Remv")}
 
 
 def _manual() -> set[str]:
-    return {line.partition(":")[0] for line in _run(["/usr/bin/apt-mark", "showmanual"]).split()}
+    return {line.partition(":")[0] for line in run("/usr/bin/apt-mark", "showmanual").split()}
 
 
 def _known() -> set[str]:
     """Return every package in dpkg's database, also removed ones that left settings."""
-    return set(_run(["/usr/bin/dpkg-query", "-W", "-f", "${Package}\n"]).split())
-
-
-def _run(argv: list[str]) -> str:
-    try:
-        done = subprocess.run(  # noqa: S603 - names that dpkg itself gave, no shell
-            argv,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_APT_S,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **_QUIET},
-        )
-    except subprocess.CalledProcessError as error:
-        lines = (error.stderr or error.stdout).strip().splitlines() or ["no error message"]
-        raise RemoveError(
-            f"{' '.join(argv[:3])}: {lines[-1]}: fix this, then run this again"
-        ) from None
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RemoveError(f"{argv[0]}: {error}") from None
-    return done.stdout
+    return set(run("/usr/bin/dpkg-query", "-W", "-f", "${Package}\n").split())

@@ -14,14 +14,12 @@ from pylxd import Client
 
 from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.house import House
-from hearth.files import write_atomic
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.remove import RemoveError, Trace, incus
-from hearth.yaml_edit import with_value
+from hearth.yaml_edit import EditError, set_in_file
 
 CERTIFICATES = Path("/var/lib/hearth/caddy")
 FILE = Path("local/services.yml")
-_LINE = "present: false"
 # One empty file for each program and service that uses it: a kill cannot leave half an entry.
 WANTED = Path("/var/lib/hearth/wanted")
 
@@ -129,29 +127,15 @@ def note_absent(inventory: Path, service: str) -> None:
         RemoveError: the file cannot be edited safely, or the inventory would not be valid without
             the service; the inventory is unchanged.
     """
-    path = inventory / FILE
-    old = path.read_text(encoding="utf-8") if path.exists() else "---\n"
-    try:
-        new = with_value(old, ("services", service, "present"), False)
-    except ValueError:
-        raise RemoveError(
-            f"{path}: Hearth cannot edit this file safely: write `{_LINE}` into the record "
-            f"{service} there, then run this again"
-        ) from None
-    _validate(inventory, new)
-    path.parent.mkdir(exist_ok=True)
-    write_atomic(path, new.encode())
-
-
-def _validate(inventory: Path, new: str) -> None:
-    """Validate a copy of the inventory with the new text, so that an error changes nothing."""
+    keys = ("services", service, "present")
+    # A copy is edited and validated first, so that an error changes nothing.
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
         copy = Path(folder) / "inventory"
         shutil.copytree(inventory, copy, ignore=shutil.ignore_patterns("secrets.yml", ".*"))
-        (copy / FILE).parent.mkdir(exist_ok=True)
-        (copy / FILE).write_text(new, encoding="utf-8")
         try:
+            set_in_file(copy / FILE, keys, False)
             load(copy)
-        except CatalogueError as error:
-            problems = "\n".join(str(problem).replace(f"{copy}/", "") for problem in error.problems)
-            raise RemoveError(f"{problems}\nnothing was changed") from None
+        except (CatalogueError, EditError) as error:
+            text = str(error).replace(f"{copy}/", "")
+            raise RemoveError(f"{text}\nnothing was changed") from None
+    set_in_file(inventory / FILE, keys, False)

@@ -39,7 +39,7 @@ def plan_removal(project: Project, data: bool) -> Plan:
     """Return what would go; nothing is changed."""
     seen = before.read_record()
     client = incus.connect()
-    volumes = [] if data or client is None else incus.volumes(client)
+    volumes = [] if data or client is None else sorted(incus.volumes(client))
     others = incus.foreign(client) if client else []
     goes = machine.units()
     goes += incus.everything(client, data) if client else []
@@ -67,12 +67,12 @@ def plan_removal(project: Project, data: bool) -> Plan:
     return Plan(goes, stays + _on_purpose(project, data))
 
 
-def _leftovers(going: tuple[str, ...], seen: Before | None) -> Iterator[Trace]:
+def _leftovers(going: tuple[str, ...], seen: Before) -> Iterator[Trace]:
     """List what packages leave behind that was not there before they were installed.
 
     Also of packages that are gone already: a removal may have been killed right after them.
     """
-    if seen is None or not seen.known:
+    if not seen.known:
         return
     here = set(before.installed()) - {*going}
     for package in sorted(_LEFT.keys() - here - seen.packages):
@@ -94,9 +94,8 @@ _EMPTY = (
 )
 
 
-def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
+def _files(project: Project, seen: Before, data: bool) -> list[Path]:
     """List Hearth's own folders and files, except its records, which go last."""
-    was = seen.paths if seen else frozenset()
     state = before.STATE
     records = {
         state / name for name in ("before.json", before.REQUESTED, before.UNFINISHED, "converged")
@@ -105,16 +104,16 @@ def _files(project: Project, seen: Before | None, data: bool) -> list[Path]:
     found += [project.root / name for name in (EARLIER, NO_ANSIBLE, BROUGHT)]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that a person made stays.
-    found += [Path(name) for name in (f"/{MASK}",) if name not in was]
+    found += [Path(f"/{MASK}")] if f"/{MASK}" not in seen.paths else []
     if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
         found.append(_COMMAND)
-    if seen is not None and seen.known:
-        found += [Path(name) for name in _TOOLS if name not in was]
+    if seen.known:
+        found += [Path(name) for name in _TOOLS if name not in seen.paths]
     if data:
         vault = project.vault
         found += [vault.path, vault.password_file, *vault.password_file.parent.glob("*.lock")]
     return found + [
-        Path(name) for name in _EMPTY if name not in was and _is_ours(Path(name), found)
+        Path(name) for name in _EMPTY if name not in seen.paths and _is_ours(Path(name), found)
     ]
 
 

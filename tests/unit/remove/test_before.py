@@ -19,7 +19,6 @@ def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
     assert (tmp_path / "before.json").read_bytes() == first
     assert before.requested(tmp_path) == {"caddy", "no-such-tool"}
     seen = before.read_record(tmp_path)
-    assert seen is not None
     assert seen.known
     assert "dpkg" in seen.packages
     assert "root" in seen.users
@@ -37,11 +36,20 @@ def test_packages_are_those_from_before_the_first_command(tmp_path: Path) -> Non
     assert before.read_machine(tmp_path).packages == {"bash", "dpkg"}
 
 
+def test_a_name_that_is_not_utf8_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(before, "PLACES", (str(tmp_path),))
+    (tmp_path / "\udcff.conf").touch()
+    before.record_before(tmp_path, [], write=True, state=tmp_path)
+    seen = before.read_record(tmp_path)
+    assert str(tmp_path / "\udcff.conf") in seen.paths
+
+
 def test_a_house_of_an_older_hearth_knows_nothing_of_before(tmp_path: Path) -> None:
     (tmp_path / "converged").mkdir()
     before.record_before(tmp_path, [], write=True, state=tmp_path)
     seen = before.read_record(tmp_path)
-    assert seen is not None
     assert not seen.known
 
 

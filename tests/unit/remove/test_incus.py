@@ -109,7 +109,7 @@ def test_all_of_it_spares_data_and_strangers(engine: Engine) -> None:
         trace.remove()
     assert sorted(engine.made) == ["theirs"]
     assert sorted(engine.pictures) == ["debian/13"]
-    assert incus.volumes(client(engine)) == ["chat-data"]
+    assert [*incus.volumes(client(engine))] == ["chat-data"]
     assert engine.pool_there
     said = incus.foreign(client(engine))
     assert said == ["instance theirs", "image debian/13", "network br0"]

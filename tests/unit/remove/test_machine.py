@@ -66,7 +66,7 @@ def test_recorded_files_go_and_others_stay(root: Path) -> None:
     record = {"digest": "", "files": ["/etc/hearth/login.json", "/etc/hearth/gone-already"]}
     (root / "var/lib/hearth/converged/login.json").write_text(json.dumps(record))
     (root / "var/lib/hearth/converged/cut.json").write_text("{")
-    for trace in machine.settings(None, root):
+    for trace in machine.settings(Before(), root):
         trace.remove()
     assert not any(path.exists() for path in ours)
     assert (root / "etc/sysctl.d/local.conf").exists()
@@ -75,10 +75,10 @@ def test_recorded_files_go_and_others_stay(root: Path) -> None:
 def test_of_etc_hosts_only_the_houses_lines_go(root: Path) -> None:
     hosts = root / "etc/hosts"
     hosts.write_text(HOSTS)
-    for trace in machine.settings(None, root):
+    for trace in machine.settings(Before(), root):
         trace.remove()
     assert hosts.read_text() == "127.0.0.1 localhost\n10.0.0.2 nas\n"
-    assert machine.settings(None, root) == []
+    assert machine.settings(Before(), root) == []
 
 
 def test_users_are_those_that_our_files_name(root: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_setting_stays_that_somebody_elses_network_lives_on(
     monkeypatch.setattr(machine, "kernel_value", lambda name: "1")
     forward, mark = "net.ipv4.ip_forward", "net.ipv4.conf.all.src_valid_mark"
     values = {forward: "0", mark: "0", "fs.inotify.max_user_instances": "1"}
-    seen = Before(True, frozenset(), frozenset(), frozenset(), values, {}, frozenset())
+    seen = Before(known=True, kernel=values)
     both = [f"kernel setting {name}, which was 0" for name in (forward, mark)]
     assert [trace.what for trace in machine.settings(seen, root)] == both
     assert machine.settings_in_use(seen, root) == {}

@@ -13,7 +13,7 @@ from tests.unit.remove.test_incus import Engine
 WORLD = ("caddy", "curl", "incus-base")
 
 
-def apt(argv: list[str]) -> str:
+def apt(*argv: str) -> str:
     gone = sorted({*argv} & {*WORLD})
     return "\n".join(WORLD if "showmanual" in argv else [f"Purg {name} [1]" for name in gone])
 
@@ -27,13 +27,13 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     nobody = SimpleNamespace(json=lambda: {"metadata": []})
     engine.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: nobody))
     monkeypatch.setattr(incus, "connect", lambda: engine)
-    was = Before(True, frozenset({"curl"}), frozenset(), frozenset(), {}, {}, frozenset())
+    was = Before(True, frozenset({"curl"}))
     monkeypatch.setattr(before, "STATE", tmp_path / "state")
     monkeypatch.setattr(before, "read_record", lambda: was)
     monkeypatch.setattr(before, "requested", lambda: frozenset(WORLD))
     for module in (before, packages):
         monkeypatch.setattr(module, "installed", lambda: [*WORLD])
-    monkeypatch.setattr(packages, "_run", apt)
+    monkeypatch.setattr(packages, "run", apt)
     for name in ("units", "firewall", "engine", "users"):
         monkeypatch.setattr(machine, name, list)
     monkeypatch.setattr(machine, "settings", lambda seen: [])
