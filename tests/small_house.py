@@ -45,7 +45,7 @@ def alias(name: str, *members: str, **more: Any) -> Alias:
         summary="",
         kind="chat",
         members=members,
-        dropped=(),
+        dropped={},
         cloud=False,
         first_token_timeout_s=60,
         timeout_s=300,

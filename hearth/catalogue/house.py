@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import typing
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar
 
+from pydantic import TypeAdapter
+
 T = TypeVar("T")
+# Made once for each kind, because that takes longer than its use.
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +53,21 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of an instance; memory is in bytes or in percent of the machine, never both."""
+    """Bounds of an instance; memory is a size or a percentage of the machine's."""
 
     memory: str | None
-    memory_bytes: int | None
-    memory_percent: int | None
     cpus: float | None
     tasks: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A folder that outlives its instance; `from` is a host folder used instead of a volume."""
+    """A folder that outlives its instance; `from_folder` of the machine replaces a volume."""
 
     name: str
     path: str
     copy: str
-    from_folder: str | None = field(metadata={"key": "from"})
+    from_folder: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,22 +207,17 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A member that an alias does without, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Alias:
-    """A model name with its usable members in order; without any it is not `offered`."""
+    """A model name with its usable members in order; without any it is not `offered`.
+
+    `dropped` has the members that are not usable, and why.
+    """
 
     name: str
     summary: str
     kind: str
     members: tuple[str, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: Mapping[str, str]
     cloud: bool
     first_token_timeout_s: float
     timeout_s: float
@@ -285,8 +280,7 @@ class House:
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
-        plain = _plain(self)
-        assert isinstance(plain, dict)  # noqa: S101 (a dataclass always becomes a dict)
+        plain: dict[str, Any] = _adapter(House).dump_python(self, mode="json")
         return plain
 
     @classmethod
@@ -297,39 +291,12 @@ class House:
 
 def from_vars(kind: type[T], plain: Mapping[str, Any]) -> T:
     """Return one value of the house, such as a Service, from its part of `as_vars`."""
-    made: T = _typed(kind, plain)
+    made: T = _adapter(kind).validate_python(_exact(plain))
     return made
 
 
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {
-            item.metadata.get("key", item.name): _plain(getattr(value, item.name))
-            for item in dataclasses.fields(value)
-        }
+def _exact(value: Any) -> Any:
+    # Ansible's containers make their items when they are read; pydantic would read past that.
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _typed(kind: Any, value: Any) -> Any:
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return kind(**{name: _typed(of, value[key]) for name, key, of in _fields(kind)})
-    if origin is Mapping:
-        return {arguments[0](key): _typed(arguments[1], item) for key, item in value.items()}
-    if isinstance(value, str) or not isinstance(value, typing.Sequence):
-        return value
-    # Of a union such as `str | tuple[str, ...]`, only the tuple can hold a list.
-    items = arguments if origin is tuple else typing.get_args(arguments[-1])
-    return tuple(_typed(items[0], item) for item in value)
-
-
-@cache
-def _fields(kind: type) -> list[tuple[str, str, Any]]:
-    """Return name, key in plain data, and type of each field of a dataclass."""
-    hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    return [(item.name, item.metadata.get("key", item.name), hints[item.name]) for item in fields]
+        return {key: _exact(item) for key, item in value.items()}
+    return [_exact(item) for item in value] if isinstance(value, list) else value

@@ -18,47 +18,23 @@ def derive_models(
     return {name: _model(catalogue, name, urls, given_secrets) for name in catalogue.models}
 
 
-def derive_aliases(
-    catalogue: Catalogue, models: Mapping[str, house.Model]
-) -> dict[str, house.Alias]:
-    """Derive every alias: its usable members in order, and the dropped ones."""
-    return {name: _alias(name, record, models) for name, record in catalogue.aliases.items()}
-
-
-def cloud_hosts(models: Mapping[str, house.Model]) -> list[str]:
-    """List the hosts of the usable cloud models; requests have no other egress."""
-    return sorted({model.host for model in models.values() if model.usable and model.host})
-
-
-def provider_secrets(models: Mapping[str, house.Model]) -> list[str]:
-    """List the secrets of usable models."""
-    return sorted({model.secret for model in models.values() if model.usable and model.secret})
-
-
-def _why_not(
-    provider: schema.ProviderRecord, urls: Mapping[str, str], given_secrets: frozenset[str]
-) -> str | None:
-    """Return why no model of this provider is usable, or None."""
-    if provider.service and provider.service not in urls:
-        return f"service {provider.service} is off"
-    if provider.secret and provider.secret not in given_secrets:
-        return f"no key; set it with: hearth secret set {provider.secret}"
-    return None
-
-
 def _model(
     catalogue: Catalogue, name: str, urls: Mapping[str, str], given_secrets: frozenset[str]
 ) -> house.Model:
     record = catalogue.models[name]
     provider = catalogue.providers[record.provider]
-    reason = _why_not(provider, urls, given_secrets)
-    local = provider.service is not None
     service = catalogue.services.get(provider.service or "")
-    if reason is None and not local and not _allowed_somewhere(catalogue, name):
+    ours = service is not None and service.here
+    program = naming.program(provider.service or "", name) if ours and record.files else None
+    within = [alias for alias in catalogue.aliases.values() if name in alias.members]
+    reason = None
+    if provider.service and provider.service not in urls:
+        reason = f"service {provider.service} is off"
+    elif provider.secret and provider.secret not in given_secrets:
+        reason = f"no key; set it with: hearth secret set {provider.secret}"
+    elif not provider.service and not any(alias.cloud for alias in within):
         reason = "no alias that allows the cloud has it as a member"
-    ours = service is not None and service.runtime != "external"
-    handed_in = ours and bool(record.files)
-    if reason is None and handed_in and not _member_of(catalogue, name):
+    elif program and not within:
         reason = "no alias has it as a member"
     download = naming.size_bytes(record.download) if record.download else None
     memory = naming.size_bytes(record.memory) if record.memory else None
@@ -72,9 +48,9 @@ def _model(
         kind=record.kind,
         provider=record.provider,
         litellm=provider.litellm or record.provider,
-        local=local,
-        pulled=ours and not handed_in,
-        program=naming.program(provider.service or "", name) if handed_in else None,
+        local=provider.service is not None,
+        pulled=ours and program is None,
+        program=program,
         service=provider.service,
         url=urls.get(provider.service or ""),
         host=provider.host,
@@ -94,56 +70,48 @@ def derive_weights(
 
     The others follow in the order of models.yml, for roles that use one of them.
     """
-    handed_in = {n: m for n, m in models.items() if m.service == service and m.program}
+    programs = {n: m.program for n, m in models.items() if m.service == service and m.program}
     members = (member for alias in catalogue.aliases.values() for member in alias.members)
-    wanted = dict.fromkeys(member for member in members if member in handed_in)
+    wanted = dict.fromkeys(member for member in members if member in programs)
     return tuple(
         house.Weights(
             name=name,
-            program=handed_in[name].program or "",
-            files=files_of(catalogue, catalogue.models[name]),
+            program=programs[name],
+            # A file has the last part of its source's URL as its name.
+            files={
+                catalogue.sources[source].url.rpartition("/")[2]: source
+                for source in catalogue.models[name].files
+            },
             wanted=name in wanted,
         )
-        for name in {**wanted, **handed_in}
+        for name in {**wanted, **programs}
     )
 
 
-def files_of(catalogue: Catalogue, record: schema.ModelRecord) -> dict[str, str]:
-    """Return a model's file names, each the last part of its source's URL, and its sources."""
-    known = {source: catalogue.sources[source].url for source in record.files}
-    return {url.rpartition("/")[2]: source for source, url in known.items()}
-
-
-def _member_of(catalogue: Catalogue, model: str) -> bool:
-    return any(model in alias.members for alias in catalogue.aliases.values())
-
-
-def _allowed_somewhere(catalogue: Catalogue, model: str) -> bool:
-    return any(alias.cloud and model in alias.members for alias in catalogue.aliases.values())
+def derive_aliases(
+    catalogue: Catalogue, models: Mapping[str, house.Model]
+) -> dict[str, house.Alias]:
+    """Derive every alias: its usable members in order, and the dropped ones."""
+    return {name: _alias(name, record, models) for name, record in catalogue.aliases.items()}
 
 
 def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Model]) -> house.Alias:
-    members: list[str] = []
-    dropped: list[house.Dropped] = []
-    for member in record.members:
-        model = models[member]
-        if not model.local and not record.cloud:
-            reason: str | None = f"it is in the cloud, and {name} does not allow the cloud"
-        else:
-            reason = model.reason
-        if reason is None:
-            members.append(member)
-        else:
-            dropped.append(house.Dropped(member, reason))
+    cloud = f"it is in the cloud, and {name} does not allow the cloud"
+    reasons = {
+        member: models[member].reason if models[member].local or record.cloud else cloud
+        for member in record.members
+    }
+    dropped = {member: reason for member, reason in reasons.items() if reason}
+    members = tuple(member for member in record.members if member not in dropped)
     return house.Alias(
         name=name,
         summary=record.summary,
         kind=models[record.members[0]].kind,
-        members=tuple(members),
-        dropped=tuple(dropped),
+        members=members,
+        dropped=dropped,
         cloud=record.cloud,
         first_token_timeout_s=record.first_token_timeout_s,
         timeout_s=record.timeout_s,
         offered=bool(members),
-        reason=None if members else "; ".join(f"{item.name}: {item.reason}" for item in dropped),
+        reason=None if members else "; ".join(f"{n}: {reason}" for n, reason in dropped.items()),
     )

@@ -231,6 +231,16 @@ class ServiceRecord(Record):
     (a chat UI), `pipelines` (programs that answer like models), `speech` (OpenAI's speech
     endpoint), `speech_stream` (Hearth's streaming speech endpoints) or `transcription`."""
 
+    @property
+    def runs(self) -> bool:
+        """Whether it is enabled, where its GPU is present."""
+        return self.present and bool(self.enabled)
+
+    @property
+    def here(self) -> bool:
+        """Whether it has an instance in this house."""
+        return self.runtime != "external"
+
 
 class PartRecord(Record):
     """A program that runs on the machine itself."""

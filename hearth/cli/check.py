@@ -30,7 +30,7 @@ def check_inventory(as_json: AsJson = False) -> None:
         if not alias.offered:
             notes.append(f"{alias.name} is not offered: {alias.reason}")
             continue
-        notes += [f"{alias.name} leaves out {gone.name}: {gone.reason}" for gone in alias.dropped]
+        notes += [f"{alias.name} leaves out {n}: {reason}" for n, reason in alias.dropped.items()]
     if as_json:
         print_json({"good": True, "problems": [], "notes": notes})
         return

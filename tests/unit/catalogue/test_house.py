@@ -181,7 +181,7 @@ def test_the_house_can_be_serialised_as_json(house: House) -> None:
         "name": "ollama-var-lib-ollama",
         "path": "/var/lib/ollama",
         "copy": "none",
-        "from": None,
+        "from_folder": None,
     }
 
 

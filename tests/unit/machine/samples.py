@@ -45,7 +45,7 @@ def _record() -> dict[str, Any]:
 
 def service(**more: Any) -> Service:
     """One service as `derive` returns it, with the given fields in its plain form."""
-    limits = dict.fromkeys(("memory", "memory_bytes", "memory_percent", "cpus", "tasks"))
+    limits = dict.fromkeys(("memory", "cpus", "tasks"))
     plain: dict[str, Any] = {
         "instance": "open-webui",
         "host_name": "to-open-webui",
@@ -64,7 +64,12 @@ def service(**more: Any) -> Service:
 
 
 RECIPE = Recipe("debian/13", ("python3",), "10.140.30.1", "")
-VOLUME = {"name": "open-webui-data", "path": "/var/lib/open-webui", "copy": "files", "from": None}
+VOLUME = {
+    "name": "open-webui-data",
+    "path": "/var/lib/open-webui",
+    "copy": "files",
+    "from_folder": None,
+}
 
 
 def wanted(accelerator: str = "none", **more: Any) -> Instance:

@@ -43,7 +43,7 @@ def test_a_record_becomes_config_and_devices() -> None:
 
 
 def test_a_folder_of_the_machine_is_mounted_and_is_not_a_volume() -> None:
-    folder = {**VOLUME, "from": "/srv/models"}
+    folder = {**VOLUME, "from_folder": "/srv/models"}
     item = describe(service(volumes=[folder]), RECIPE, facts(), "none")
     assert item.volumes == ()
     assert item.devices["data0"] == {

@@ -18,7 +18,7 @@ from tests.unit.machine.fake_incus import api_error
 from tests.unit.machine.samples import service
 
 USED, OLD = "hearth-debian-13-0123456789ab", "hearth-debian-12-0123456789ab"
-CHAT_DATA = {"name": "chat-data", "path": "/var/lib/chat", "copy": "files", "from": None}
+CHAT_DATA = {"name": "chat-data", "path": "/var/lib/chat", "copy": "files", "from_folder": None}
 CHAT = service(name="chat", instance="chat", volumes=[CHAT_DATA])
 
 

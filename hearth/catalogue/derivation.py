@@ -1,0 +1,327 @@
+"""Derive the house from the catalogue: the only place that makes names, URLs and flows."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from hearth.catalogue import house, models, naming, schema
+from hearth.catalogue.records import Catalogue
+
+_HTTPS_PORT = 443
+_LOOPBACK = "127.0.0.1"
+# An external server has none of these, and no links to the services that serve models.
+_OF_INSTANCES = (
+    *("packages", "sources", "address", "port", "metrics_port", "paths", "needs", "egress"),
+    *("publish_tcp", "gpu", "limits", "data", "scrapes"),
+)
+
+
+def derive(
+    catalogue: Catalogue,
+    given_secrets: frozenset[str] = frozenset(),
+    absent: frozenset[str] = frozenset(),
+) -> house.House:
+    """Derive the house from a checked catalogue.
+
+    `given_secrets` are the names of the given secrets that have a value; `absent` are the
+    services with `enabled: auto` whose GPU is missing on this machine.
+    """
+    ((machine_name, machine_record),) = catalogue.machines.items()
+    machine = _machine(machine_name, machine_record)
+    on = {
+        name: record
+        for name, record in catalogue.services.items()
+        if record.runs and not (record.enabled == "auto" and name in absent)
+    }
+    needs = {name: _resolved_needs(record, on) for name, record in on.items()}
+    order = _order(needs)
+    urls = {name: _url(record) for name, record in on.items()}
+    known = models.derive_models(catalogue, urls, given_secrets)
+    services = {
+        name: _with_models(
+            _service(machine, name, on[name], needs[name], order[name]), catalogue, known
+        )
+        for name in sorted(on, key=order.__getitem__)
+    }
+    parts = {name: _part(machine, name, record) for name, record in catalogue.parts.items()}
+    consumers = _consumers(catalogue)
+    flows = _flows(services)
+    owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
+    return house.House(
+        machine=machine,
+        services=services,
+        parts=parts,
+        flows=flows,
+        forbidden=_forbidden(services, flows),
+        egress=_egress(services),
+        published_ports=tuple(
+            (service.address, service.port)
+            for service in services.values()
+            if service.address and service.port and any(site.upstream for site in service.publish)
+        ),
+        sites=tuple(site for owner in owners for site in owner.publish),
+        models=known,
+        aliases=models.derive_aliases(catalogue, known),
+        consumers=consumers,
+        secrets={
+            **{name: kind for owner in owners for name, kind in owner.secrets.items()},
+            **{consumer.secret: "random" for consumer in consumers.values()},
+            **{p.secret: "given" for p in catalogue.providers.values() if p.secret},
+        },
+        sources={
+            name: house.Source(
+                name=name,
+                version=record.version,
+                url=record.url,
+                sha256=None if record.sha256 == "unverified" else record.sha256,
+                size=record.size,
+            )
+            for name, record in catalogue.sources.items()
+        },
+        minimum_versions={
+            name: house.MinimumVersion(name, record.kind, record.oldest, record.reason)
+            for name, record in catalogue.minimum_versions.items()
+        },
+        mirrors=dict(catalogue.mirrors),
+        removed={
+            name: _service(machine, name, record, (), 0)
+            for name, record in catalogue.services.items()
+            if not record.present
+        },
+    )
+
+
+def _resolved_needs(record: schema.ServiceRecord, on: Iterable[str]) -> tuple[str, ...]:
+    """Return the first enabled alternative of every need."""
+    enabled = [[name for name in naming.alternatives(need) if name in on] for need in record.needs]
+    return tuple(names[0] for names in enabled if names)
+
+
+def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Number the services: needed ones have lower numbers, equal ones may start together."""
+    order: dict[str, int] = {}
+
+    def level(name: str) -> int:
+        if name not in order:
+            order[name] = 1 + max((level(need) for need in needs[name]), default=0)
+        return order[name]
+
+    return {name: level(name) for name in needs}
+
+
+def _machine(name: str, record: schema.MachineRecord) -> house.Machine:
+    backup = record.backup
+    # Without a recipient nothing can be encrypted.
+    at = backup.at if backup.recipient and backup.at != "off" else None
+    # The machine has the first address of the range.
+    resolver = next(ipaddress.IPv4Network(record.instances).hosts())
+    derived = {
+        "name": name,
+        "resolver_address": str(resolver),
+        "backup": backup.model_dump() | {"at": at},
+    }
+    return house.from_vars(house.Machine, record.model_dump() | derived)
+
+
+def _url(record: schema.ServiceRecord) -> str:
+    return f"http://{record.address}:{record.port}" if record.here else record.url or ""
+
+
+def _service(
+    machine: house.Machine,
+    name: str,
+    record: schema.ServiceRecord,
+    needs: tuple[str, ...],
+    order: int,
+) -> house.Service:
+    url, instance = _url(record), naming.hyphens(name)
+    offers = record.offers
+    if not record.here:
+        fields = schema.ServiceRecord.model_fields
+        record = record.model_copy(update={key: fields[key].default for key in _OF_INSTANCES})
+        needs, offers = (), [offer for offer in offers if offer != "models"]
+    derived = {
+        "name": name,
+        "role": record.role or name,
+        "on": record.on or machine.name,
+        "instance": instance,
+        "unit": f"{instance}.service",
+        "host_name": naming.link(instance),
+        "url": url,
+        "needs": needs,
+        "publish": _sites(machine, name, url, record),
+        "volumes": [
+            house.Volume(
+                name=instance + item.path.replace("/", "-"),
+                path=item.path,
+                copy=item.copy_as,
+                from_folder=item.from_folder,
+            )
+            for item in record.data
+        ],
+        "offers": offers,
+        "weights": (),
+        "start_order": order,
+    }
+    return house.from_vars(house.Service, record.model_dump() | derived)
+
+
+def _with_models(
+    service: house.Service, catalogue: Catalogue, known: Mapping[str, house.Model]
+) -> house.Service:
+    """Add the files of its models; the service that offers all models gets egress and keys."""
+    weights = models.derive_weights(catalogue, service.name, known)
+    if "models" not in service.offers:
+        return replace(service, weights=weights)
+    usable = [model for model in known.values() if model.usable]
+    hosts = sorted({model.host for model in usable if model.host})
+    secrets = sorted({model.secret for model in usable if model.secret})
+    return replace(
+        service,
+        weights=weights,
+        egress=tuple(dict.fromkeys((*service.egress, *hosts))),
+        secrets={**service.secrets, **dict.fromkeys(secrets, "given")},
+    )
+
+
+def _part(machine: house.Machine, name: str, record: schema.PartRecord) -> house.Part:
+    url = f"http://{_LOOPBACK}:{record.port}" if record.port else None
+    derived = {
+        "name": name,
+        "role": record.role or name,
+        # Debian's packages have units without the prefix.
+        "unit": f"hearth-{naming.hyphens(name)}.service",
+        "url": url,
+        "publish": _sites(machine, name, url, record),
+    }
+    return house.from_vars(house.Part, record.model_dump() | derived)
+
+
+def _sites(
+    machine: house.Machine,
+    owner: str,
+    url: str | None,
+    record: schema.ServiceRecord | schema.PartRecord,
+) -> tuple[house.Site, ...]:
+    return tuple(
+        house.Site(
+            name=label,
+            fqdn=f"{label}.{machine.domain}",
+            auth=site.auth,
+            paths=tuple(site.paths),
+            uploads_bytes=naming.size_bytes(site.uploads) if site.uploads else None,
+            policy=" ".join(site.policy.split()) if site.policy else None,
+            service=owner,
+            upstream=f"{urlsplit(url).hostname}:{_port(url)}" if url and not site.files else None,
+            upstream_url=None if site.files else url,
+            files=site.files,
+            plain=site.plain,
+        )
+        for label, site in record.publish.items()
+    )
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (_HTTPS_PORT if parts.scheme == "https" else 80)
+
+
+def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
+    """Derive the consumers; a removed service has no key, and no key opens it."""
+    gone = {name for name, record in catalogue.services.items() if not record.present}
+    return {
+        name: house.Consumer(
+            name=name,
+            summary=record.summary,
+            services=tuple(name for name in record.services if name not in gone),
+            models=record.models if record.models == "all" else tuple(record.models),
+            secret=f"consumer_{name}",
+        )
+        for name, record in catalogue.consumers.items()
+        if name not in gone
+    }
+
+
+def _flows(services: Mapping[str, house.Service]) -> tuple[house.Flow, ...]:
+    """List every allowed connection between services: needs, and metrics for the scraper."""
+    pairs = (
+        (source, target, port)
+        for source in services.values()
+        for target, port in [
+            *((services[need], _port(services[need].url)) for need in source.needs),
+            *((target, target.metrics_port) for target in services.values() if source.scrapes),
+        ]
+    )
+    return _connections(pairs)
+
+
+def _forbidden(
+    services: Mapping[str, house.Service], allowed: tuple[house.Flow, ...]
+) -> tuple[house.Flow, ...]:
+    """List every other connection between instances; tests check that it is rejected."""
+    pairs = (
+        (source, target, port)
+        for source in services.values()
+        for target in services.values()
+        if target.address
+        for port in sorted(filter(None, {target.port, target.metrics_port, *target.publish_tcp}))
+    )
+    return tuple(flow for flow in _connections(pairs) if flow not in allowed)
+
+
+def _connections(
+    pairs: Iterable[tuple[house.Service, house.Service, int | None]],
+) -> tuple[house.Flow, ...]:
+    """Return each flow once, where both ends have an address and the port is known."""
+    flows = (
+        house.Flow(source.name, target.name, source.address, address, port)
+        for source, target, port in pairs
+        if source is not target and source.address and port
+        if _is_address(address := target.address or urlsplit(target.url).hostname or "")
+    )
+    return tuple(dict.fromkeys(flows))
+
+
+def _egress(services: Mapping[str, house.Service]) -> tuple[house.Egress, ...]:
+    """List all allowed egress: the record's hosts on port 443, and external services by name."""
+    found: dict[house.Egress, None] = {}
+    for source in services.values():
+        if not source.address:
+            continue
+        external = [services[n].url for n in source.needs if services[n].runtime == "external"]
+        named = [(urlsplit(url).hostname or "", _port(url)) for url in external]
+        for host, port in [*((host, _HTTPS_PORT) for host in source.egress), *named]:
+            if not _is_address(host):
+                found[house.Egress(source.name, source.address, host, port)] = None
+    return tuple(found)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def memory_shortage(services: Iterable[house.Service], machine_bytes: int) -> str | None:
+    """Return one line if the memory limits add up to more than the machine has, else None."""
+    limits = {service.name: service.limits.memory for service in services}
+    asked = {
+        name: machine_bytes * int(text.removesuffix("%")) // 100
+        if text.endswith("%")
+        else naming.size_bytes(text)
+        for name, text in limits.items()
+        if text
+    }
+    if sum(asked.values()) <= machine_bytes:
+        return None
+    gib = 2**30
+    parts = " + ".join(f"{name} {size / gib:.1f}" for name, size in asked.items() if size)
+    return (
+        f"limits.memory adds up to {sum(asked.values()) / gib:.1f} GiB ({parts}), and this machine "
+        f"has {machine_bytes / gib:.1f} GiB; lower one in inventory/local/services.yml"
+    )
