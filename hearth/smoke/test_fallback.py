@@ -16,7 +16,6 @@ from hearth.smoke.drill.cases import (
     PLAIN,
     Order,
     Row,
-    Target,
     all_are_broken,
     first_is_broken,
     small_request,
@@ -39,9 +38,6 @@ class Drill:
     order: Order
     load: Load
 
-    def target(self, alias: Alias) -> Target:
-        return next(target for target in self.plan.targets if target.name == alias.name)
-
 
 @pytest.fixture(scope="module")
 def drill(house: House, gateway: str, edge: Edge, key: str, notes: Notes) -> Iterator[Drill]:
@@ -49,8 +45,8 @@ def drill(house: House, gateway: str, edge: Edge, key: str, notes: Notes) -> Ite
     load = loader(gateway, edge, key)
     own_s = next_members(house, load)
     timeout_s = round(max([FIRST_TOKEN_TIMEOUT_S, *(MARGIN * s for s in own_s.values())]), 1)
-    plan = drilled.make_plan(drilled.rendered(live), own_s.keys(), timeout_s)
-    following = {target.members[1] for target in plan.targets if len(target.members) > 1}
+    plan = drilled.make_plan(house, own_s.keys(), timeout_s)
+    following = {alias.members[1] for alias in plan.aliases.values() if len(alias.members) > 1}
     played = sorted(following - own_s.keys())
     notes.drill = {"first_token_timeout_s": timeout_s, "played": played, "rows": []}
     with drilled.beside(live, plan, key) as order:
@@ -63,13 +59,9 @@ def loader(gateway: str, edge: Edge, key: str) -> Load:
     def load(name: str, kind: str, within_s: float) -> float:
         request = small_request(name, kind, PLAIN, within_s)
         start = time.monotonic()
+        send, headers = request["body"].encode(), {"Content-Type": request["type"]}
         answer = edge.request(
-            gateway,
-            request["path"],
-            within_s=within_s,
-            key=key,
-            send=request["body"].encode(),
-            headers={"Content-Type": request["type"]},
+            gateway, request["path"], within_s=within_s, key=key, send=send, headers=headers
         )
         # A member that fails by itself is not the drill's finding, and no fallback either.
         assert answer.status == 200, f"{name} does not answer by its own name: {answer.text}"
@@ -90,28 +82,28 @@ def next_members(house: House, load: Load) -> dict[str, float]:
         name = alias.members[1] if alias.offered and len(alias.members) > 1 else None
         if name is None or states[name].state != READY or states[name].kind == "transcribe":
             continue
-        kind = "embed" if states[name].kind == "embed" else "chat"
         # The first request loads the model, and the second one is timed.
-        load(name, kind, alias.timeout_s)
-        found[name] = load(name, kind, alias.timeout_s)
+        load(name, states[name].kind, alias.timeout_s)
+        found[name] = load(name, states[name].kind, alias.timeout_s)
     return found
 
 
 def test_the_next_member_answers(fallback: Alias, drill: Drill, notes: Notes) -> None:
-    target = drill.target(fallback)
-    if (following := target.members[1]) in target.real:
+    following = fallback.members[1]
+    if any(member.name == following and member.real for member in drill.plan.members):
         # A request since may have unloaded it from a card that holds one model.
-        drill.load(following, target.kind, fallback.timeout_s)
-    record(notes, [first_is_broken(target, fault, drill.order) for fault in FAULTS])
+        drill.load(following, fallback.kind, fallback.timeout_s)
+    alias = drill.plan.aliases[fallback.name]
+    record(notes, [first_is_broken(alias, fault, drill.order) for fault in FAULTS])
 
 
 def test_when_all_members_are_broken_one_error_names_them(
     offered: Alias, drill: Drill, notes: Notes
 ) -> None:
-    target = drill.target(offered)
+    alias = drill.plan.aliases[offered.name]
     # With all members broken, one that drips is the same to a client as one that hangs.
     faults = [fault for fault in FAULTS if fault != DRIP]
-    record(notes, [all_are_broken(target, fault, drill.order) for fault in faults])
+    record(notes, [all_are_broken(alias, fault, drill.order) for fault in faults])
 
 
 def record(notes: Notes, rows: list[Row]) -> None:

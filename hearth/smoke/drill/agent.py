@@ -264,7 +264,7 @@ async def run(plan: dict[str, Any]) -> None:
         # The gateway runs as another user; these files hold no secret.
         path.chmod(0o644)
         path.parent.chmod(0o755)
-    agent = Agent([Member(**member) for member in plan["members"]], tuple(plan["gateway"]))
+    agent = Agent([Member(*row) for row in plan["members"]], tuple(plan["gateway"]))
     await agent.set_faults({})
     # The socket comes last: once it exists, everything else is ready.
     control = folder / CONTROL

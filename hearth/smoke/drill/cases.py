@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hearth.catalogue.house import Alias
 from hearth.smoke.drill.agent import CUT, DRIP, HANG, REFUSED, WELL
 
 # Sends orders to the agent, and returns the result of each step.
 Order = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 PATHS = {
     "chat": "/v1/chat/completions",
+    "vision": "/v1/chat/completions",
     "embed": "/v1/embeddings",
     "transcribe": "/v1/audio/transcriptions",
 }
@@ -23,18 +25,7 @@ SLOW = (HANG, DRIP)
 QUICK_S, LATE_S = 2.0, 1.0
 NO_MEMBER = "an error"
 _BOUNDARY = "hearth-drill"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One alias as it is drilled; `real` are its members that are used where they are."""
-
-    name: str
-    kind: str
-    members: tuple[str, ...]
-    first_token_timeout_s: float
-    timeout_s: float
-    real: tuple[str, ...]
+_TRANSCRIPT_END = "transcript.text.done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +77,10 @@ def read_answer(raw: Mapping[str, Any]) -> Answer:
     if str(raw["headers"].get("content-type", "")).startswith("text/event-stream"):
         lines = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")]
         events = [event for line in lines for event in _objects(line)]
-        done = "[DONE]" in lines or any(map(_is_transcript_end, events))
+        done = "[DONE]" in lines or any(event.get("type") == _TRANSCRIPT_END for event in events)
     else:
         events = _objects(body)
-    errors = [error for event in events if (error := event.get("error"))]
-    error = errors[0] if errors else None
+    error = next((found for event in events if (found := event.get("error"))), None)
     return Answer(
         status=raw["status"],
         member=str(raw["headers"].get("x-hearth-model", "")),
@@ -112,10 +102,6 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return [content] if isinstance(content, dict) else []
 
 
-def _is_transcript_end(event: Mapping[str, Any]) -> bool:
-    return event.get("type") == "transcript.text.done"
-
-
 def _finish(event: Mapping[str, Any]) -> str:
     """Return why an answer ended, in the terms of its endpoint."""
     for choice in event.get("choices") or []:
@@ -123,8 +109,8 @@ def _finish(event: Mapping[str, Any]) -> str:
             return str(choice["finish_reason"])
     if event.get("data") and "error" not in event:
         return "vectors"
-    whole_text = "type" not in event and isinstance(event.get("text"), str)
-    return "text" if whole_text or _is_transcript_end(event) else ""
+    is_text = event.get("type", _TRANSCRIPT_END) == _TRANSCRIPT_END
+    return "text" if is_text and ("type" in event or isinstance(event.get("text"), str)) else ""
 
 
 def small_request(name: str, kind: str, mode: str, within_s: float) -> dict[str, Any]:
@@ -144,29 +130,29 @@ def small_request(name: str, kind: str, mode: str, within_s: float) -> dict[str,
     return {**request, "type": "application/json", "body": json.dumps(body)}
 
 
-def first_is_broken(target: Target, fault: str, order: Order) -> Row:
+def first_is_broken(alias: Alias, fault: str, order: Order) -> Row:
     """Break the first member: the next one answers soon, and alone while the first is cooling down.
 
     At last the first member is well again and answers by its own name, which ends its cooldown.
     """
     problems: list[str] = []
     started: dict[str, float] = {}
-    first_member, second_member = target.members[:2]
+    first_member, second_member = alias.members[:2]
     by = ""
-    limit_s = target.first_token_timeout_s + LATE_S if fault in SLOW else QUICK_S
-    for modes in _rounds(target, fault):
-        step = {"faults": {first_member: fault}, "requests": _requests(target, modes)}
-        first, again, *_ = order([step, step, *_heal(target, [first_member])])
+    limit_s = alias.first_token_timeout_s + LATE_S if fault in SLOW else QUICK_S
+    for modes in _rounds(alias, fault):
+        step = {"faults": {first_member: fault}, "requests": _requests(alias, modes)}
+        first, again, *_ = order([step, step, *_heal(alias, [first_member])])
         for number, mode in enumerate(modes):
             answer = read_answer(first["answers"][number])
             second = read_answer(again["answers"][number])
-            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_next(target, answer)
-            wrong += _late(answer.started_s, limit_s + _own_s(target, first, mode))
+            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_next(alias, answer)
+            wrong += _late(answer.started_s, limit_s + _own_s(alias, first, mode))
             later = [] if second.good else [f"no answer, but {second}"]
-            later += _late(second.started_s, _own_s(target, again, mode) + QUICK_S)
+            later += _late(second.started_s, _own_s(alias, again, mode) + QUICK_S)
             wrong += [f"second request: {text}" for text in later]
             problems += [f"{mode}: {text}" for text in wrong]
-            started[mode] = answer.started_s
+            started[mode] = round(answer.started_s, 3)
             by = by or answer.member
         wanted = {first_member: 0 if fault == REFUSED else len(modes)}
         if not _is_cut(fault, *modes):
@@ -174,47 +160,49 @@ def first_is_broken(target: Target, fault: str, order: Order) -> Row:
         problems += _calls(first["calls"], wanted)
         cooling = _calls(again["calls"], {second_member: len(modes)})
         problems += [f"during its cooldown: {text}" for text in cooling]
-    return _row(target, first_member, fault, by, started, problems)
+    plain_s, streamed_s = started.get(PLAIN), started.get(STREAMED)
+    return Row(alias.name, first_member, fault, by, plain_s, streamed_s, problems)
 
 
-def all_are_broken(target: Target, fault: str, order: Order) -> Row:
+def all_are_broken(alias: Alias, fault: str, order: Order) -> Row:
     """Break every member: one error names all of them, in time."""
     problems: list[str] = []
     ended: dict[str, float] = {}
-    for modes in _rounds(target, fault):
-        faults = dict.fromkeys(target.members, fault)
-        step = {"faults": faults, "requests": _requests(target, modes)}
-        done, *_ = order([step, *_heal(target, target.members)])
+    for modes in _rounds(alias, fault):
+        faults = dict.fromkeys(alias.members, fault)
+        step = {"faults": faults, "requests": _requests(alias, modes)}
+        done, *_ = order([step, *_heal(alias, alias.members)])
         for mode, raw in zip(modes, done["answers"], strict=True):
             answer = read_answer(raw)
-            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_error(target, answer)
-            wrong += _late(answer.total_s, target.timeout_s + LATE_S)
+            wrong = _is_cut_off(answer) if _is_cut(fault, mode) else _is_error(alias, answer)
+            wrong += _late(answer.total_s, alias.timeout_s + LATE_S)
             problems += [f"{mode}: {text}" for text in wrong]
-            ended[mode] = answer.total_s
+            ended[mode] = round(answer.total_s, 3)
         # A stream that has started cannot move to another member.
-        called = target.members[:1] if _is_cut(fault, *modes) else target.members
+        called = alias.members[:1] if _is_cut(fault, *modes) else alias.members
         count = 0 if fault == REFUSED else len(modes)
         problems += _calls(done["calls"], dict.fromkeys(called, count))
-    return _row(target, "all", fault, NO_MEMBER, ended, problems)
+    plain_s, streamed_s = ended.get(PLAIN), ended.get(STREAMED)
+    return Row(alias.name, "all", fault, NO_MEMBER, plain_s, streamed_s, problems)
 
 
-def _rounds(target: Target, fault: str) -> list[tuple[str, ...]]:
+def _rounds(alias: Alias, fault: str) -> list[tuple[str, ...]]:
     """Return which modes are tried at once: embeddings are never streamed.
 
     Only slow faults are tried together: another fault of one request would put the first member
     into its cooldown before the other request.
     """
-    modes = (PLAIN,) if target.kind == "embed" else (PLAIN, STREAMED)
+    modes = (PLAIN,) if alias.kind == "embed" else (PLAIN, STREAMED)
     return [modes] if fault in SLOW else [(mode,) for mode in modes]
 
 
-def _requests(target: Target, modes: Sequence[str]) -> list[dict[str, Any]]:
-    return [small_request(target.name, target.kind, mode, target.timeout_s + 5) for mode in modes]
+def _requests(alias: Alias, modes: Sequence[str]) -> list[dict[str, Any]]:
+    return [small_request(alias.name, alias.kind, mode, alias.timeout_s + 5) for mode in modes]
 
 
-def _heal(target: Target, members: Sequence[str]) -> list[dict[str, Any]]:
+def _heal(alias: Alias, members: Sequence[str]) -> list[dict[str, Any]]:
     """Let members answer by their own names, which ends their cooldown."""
-    requests = [small_request(one, target.kind, PLAIN, target.timeout_s) for one in members]
+    requests = [small_request(one, alias.kind, PLAIN, alias.timeout_s) for one in members]
     return [{"faults": dict.fromkeys(members, WELL), "requests": requests}]
 
 
@@ -223,10 +211,10 @@ def _is_cut(fault: str, *modes: str) -> bool:
     return fault == CUT and modes == (STREAMED,)
 
 
-def _is_next(target: Target, answer: Answer) -> list[str]:
+def _is_next(alias: Alias, answer: Answer) -> list[str]:
     if not answer.good:
         return [f"no answer, but {answer}"]
-    if {answer.member, *answer.models} == {target.members[1]}:
+    if {answer.member, *answer.models} == {alias.members[1]}:
         return []
     return [f"{answer.member} answered, and the answer names {', '.join(answer.models)}"]
 
@@ -238,9 +226,9 @@ def _is_cut_off(answer: Answer) -> list[str]:
     return wrong
 
 
-def _own_s(target: Target, step: Mapping[str, Any], mode: str) -> float:
+def _own_s(alias: Alias, step: Mapping[str, Any], mode: str) -> float:
     """Return the part of an answer's time that the next member itself took."""
-    first_s, whole_s = step["took_s"][target.members[1]]
+    first_s, whole_s = step["took_s"][alias.members[1]]
     return float(whole_s if mode == PLAIN else first_s)
 
 
@@ -257,7 +245,7 @@ def _calls(calls: Mapping[str, int], wanted: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _is_error(target: Target, answer: Answer) -> list[str]:
+def _is_error(alias: Alias, answer: Answer) -> list[str]:
     if answer.good or not answer.error:
         return [f"no error, but {answer}"]
     wrong = []
@@ -266,7 +254,7 @@ def _is_error(target: Target, answer: Answer) -> list[str]:
     if missing := {"message", "type", "code", "param"} - answer.error.keys():
         wrong.append(f"the error has no {', '.join(sorted(missing))}")
     text = str(answer.error.get("message"))
-    if unnamed := [name for name in (target.name, *target.members) if not _names(text, name)]:
+    if unnamed := [name for name in (alias.name, *alias.members) if not _names(text, name)]:
         wrong.append(f"{text!r} does not name {', '.join(unnamed)}")
     return wrong
 
@@ -274,10 +262,3 @@ def _is_error(target: Target, answer: Answer) -> list[str]:
 def _names(text: str, name: str) -> bool:
     """Whether a text names this one, and not only another that starts or ends like it."""
     return re.search(rf"(?<![\w.:-]){re.escape(name)}(?![\w-]|[.:]\w)", text) is not None
-
-
-def _row(
-    target: Target, broken: str, fault: str, by: str, s: Mapping[str, float], wrong: list[str]
-) -> Row:
-    seconds = {mode: round(value, 3) for mode, value in s.items()}
-    return Row(target.name, broken, fault, by, seconds.get(PLAIN), seconds.get(STREAMED), wrong)

@@ -10,26 +10,25 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
-from hearth.catalogue.house import Service
+from hearth.catalogue.house import Alias, House, Service
 from hearth.machine import engine, systemd
+from hearth.render.gateway import gateway_files, litellm_config
 from hearth.render.units import HARDENING, directives
 from hearth.smoke.drill import agent
 from hearth.smoke.drill.agent import CONTROL, Member
-from hearth.smoke.drill.cases import Order, Target
+from hearth.smoke.drill.cases import Order
 
 AGENT, GATEWAY = "hearth-drill", "hearth-drill-gateway"
 # An interrupted drill is left alone; without orders it ends after this long.
 IDLE_S = 30
 # A loopback address of its own: nothing else listens there, and no port on it is ephemeral.
 HOST, PORT = "127.0.0.2", 4000
-FILES = ("config.yaml", "aliases.json", "consumers.json")
 _FIRST_PORT = 4101
 _FOLDER = f"/run/{AGENT}"
 _LONGEST_S = 900
@@ -61,88 +60,50 @@ class DrillError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The files of the drill's gateway, the servers in place of its members, and the targets."""
+    """The files of the drill's gateway, the servers in place of its members, and its aliases."""
 
     files: Mapping[str, str]
     members: tuple[Member, ...]
-    targets: tuple[Target, ...]
+    aliases: Mapping[str, Alias]
 
     def as_json(self) -> dict[str, Any]:
         """Return what the agent gets at its start."""
-        fields = ("name", "host", "port", "real", "kind")
-        members = [{field: getattr(one, field) for field in fields} for one in self.members]
+        members = [[one.name, one.host, one.port, one.real, one.kind] for one in self.members]
         plan = {"files": dict(self.files), "members": members}
         return plan | {"gateway": [HOST, PORT], "idle_s": IDLE_S}
 
 
-def rendered(gateway: Service) -> dict[str, str]:
-    """Return the files that the live gateway reads."""
-    return {name: engine.read_file(gateway.instance, f"{_etc(gateway)}/{name}") for name in FILES}
-
-
-def _etc(gateway: Service) -> str:
-    return f"/etc/{gateway.role.replace('_', '-')}"
-
-
-def make_plan(rendered: Mapping[str, str], usable: Set[str], first_token_timeout_s: float) -> Plan:
+def make_plan(house: House, usable: Set[str], first_token_timeout_s: float) -> Plan:
     """Return the plan of a drill.
 
     Args:
-        rendered: The gateway's own files, by name.
+        house: The house, whose gateway the drill's is like.
         usable: The members that may be used where they are; the agent plays the others.
         first_token_timeout_s: How long a member may take to its first token; shorter ones stay.
     """
-    config = yaml.safe_load(rendered["config.yaml"])
-    names = json.loads(rendered["aliases.json"])
-    routes = {route["model_name"]: route for route in config["model_list"]}
-    within = [m for record in names.values() if record.get("alias") for m in record["members"]]
-    members = {
-        name: _member(name, _FIRST_PORT + number, routes.get(name), name in usable)
-        for number, name in enumerate(dict.fromkeys(within))
+    aliases = {
+        alias.name: _shortened(alias, first_token_timeout_s)
+        for alias in house.aliases.values()
+        if alias.offered
     }
-    for member in members.values():
-        if route := routes.get(member.name):
-            _redirect(route, member)
-    for record in names.values():
-        _shorten(record, first_token_timeout_s)
-        for name, server in record.get("servers", {}).items():
-            server |= {"url": f"http://{HOST}:{members[name].port}", "key": None}
-    files = {"config.yaml": yaml.safe_dump(config), "aliases.json": json.dumps(names)}
-    targets = tuple(
-        _target(name, record, members) for name, record in names.items() if record.get("alias")
-    )
-    return Plan({**rendered, **files}, tuple(members.values()), targets)
+    models, members = dict(house.models), list[Member]()
+    names = dict.fromkeys(name for alias in aliases.values() for name in alias.members)
+    for port, name in enumerate(names, _FIRST_PORT):
+        model = models[name]
+        real = model.url if name in usable and str(model.url).startswith("http://") else None
+        members.append(Member(name, HOST, port, real, model.kind))
+        # The agent gets every request: no cloud gets one, and no key leaves the house.
+        models[name] = replace(model, url=f"http://{HOST}:{port}", local=True, secret=None)
+    drilled = replace(house, models=models, aliases=house.aliases | aliases)
+    files = {"config.yaml": yaml.safe_dump(litellm_config(drilled))}
+    files |= {name: json.dumps(content) for name, content in gateway_files(drilled).items()}
+    return Plan(files, tuple(members), aliases)
 
 
-def _member(name: str, port: int, route: Mapping[str, Any] | None, usable: bool) -> Member:
-    """A member with a route is used through LiteLLM; one without transcribes speech."""
-    if route is None:
-        return Member(name, HOST, port, None, "transcribe")
-    base = str(route["litellm_params"].get("api_base") or "")
-    kind = "embed" if route["model_info"]["mode"] == "embedding" else "chat"
-    real = base if usable and base.startswith("http://") else None
-    return Member(name, HOST, port, real, kind)
-
-
-def _redirect(route: dict[str, Any], member: Member) -> None:
-    """Send LiteLLM's requests to the agent: no cloud gets one, and no key leaves the house."""
-    params = route["litellm_params"]
-    path = urlsplit(str(params.get("api_base") or "")).path or "/v1"
-    params["model"] = f"openai/{params['model'].partition('/')[2]}"
-    params |= {"api_base": f"http://{HOST}:{member.port}{path}", "api_key": "none"}
-
-
-def _shorten(record: dict[str, Any], first_token_timeout_s: float) -> None:
-    record["first_token_timeout_s"] = min(record["first_token_timeout_s"], first_token_timeout_s)
-    most_s = len(record["members"]) * record["first_token_timeout_s"] + _SPARE_S
-    record["timeout_s"] = min(record["timeout_s"], most_s)
-
-
-def _target(name: str, record: Mapping[str, Any], members: Mapping[str, Member]) -> Target:
-    own = tuple(record["members"])
-    real = tuple(member for member in own if members[member].real)
-    kind = members[own[0]].kind
-    return Target(name, kind, own, record["first_token_timeout_s"], record["timeout_s"], real)
+def _shortened(alias: Alias, first_token_timeout_s: float) -> Alias:
+    first_s = min(alias.first_token_timeout_s, first_token_timeout_s)
+    whole_s = min(alias.timeout_s, len(alias.members) * first_s + _SPARE_S)
+    return replace(alias, first_token_timeout_s=first_s, timeout_s=whole_s)
 
 
 @contextmanager
@@ -153,21 +114,33 @@ def beside(gateway: Service, plan: Plan, key: str) -> Iterator[Order]:
         DrillError: another drill is running, or the second gateway does not start.
     """
     instance = gateway.instance
+
+    def order(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        # The key goes through standard input, so that no list of processes shows it.
+        line = json.dumps({"steps": steps, "key": key}) + "\n"
+        done = engine.execute(instance, [*_PYTHON, _ORDER], timeout=_STEP_S, stdin=line)
+        if done.returncode or not done.stdout:
+            reason = (done.stderr.strip().splitlines() or ["it returned nothing"])[-1]
+            raise DrillError(f"{instance}: the drill's agent: {reason}")
+        return list(json.loads(done.stdout)["steps"])
+
+    def ready() -> bool:
+        path = gateway.health.path
+        request = {"method": "GET", "path": path, "type": "", "body": "", "within_s": 5}
+        (step,) = order([{"faults": {}, "requests": [request]}])
+        return bool(step["answers"][0]["status"] == 200)
+
     if systemd.unit_state(instance, f"{AGENT}.service").active in ("active", "activating"):
         text = f"a drill is running in {instance} already: wait for it; one that was left ends"
         raise DrillError(f"{text} within {IDLE_S} s")
-
-    def order(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return _order(instance, steps, key)
-
     # Before `try`: of two drills that start together, the second has started nothing to stop.
     _start(instance, agent_argv(plan))
     try:
         # The agent writes the gateway's files before it takes orders.
         _wait(instance, AGENT, lambda: order([]) == [])
         unit = engine.read_file(instance, f"/etc/systemd/system/{gateway.unit}")
-        _start(instance, gateway_argv(unit, _etc(gateway)))
-        _wait(instance, GATEWAY, lambda: _ready(order, gateway))
+        _start(instance, gateway_argv(unit, f"/etc/{gateway.role.replace('_', '-')}"))
+        _wait(instance, GATEWAY, ready)
         yield order
     finally:
         # The gateway is bound to the agent, and nothing of either remains.
@@ -178,9 +151,14 @@ def agent_argv(plan: Plan) -> list[str]:
     """Return the command that starts the agent, with a user and a folder that end with it."""
     program = Path(agent.__file__).read_text(encoding="utf-8")
     given = json.dumps({"program": program, "plan": plan.as_json()}).encode()
-    settings = {**HARDENING, "DynamicUser": "yes", "RuntimeDirectory": AGENT, "MemoryMax": "256M"}
-    settings |= {"StandardInput": "data"}
-    settings |= {"StandardInputData": base64.b64encode(zlib.compress(given, 9)).decode()}
+    settings = {
+        **HARDENING,
+        "DynamicUser": "yes",
+        "RuntimeDirectory": AGENT,
+        "MemoryMax": "256M",
+        "StandardInput": "data",
+        "StandardInputData": base64.b64encode(zlib.compress(given, 9)).decode(),
+    }
     lines = [f"{name}={value}" for name, value in directives(settings)]
     return [*_transient(AGENT, lines), *_PYTHON, _BOOT]
 
@@ -215,12 +193,6 @@ def _start(instance: str, argv: list[str]) -> None:
         raise DrillError(f"{instance}: the drill does not start: {done.stderr.strip()[-300:]}")
 
 
-def _ready(order: Order, gateway: Service) -> bool:
-    request = {"method": "GET", "path": gateway.health.path, "type": "", "body": "", "within_s": 5}
-    (step,) = order([{"faults": {}, "requests": [request]}])
-    return bool(step["answers"][0]["status"] == 200)
-
-
 def _wait(instance: str, unit: str, ready: Callable[[], bool]) -> None:
     """Return when a unit of the drill is ready; LiteLLM takes some seconds to start."""
     deadline = time.monotonic() + _READY_S
@@ -233,13 +205,3 @@ def _wait(instance: str, unit: str, ready: Callable[[], bool]) -> None:
         time.sleep(0.5)
     lines = systemd.journal(instance, f"{unit}.service", 3)
     raise DrillError(f"{instance}: the drill does not start: {' | '.join(lines)}")
-
-
-def _order(instance: str, steps: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
-    """Order steps; the key goes through standard input, so that no list of processes shows it."""
-    line = json.dumps({"steps": steps, "key": key}) + "\n"
-    done = engine.execute(instance, [*_PYTHON, _ORDER], timeout=_STEP_S, stdin=line)
-    if done.returncode or not done.stdout:
-        reason = (done.stderr.strip().splitlines() or ["it returned nothing"])[-1]
-        raise DrillError(f"{instance}: the drill's agent: {reason}")
-    return list(json.loads(done.stdout)["steps"])

@@ -13,7 +13,8 @@ from hearth import status
 from hearth.catalogue.house import Alias
 from hearth.clients.models import READY
 from hearth.smoke import test_fallback
-from hearth.smoke.drill.cases import Row, Target
+from hearth.smoke.drill.agent import Member
+from hearth.smoke.drill.cases import Row
 from hearth.smoke.drill.gateway import Plan
 from hearth.smoke.plugin import Notes
 
@@ -30,7 +31,7 @@ class Card:
 
 
 def alias(name: str, *members: str) -> Any:
-    return SimpleNamespace(name=name, members=members, offered=True, timeout_s=60.0)
+    return SimpleNamespace(name=name, kind="chat", members=members, offered=True, timeout_s=60.0)
 
 
 FAST, CODER = alias("fast", "a", "b"), alias("coder", "c", "d")
@@ -47,21 +48,19 @@ def test_the_next_member_is_loaded_before_its_cases(
     }
     monkeypatch.setattr(status, "models", lambda _: SimpleNamespace(models=states))
 
-    def case(target: Target, fault: str, order: object) -> Row:
+    def case(alias: Alias, fault: str, order: object) -> Row:
         held.add(card.holds)
-        return Row(target.name, target.members[0], fault, "b", 0.1, 0.1, [])
+        return Row(alias.name, alias.members[0], fault, "b", 0.1, 0.1, [])
 
     monkeypatch.setattr(test_fallback, "first_is_broken", case)
     edge: Any = card
     load = test_fallback.loader("llm.lan", edge, "key")
     seconds = test_fallback.next_members(HOUSE, load)
     assert seconds.keys() == {"b", "d"}
-    targets = tuple(
-        Target(one.name, "chat", one.members, 1.0, 4.0, one.members[1:]) for one in (FAST, CODER)
-    )
+    members = tuple(Member(name, "", 0, "http://real", "chat") for name in ("b", "d"))
     notes = Notes()
     notes.drill = {"rows": []}
-    plan = Plan({}, (), targets)
+    plan = Plan({}, members, HOUSE.aliases)
     test_fallback.test_the_next_member_answers(
         asked, test_fallback.Drill(plan, lambda _: [], load), notes
     )

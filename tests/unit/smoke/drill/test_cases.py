@@ -10,14 +10,14 @@ import pytest
 from hearth.smoke.drill.agent import CUT, FAULTS, HANG, REFUSED
 from hearth.smoke.drill.cases import (
     Order,
-    Target,
     all_are_broken,
     first_is_broken,
     small_request,
 )
+from tests.small_house import alias
 
-FAST = Target("fast", "chat", ("a", "b"), 1.0, 5.0, ("b",))
-LONE = Target("lone", "embed", ("e",), 1.0, 4.0, ())
+FAST = alias("fast", "a", "b", first_token_timeout_s=1.0, timeout_s=5.0)
+LONE = alias("lone", "e", kind="embed", first_token_timeout_s=1.0, timeout_s=4.0)
 JSON, EVENTS = "application/json", "text/event-stream"
 
 

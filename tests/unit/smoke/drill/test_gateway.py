@@ -15,15 +15,15 @@ import pytest
 import yaml
 
 from hearth.machine import engine, systemd
-from hearth.render.gateway import gateway_files, litellm_config
 from hearth.render.units import systemd_unit
 from hearth.smoke.drill import agent, gateway
-from hearth.smoke.drill.gateway import FILES, HOST, DrillError, Plan, make_plan
+from hearth.smoke.drill.gateway import HOST, DrillError, Plan, make_plan
 from tests.documents import shipped_house
 from tests.small_house import alias, model, small_house
 
 LIVE = shipped_house().services["litellm"]
-NO_PLAN = Plan({}, (), ())
+FILES = {"config.yaml", "aliases.json", "consumers.json"}
+NO_PLAN = Plan({}, (), {})
 TAKEN = engine.Completed(1, "", "Failed to start transient service unit: already exists.\n")
 IDLE = systemd.UnitState("inactive", "dead", "success", 0)
 
@@ -102,9 +102,7 @@ ALIASES = [
 
 def plan() -> Plan:
     house = small_house(MODELS, ALIASES, {"owner": "all"})
-    files = {"config.yaml": yaml.safe_dump(litellm_config(house))}
-    files |= {name: json.dumps(content) for name, content in gateway_files(house).items()}
-    return make_plan(files, {"b", "far"}, 1.0)
+    return make_plan(house, {"b", "far"}, 1.0)
 
 
 def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
@@ -120,21 +118,21 @@ def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
     assert len(set(ports.values())) == len(ports)
     names = json.loads(made.files["aliases.json"])
     assert names["hear"]["servers"]["t"]["url"] == f"http://{HOST}:{ports['t']}"
-    assert made.files.keys() == set(FILES)
+    assert made.files.keys() == FILES
 
 
 def test_only_a_member_of_this_house_is_asked_where_it_is() -> None:
     real = {one.name: one.real for one in plan().members}
-    assert real == {"a": None, "b": f"{OLLAMA}/v1", "far": None, "t": None}
+    assert real == {"a": None, "b": OLLAMA, "far": None, "t": None}
     kinds = {one.name: one.kind for one in plan().members}
     assert kinds == {"a": "chat", "b": "chat", "far": "chat", "t": "transcribe"}
 
 
 def test_only_the_times_are_shortened() -> None:
-    targets = {target.name: target for target in plan().targets}
-    assert targets.keys() == {"fast", "far", "hear", "soon"}
-    assert (targets["fast"].first_token_timeout_s, targets["fast"].timeout_s) == (1.0, 4.0)
-    assert (targets["soon"].first_token_timeout_s, targets["soon"].timeout_s) == (0.5, 2)
+    aliases = plan().aliases
+    assert aliases.keys() == {"fast", "far", "hear", "soon"}
+    assert (aliases["fast"].first_token_timeout_s, aliases["fast"].timeout_s) == (1.0, 4.0)
+    assert (aliases["soon"].first_token_timeout_s, aliases["soon"].timeout_s) == (0.5, 2)
 
 
 def test_the_second_gateway_is_the_unit_s_but_for_files_address_and_end() -> None:
@@ -182,4 +180,4 @@ def test_the_agent_runs_from_the_command_and_the_data_that_it_is_given(tmp_path:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert {path.name for path in (tmp_path / "etc").iterdir()} == set(FILES)
+    assert {path.name for path in (tmp_path / "etc").iterdir()} == FILES
