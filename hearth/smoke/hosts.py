@@ -13,6 +13,7 @@ import testinfra
 import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
+from hearth.catalogue.house import Part, Service
 from hearth.machine import engine, probe
 from hearth.smoke import unit_probe
 
@@ -71,10 +72,7 @@ def connections(
     """Try TCP connections all at once; on the machine, `user` is the user id that tries."""
     argv = [] if user is None else ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups"]
     found = _send(instance, probe, {"connect": targets}, argv)["connect"]
-    return [
-        Attempt(address, port, outcome, seconds)
-        for (address, port), (outcome, seconds) in zip(targets, found, strict=True)
-    ]
+    return [Attempt(*target, *outcome) for target, outcome in zip(targets, found, strict=True)]
 
 
 def dns_answers(
@@ -85,59 +83,30 @@ def dns_answers(
     return [(code, found) for code, found in _send(instance, probe, queries)["resolve"]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sandbox:
-    """The restrictions of a unit's process, and the outcome of each attempt beside it.
+def sandbox(instance: str | None, unit: str, secrets: Sequence[str]) -> dict[str, Any] | None:
+    """Try what a unit's sandbox forbids (see `unit_probe`); `None` where it has no process.
 
-    An attempt that succeeded is `done`; any other value is the kernel's name of the error.
-    """
-
-    status: Mapping[str, str]
-    capabilities: Sequence[str]
-    user: int
-    written: Mapping[str, str]
-    marker_seen: bool
-    homes: Mapping[str, str]
-    own: Mapping[str, str]
-    secrets: Mapping[str, str]
-    processes: Sequence[str]
-
-
-def sandbox(instance: str | None, unit: str, secrets: Sequence[str]) -> Sandbox | None:
-    """Try what a unit's sandbox forbids; `None` where the unit has no process.
-
-    `secrets` are path patterns that the unit must not read. The credentials of all other units
-    are tried in any case.
+    `secrets` are path patterns that the unit must not read.
     """
     program = Path(unit_probe.__file__).read_text(encoding="utf-8")
     request = {"task": "sandbox", "program": program, "unit": unit, "secrets": list(secrets)}
     found = _send(instance, unit_probe, request)
-    if not found["pid"]:
-        return None
-    return Sandbox(found["status"], found["capabilities"], **found["tried"])
+    return found if found["pid"] else None
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a unit's process has loaded: package versions, and files replaced since."""
-
-    pid: int
-    stale: Sequence[str]
-    packages: Mapping[str, str]
-
-
-def loaded(instance: str | None, unit: str, packages: Sequence[str] = ()) -> Loaded:
-    """Return which versions of Python packages a unit's process has loaded."""
+def loaded(instance: str | None, unit: str, packages: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the `packages` that a unit's process has loaded, and its `stale` files."""
     request = {"task": "loaded", "unit": unit, "packages": list(packages)}
-    return Loaded(**_send(instance, unit_probe, request))
+    return _send(instance, unit_probe, request)
 
 
-def units(instance: str | None, unit: str) -> list[str]:
-    """Return a unit and its helpers, such as the sidecar proxy of a service."""
-    pattern = unit.removesuffix(".service") + "-*.service"
+def units(owner: Service | Part) -> list[tuple[str | None, str]]:
+    """Return the instance and the name of a unit and its helpers, such as its sidecar proxy."""
+    instance: str | None = getattr(owner, "instance", None)
+    pattern = owner.unit.removesuffix(".service") + "-*.service"
     command = "systemctl list-units --all --plain --no-legend %s %s"
-    lines = host(instance).check_output(command, unit, pattern).splitlines()
-    return [line.split()[0] for line in lines]
+    lines = host(instance).check_output(command, owner.unit, pattern).splitlines()
+    return [(instance, line.split()[0]) for line in lines]
 
 
 def _send(

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,9 @@ from hearth.machine import facts, instances
 from hearth.machine.instances import DEFAULT_LIMITS
 from hearth.project import Project
 from hearth.render.units import CREDENTIALS_FOLDER, exposure_ceiling
-from hearth.smoke.hosts import Sandbox, host, incus_config, sandbox, units
+from hearth.smoke.hosts import host, incus_config, sandbox, units
 from hearth.smoke.plugin import Notes
+from hearth.smoke.unit_probe import READ_ONLY, TMP
 
 pytestmark = pytest.mark.home
 
@@ -22,15 +24,13 @@ LOOPBACK = ("127.", "::1")
 AS_ROOT = "firewall"
 # User ids below are the machine's own users, and those that its people get.
 FIRST_FREE_USER = 65536
-READ_ONLY = ("/usr", "/etc", "/var", "/opt")
 CONTAINERS = "/var/lib/incus/storage-pools/*/containers"
 # What no program may read, wherever it runs.
 SECRETS = (f"{CREDENTIALS_FOLDER}/*/*", "/etc/shadow", "/etc/gshadow")
 
 
 def test_units_are_hardened(owner: Service | Part, notes: Notes) -> None:
-    instance = getattr(owner, "instance", None)
-    for unit in units(instance, owner.unit):
+    for instance, unit in units(owner):
         report = host(instance).run("systemd-analyze security --no-pager %s", unit).stdout
         level = re.search(r"Overall exposure level for \S+: ([\d.]+)", report)
         assert level, f"systemd-analyze reports no exposure of {unit}"
@@ -41,8 +41,7 @@ def test_units_are_hardened(owner: Service | Part, notes: Notes) -> None:
 
 
 def test_programs_do_not_run_as_root(owner: Service | Part) -> None:
-    instance = getattr(owner, "instance", None)
-    for unit in units(instance, owner.unit):
+    for instance, unit in units(owner):
         user = host(instance).service(unit).systemd_properties.get("User", "")
         is_root = user in ("", "root")
         assert is_root == (owner.name == AS_ROOT), f"{unit} runs as {user or 'root'}"
@@ -50,43 +49,45 @@ def test_programs_do_not_run_as_root(owner: Service | Part) -> None:
 
 def test_programs_are_sandboxed(owner: Service | Part, project: Project) -> None:
     """The living process is held to the restrictions in its unit's file."""
-    instance = getattr(owner, "instance", None)
     vault = (str(project.vault.path), str(project.vault.password_file))
     on_machine = (*SECRETS, *vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*")
-    secrets = SECRETS if instance else on_machine
-    found = {unit: sandbox(instance, unit, secrets) for unit in units(instance, owner.unit)}
+    found = {
+        unit: sandbox(instance, unit, SECRETS if instance else on_machine)
+        for instance, unit in units(owner)
+    }
     assert any(found.values()), f"no process of {owner.name} runs"
     for unit, seen in found.items():
         leaks = list(_leaks(seen, root=owner.name == AS_ROOT)) if seen else []
         assert not leaks, f"{unit}: {'; '.join(leaks)}"
 
 
-def _leaks(seen: Sandbox, *, root: bool) -> Iterator[str]:
+def _leaks(seen: dict[str, Any], *, root: bool) -> Iterator[str]:
     """Yield what a unit's process can do that it must not, and what the probe could not do."""
-    if seen.written["/tmp"] != "done":
-        yield f"the probe could not write its own /tmp ({seen.written['/tmp']})"
+    tried, status, capabilities = seen["tried"], seen["status"], seen["capabilities"]
+    if tried["written"][TMP] != "done":
+        yield f"the probe could not write its own /tmp ({tried['written'][TMP]})"
     # Not EACCES: file permissions alone do not hold against a program with a hole.
-    loose = [f"{at} ({code})" for at in READ_ONLY if (code := seen.written[at]) != "EROFS"]
+    loose = [f"{at} ({code})" for at in READ_ONLY if (code := tried["written"][at]) != "EROFS"]
     if loose:
         yield f"not read-only: {', '.join(loose)}"
-    if seen.marker_seen:
+    if tried["marker_seen"]:
         yield "/tmp is shared"
-    yield from (f"can list {at}" for at, code in seen.homes.items() if code == "done")
+    yield from (f"can list {at}" for at, code in tried["homes"].items() if code == "done")
     yield from (
-        f"cannot read its own {at} ({code})" for at, code in seen.own.items() if code != "done"
+        f"cannot read its own {at} ({code})" for at, code in tried["own"].items() if code != "done"
     )
     if not root:
         # Root may read its own files and see all processes.
-        yield from (f"can read {at}" for at, code in seen.secrets.items() if code == "done")
-        if not seen.secrets:
+        yield from (f"can read {at}" for at, code in tried["secrets"].items() if code == "done")
+        if not tried["secrets"]:
             yield "the probe found no secret to try"
-        if seen.processes:
-            yield f"sees processes of other users: {', '.join(seen.processes[:5])}"
-    restricted = seen.status["NoNewPrivs"] == "1" and seen.status["Seccomp"] == "2"
-    if (seen.user == 0) != root or not restricted:
-        yield f"its process is not restricted: {dict(seen.status)}"
-    if int(seen.status["CapBnd"], 16).bit_count() != len(seen.capabilities):
-        yield f"its process may gain {seen.status['CapBnd']}, its unit names {seen.capabilities}"
+        if tried["processes"]:
+            yield f"sees processes of other users: {', '.join(tried['processes'][:5])}"
+    restricted = status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    if (tried["user"] == 0) != root or not restricted:
+        yield f"its process is not restricted: {status}"
+    if int(status["CapBnd"], 16).bit_count() != len(capabilities):
+        yield f"its process may gain {status['CapBnd']}, its unit names {capabilities}"
 
 
 def test_instances_are_unprivileged_and_limited(local: Service, notes: Notes) -> None:

@@ -42,7 +42,7 @@ def test_no_program_is_older_than_its_minimum_version(
         raise NotMeasured(
             f"the minimum of {minimum.name} was lifted in inventory/local/minimum_versions.yml"
         )
-    found = dict(_FIND[minimum.kind](minimum, house))
+    found = dict(_versions(minimum, house))
     if not found:
         raise NotMeasured(f"{minimum.name} is not in this house")
     notes.versions[minimum.name] = min(found.values())
@@ -66,46 +66,37 @@ def _older(version: str, minimum: MinimumVersion) -> bool:
         pytest.fail(f"{minimum.name} reports {version!r}, which is not a version", pytrace=False)
 
 
-def _local(house: House) -> list[Service]:
-    return [service for service in house.services.values() if service.address]
-
-
-def _reported(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
-    """Yield the version that each service built from a download reports."""
-    for service in _local(house):
-        if minimum.name in service.sources:
+def _versions(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
+    """Yield each place where a program is in use, and its version there."""
+    local = [service for service in house.services.values() if service.address]
+    if minimum.kind == "debian":
+        for instance in (None, *(service.instance for service in local)):
+            package = host(instance).package(minimum.name)
+            if package.is_installed:
+                yield f"in {instance}" if instance else "on the machine", package.version
+        return
+    for service in local:
+        # A service that was built from a download reports its version.
+        if minimum.kind == "source" and minimum.name in service.sources:
             url = f"{service.url}{service.health.path}"
             answer = httpx.get(url, timeout=service.health.within_s, trust_env=False).json()
             yield f"in {service.name}", str(answer.get("version", ""))
-
-
-def _loaded(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
-    """Yield the version of a Python package that each service's process has loaded."""
-    for service in _local(house):
-        packages = loaded(service.instance, service.unit, [minimum.name]).packages
-        if minimum.name in packages:
-            yield f"in {service.name}", packages[minimum.name]
-
-
-def _installed(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
-    """Yield the installed version of a Debian package, on the machine and in instances."""
-    for instance in (None, *(service.instance for service in _local(house))):
-        package = host(instance).package(minimum.name)
-        if package.is_installed:
-            yield f"in {instance}" if instance else "on the machine", package.version
-
-
-_FIND = {"source": _reported, "python": _loaded, "debian": _installed}
+        if minimum.kind == "python":
+            packages = loaded(service.instance, service.unit, [minimum.name])["packages"]
+            if minimum.name in packages:
+                yield f"in {service.name}", packages[minimum.name]
 
 
 def test_the_running_version_is_the_installed_one(owner: Service | Part) -> None:
     """A library that was replaced stays in the memory of a process that loaded it before."""
-    instance = getattr(owner, "instance", None)
-    for unit in units(instance, owner.unit):
-        stale = loaded(instance, unit).stale
-        assert not stale, f"{unit} still runs a file that was replaced ({stale[0]}): restart it"
+    for instance, unit in units(owner):
+        _check_loaded(instance, unit)
 
 
 def test_the_running_incus_is_the_installed_one() -> None:
-    stale = loaded(None, "incus.service").stale
-    assert not stale, f"incus.service still runs a file that was replaced ({stale[0]}): restart it"
+    _check_loaded(None, "incus.service")
+
+
+def _check_loaded(instance: str | None, unit: str) -> None:
+    stale = loaded(instance, unit)["stale"]
+    assert not stale, f"{unit} still runs a file that was replaced ({stale[0]}): restart it"

@@ -8,18 +8,21 @@ It reads one JSON object and prints one; `pid` is 0 where the unit has no proces
   that the process has mapped, not from where a link points now.
 * `{"task": "sandbox", "program": ITS OWN TEXT, "unit": NAME, "secrets": [path patterns]}` enters
   the namespaces of the process as its user, without any capability, and tries what must fail. It
-  returns `{"pid", "status": {}, "capabilities": [], "tried": {}}` and leaves no file behind.
+  returns `{"pid", "status": {}, "capabilities": [], "tried": {}}` and leaves no file behind. An
+  attempt that succeeded is `done`; any other value is the kernel's name of the error.
 """
 
 import contextlib
 import errno
 import glob
+import importlib.metadata
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +40,13 @@ DELETED = " (deleted)"
 def loaded(request: dict[str, Any], pid: int) -> dict[str, Any]:
     """Return the versions and the replaced files among what the process has open."""
     mapped = files(pid) if pid else set()
-    gone = sorted(name for name in mapped if name.endswith(DELETED) and is_program(name))
+    gone = sorted(name for name in mapped if name.endswith(DELETED) and _is_program(name))
     roots = sorted({found[0] for name in mapped if (found := PROGRAM.match(name))})
-    versions = {}
-    for root in roots:
-        for name in request["packages"]:
-            if found_version := version(Path(root), name):
-                versions[name] = found_version
+    versions = {
+        name: package.version
+        for name in request["packages"]
+        for package in importlib.metadata.distributions(name=name, path=roots)
+    }
     return {"pid": pid, "stale": gone, "packages": versions}
 
 
@@ -59,19 +62,9 @@ def files(pid: int) -> set[str]:
     return names
 
 
-def is_program(name: str) -> bool:
-    """Whether a file is a program or a library; others come and go while a program runs."""
+def _is_program(name: str) -> bool:
+    # Other files come and go while a program runs.
     return name.startswith(("/usr/", "/opt/", "/lib")) and "/share/" not in name
-
-
-def version(folder: Path, package: str) -> str:
-    """Return the version that a Python package's metadata in a folder name, or nothing."""
-    name = re.sub(r"[-_.]+", "_", package)
-    for path in folder.glob(f"{name}-*.dist-info/METADATA"):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("Version: "):
-                return line.removeprefix("Version: ").strip()
-    return ""
 
 
 def sandbox(request: dict[str, Any], pid: int) -> dict[str, Any]:
@@ -79,24 +72,23 @@ def sandbox(request: dict[str, Any], pid: int) -> dict[str, Any]:
     if not pid:
         return {"pid": 0}
     unit, status = request["unit"], kernel_status(pid)
+    own = f"{CREDENTIALS}/{unit}/"
+    # The credentials of all other units are tried in any case.
+    patterns = (*request["secrets"], f"{CREDENTIALS}/*/*")
+    secrets = {path for pattern in patterns for path in glob.glob(pattern)}
     with tempfile.NamedTemporaryFile(dir=TMP, prefix="hearth-probe-") as marker:
         inner = {
             "marker": marker.name,
-            "own": sorted(glob.glob(f"{CREDENTIALS}/{unit}/*")),
-            "secrets": foreign_secrets(unit, request["secrets"]),
+            "own": sorted(glob.glob(f"{own}*")),
+            "secrets": sorted(p for p in secrets if not p.startswith(own) and os.path.isfile(p)),
         }
-        tried = enter(pid, status, request["program"], inner)
-    capabilities = unit_property(unit, "CapabilityBoundingSet").split()
+        tried = _enter(pid, status, request["program"], inner)
+    capabilities = _property(unit, "CapabilityBoundingSet").split()
     return {"pid": pid, "status": status, "capabilities": capabilities, "tried": tried}
 
 
-def unit_property(unit: str, name: str) -> str:
-    """Return one property of a unit."""
-    argv = ["systemctl", "show", f"--property={name}", "--value", unit]
-    done = subprocess.run(  # noqa: S603 - fixed words and a unit's name
-        argv, capture_output=True, text=True, check=True, timeout=WITHIN_S
-    )
-    return done.stdout.strip()
+def _property(unit: str, name: str) -> str:
+    return _output(["systemctl", "show", f"--property={name}", "--value", unit]).strip()
 
 
 def kernel_status(pid: int) -> dict[str, str]:
@@ -106,14 +98,7 @@ def kernel_status(pid: int) -> dict[str, str]:
     return {name: fields[name] for name in STATUS}
 
 
-def foreign_secrets(unit: str, patterns: list[str]) -> list[str]:
-    """Return the files of the patterns, and the credentials of all units but this one."""
-    own = f"{CREDENTIALS}/{unit}/"
-    found = {path for pattern in (*patterns, f"{CREDENTIALS}/*/*") for path in glob.glob(pattern)}
-    return sorted(path for path in found if not path.startswith(own) and os.path.isfile(path))
-
-
-def enter(pid: int, status: dict[str, str], program: str, request: dict[str, Any]) -> Any:
+def _enter(pid: int, status: dict[str, str], program: str, request: dict[str, Any]) -> Any:
     """Run this program again in the namespaces of the unit's process and as its user."""
     user, group = status["Uid"].split()[0], status["Gid"].split()[0]
     groups = ",".join(status["Groups"].split())
@@ -122,62 +107,52 @@ def enter(pid: int, status: dict[str, str], program: str, request: dict[str, Any
     argv += [f"--groups={groups}"] if groups else ["--clear-groups"]
     argv += ["--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
     argv += ["/usr/bin/python3", "-I", "-c", program, "inside"]
-    done = subprocess.run(  # noqa: S603 - fixed words and numbers
-        argv,
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
+    return json.loads(_output(argv, json.dumps(request)))
+
+
+def _output(argv: list[str], sent: str = "") -> str:
+    done = subprocess.run(  # noqa: S603 - fixed words, numbers and a unit's name
+        argv, input=sent, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
     if done.returncode:
         sys.exit(f"{done.stderr.strip()} (exit {done.returncode})")
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def attempts(request: dict[str, Any]) -> dict[str, Any]:
     """Try what must fail, and also what must work, so that a broken probe is noticed."""
     return {
         "user": os.getuid(),
-        "written": {path: make_folder(path) for path in (*READ_ONLY, TMP)},
+        "written": {path: _outcome(_make_folder, path) for path in (*READ_ONLY, TMP)},
         "marker_seen": os.path.exists(request["marker"]),
-        "homes": {path: list_folder(path) for path in HOMES},
-        "own": {path: read_byte(path) for path in request["own"]},
-        "secrets": {path: read_byte(path) for path in request["secrets"]},
-        "processes": sorted(foreign_processes()),
+        # An empty folder reveals nothing either.
+        "homes": {path: _outcome(os.listdir, path) for path in HOMES},
+        "own": {path: _outcome(_read_byte, path) for path in request["own"]},
+        "secrets": {path: _outcome(_read_byte, path) for path in request["secrets"]},
+        "processes": sorted(_foreign_processes()),
     }
 
 
-def make_folder(folder: str) -> str:
-    """Make a folder there and remove it again; return the error's name, or `done`."""
+def _outcome(attempt: Callable[[str], object], path: str) -> str:
+    """Return `done`, the kernel's name of the error, or `empty` when there was nothing to list."""
+    try:
+        return "empty" if attempt(path) == [] else "done"
+    except OSError as error:
+        return errno.errorcode.get(error.errno or 0, "unknown")
+
+
+def _make_folder(folder: str) -> None:
     path = f"{folder}/.hearth-probe-{os.getpid()}"
-    try:
-        os.mkdir(path)
-        os.rmdir(path)
-    except OSError as error:
-        return error_name(error)
-    return "done"
+    os.mkdir(path)
+    os.rmdir(path)
 
 
-def list_folder(folder: str) -> str:
-    """List a folder; an empty one reveals nothing either."""
-    try:
-        return "done" if os.listdir(folder) else "empty"
-    except OSError as error:
-        return error_name(error)
+def _read_byte(path: str) -> None:
+    with open(path, "rb") as file:
+        file.read(1)
 
 
-def read_byte(path: str) -> str:
-    """Read a byte of a file."""
-    try:
-        with open(path, "rb") as file:
-            file.read(1)
-    except OSError as error:
-        return error_name(error)
-    return "done"
-
-
-def foreign_processes() -> list[str]:
+def _foreign_processes() -> list[str]:
     """Return the visible processes of other users."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -187,14 +162,9 @@ def foreign_processes() -> list[str]:
     return found
 
 
-def error_name(error: OSError) -> str:
-    """Return the kernel's name of an error."""
-    return errno.errorcode.get(error.errno or 0, "unknown")
-
-
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Do one task from outside the unit's namespaces."""
-    pid = int(unit_property(request["unit"], "MainPID") or 0)
+    pid = int(_property(request["unit"], "MainPID") or 0)
     return {"loaded": loaded, "sandbox": sandbox}[request["task"]](request, pid)
 
 
