@@ -5,13 +5,15 @@ of JSON as soon as it is known, and the tests' notes as the last line.
 """
 
 import json
+import os
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hearth.clients.stats import Spread
 from hearth.machine import engine, systemd
 from hearth.smoke.receipt import Figure, summarise
 
@@ -19,20 +21,8 @@ PENDING = "pending"
 NOT_MEASURED = "not measured"
 _JOURNAL_LINES = 30
 # Words that the name of a test cannot spell as people read them.
-_SPELLING = {
-    "ca": "CA",
-    "caddyfile": "Caddyfile",
-    "dns": "DNS",
-    "firefox": "Firefox",
-    "houses": "house's",
-    "http": "HTTP",
-    "https": "HTTPS",
-    "incus": "Incus",
-    "ipv6": "IPv6",
-    "lan": "LAN",
-    "openai": "OpenAI",
-    "websocket": "WebSocket",
-}
+_WORDS = "CA Caddyfile DNS Firefox HTTP HTTPS Incus IPv6 LAN OpenAI WebSocket"
+_SPELLING = {word.lower(): word for word in _WORDS.split()} | {"houses": "house's"}
 
 
 # A skip hides a gap; these two outcomes appear in the receipt with their reason.
@@ -63,7 +53,9 @@ class Notes:
         """Add one line that a person should know, although nothing failed."""
         self.remarks.append(text)
 
-    def figure(self, name: str, unit: str, values: Sequence[float], note: str = "") -> None:
+    def figure(
+        self, name: str, unit: str, values: Sequence[float] | Spread, note: str = ""
+    ) -> None:
         """Add one figure."""
         self.figures.append(summarise(name, unit, values, note))
 
@@ -73,14 +65,8 @@ class Notes:
 
     def as_event(self) -> dict[str, object]:
         """Return everything as plain data; figures of several tests come last."""
-        shared = [summarise(name, unit, values) for (name, unit), values in self.samples.items()]
-        return {
-            "figures": [asdict(figure) for figure in (*self.figures, *shared)],
-            "versions": self.versions,
-            "accelerator": self.accelerator,
-            "remarks": self.remarks,
-            "drill": self.drill,
-        }
+        shared = [summarise(*name, values) for name, values in self.samples.items()]
+        return asdict(replace(self, figures=[*self.figures, *shared], samples={}))
 
 
 _notes = pytest.StashKey[Notes]()
@@ -89,15 +75,15 @@ _events = pytest.StashKey[Any]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for the stream's path."""
-    parser.addoption("--hearth-events", help="write one line of JSON per verdict there")
+    text = "write one line of JSON per verdict there"
+    parser.addoption("--hearth-events", default=os.devnull, help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Open the stream."""
     config.stash[_notes] = Notes()
-    path = config.getoption("--hearth-events")
-    if path:
-        config.stash[_events] = Path(path).open("w", buffering=1, encoding="utf-8")  # noqa: SIM115
+    path = Path(config.getoption("--hearth-events"))
+    config.stash[_events] = path.open("w", buffering=1, encoding="utf-8")
     config.addinivalue_line("markers", "unit(instance, unit): the journal that explains a failure")
 
 
@@ -120,8 +106,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the tests' notes and close the stream."""
     _write(session.config, {"kind": "notes", **session.config.stash[_notes].as_event()})
-    if _events in session.config.stash:
-        session.config.stash[_events].close()
+    session.config.stash[_events].close()
 
 
 @pytest.fixture(scope="session")
@@ -161,15 +146,13 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str
 
 
 def _write(config: pytest.Config, event: dict[str, Any]) -> None:
-    if _events in config.stash:
-        config.stash[_events].write(json.dumps(event) + "\n")
+    config.stash[_events].write(json.dumps(event) + "\n")
 
 
 def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) -> dict[str, Any]:
     name, _, about = item.name.partition("[")
     return {
         "kind": "verdict",
-        "test": item.nodeid,
         "promise": _promise(name),
         "about": about.removesuffix("]"),
         "outcome": report.outcome,

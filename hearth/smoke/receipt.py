@@ -35,16 +35,11 @@ class Figure:
     note: str = ""
 
 
-def summarise(name: str, unit: str, values: Sequence[float], note: str = "") -> Figure:
-    """Return the figure of `values`, at least one."""
-    found = spread(values)
+def summarise(name: str, unit: str, values: Sequence[float] | Spread, note: str = "") -> Figure:
+    """Return the figure of `values`, at least one, or of the spread that a benchmark computed."""
+    found = values if isinstance(values, Spread) else spread(values)
     if found is None:
         raise ValueError(f"{name}: nothing was measured, so there is no figure")
-    return from_spread(name, unit, found, note)
-
-
-def from_spread(name: str, unit: str, found: Spread, note: str = "") -> Figure:
-    """Return the figure of a spread that a benchmark has computed."""
     return Figure(name, unit, found.n, found.median, found.p95, note)
 
 
@@ -99,25 +94,21 @@ def _summary(alias: str, rows: Sequence[Row]) -> AliasSummary:
     for row in rows:
         if row.broken != "all":
             waits[row.fault in SLOW] += [s for s in (row.plain_s, row.streamed_s) if s is not None]
-    right = sum(not row.problems for row in rows)
     quick_s, slow_s = (max(waits[slow], default=None) for slow in (False, True))
-    return AliasSummary(alias, right, len(rows), quick_s, slow_s)
+    return AliasSummary(alias, sum(not r.problems for r in rows), len(rows), quick_s, slow_s)
 
 
-def drill_of(event: Mapping[str, Any], made: str, hearth: str) -> Drill | None:
-    """Return the drill that the tests recorded in this run, if there was one."""
-    if not event.get("rows"):
-        return None
-    rows = [Row(**row) for row in event["rows"]]
-    return Drill(made, hearth, event["first_token_timeout_s"], event["played"], rows)
+def drill_of(found: Mapping[str, Any]) -> Drill | None:
+    """Return a drill from its JSON, if there was one."""
+    rows = [Row(**row) for row in found.get("rows", [])]
+    return Drill(**{**found, "rows": rows}) if rows else None
 
 
 def last_drill(receipt: Path) -> Drill | None:
     """Return the drill of an earlier receipt: a run without a drill keeps the last one."""
     try:
-        found = json.loads(receipt.read_text(encoding="utf-8")).get("drill")
-        return Drill(**{**found, "rows": [Row(**row) for row in found["rows"]]}) if found else None
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return drill_of(json.loads(receipt.read_text(encoding="utf-8")).get("drill") or {})
+    except (OSError, ValueError, AttributeError, TypeError):
         return None
 
 

@@ -42,15 +42,16 @@ def run(
     notes: dict[str, Any] = {}
     total = 0
     for event in _events(project, mark, log):
-        if event["kind"] == "start":
+        kind = event.pop("kind")
+        if kind == "start":
             total = event["tests"]
-        elif event["kind"] == "notes":
+        elif kind == "notes":
             notes = event
         else:
-            verdicts.append(_verdict(event))
+            verdicts.append(Verdict(**event))
             on_verdict(verdicts[-1], total)
     made, hearth = datetime.now(UTC).isoformat(timespec="seconds"), version(project)
-    drill = drill_of(notes.get("drill", {}), made, hearth)
+    drill = drill_of({**notes["drill"], "made": made, "hearth": hearth}) if notes else None
     return Receipt(
         house=house.machine.name,
         made=made,
@@ -93,11 +94,6 @@ def version(project: Project) -> str:
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"
-
-
-def _verdict(event: dict[str, Any]) -> Verdict:
-    fields = ("promise", "about", "outcome", "detail", "seconds", "percent", "journal")
-    return Verdict(**{field: event[field] for field in fields})
 
 
 def _events(project: Project, mark: str, log: Path) -> Iterator[dict[str, Any]]:

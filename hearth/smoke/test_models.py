@@ -17,7 +17,6 @@ from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.clients.models import NOT_OFFERED, PENDING, Overview
 from hearth.smoke.plugin import Notes, NotMeasured, Pending
-from hearth.smoke.receipt import from_spread
 
 pytestmark = pytest.mark.home
 
@@ -168,7 +167,7 @@ def record(way: EndpointFigures, model: str, notes: Notes) -> None:
         ("generated", "tokens/s", way.tokens_per_s),
     ):
         if spread is not None:
-            notes.figures.append(from_spread(f"{name}, {way.endpoint}", unit, spread, model))
+            notes.figure(f"{name}, {way.endpoint}", unit, spread, model)
 
 
 def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:

@@ -49,8 +49,9 @@ def test_what_the_tests_noted_becomes_a_drill_and_without_one_there_is_none() ->
         "played": ["far"],
         "rows": [asdict(r) for r in ROWS],
     }
-    assert drill_of(json.loads(json.dumps(noted)), DRILL.made, DRILL.hearth) == DRILL
-    assert drill_of({}, "", "") is None
+    noted |= {"made": DRILL.made, "hearth": DRILL.hearth}
+    assert drill_of(json.loads(json.dumps(noted))) == DRILL
+    assert drill_of({"made": DRILL.made, "hearth": DRILL.hearth}) is None
 
 
 def test_a_receipt_without_a_drill_does_not_forget_the_last_one(tmp_path: Path) -> None:
