@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+from hearth import status
 from hearth.catalogue.house import Alias, House, Part, Service, Site
 from hearth.clients.edge import Edge, house_edge
+from hearth.clients.models import Overview
 from hearth.machine.secrets import Vault
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import VERIFIER, Project, current
+from hearth.smoke.plugin import Pending
 
 HOUSE = current().house()
 # Not a part of the catalogue, since it publishes nothing; its watch counts as its helper.
@@ -77,7 +80,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the units whose journals explain a failure, where the row itself has no unit."""
     callspec = getattr(item, "callspec", None)
     owners = [o for row in callspec.params.values() for o in serving(row)] if callspec else []
-    if {"gateway", "model"} & set(getattr(item, "fixturenames", ())):
+    if {"gateway", "fast"} & set(getattr(item, "fixturenames", ())):
         owners += answering(HOUSE.aliases.values())
     for owner in {owner.name: owner for owner in owners}.values():
         item.add_marker(pytest.mark.unit(getattr(owner, "instance", None), owner.unit))
@@ -118,6 +121,21 @@ def vault(project: Project) -> Vault:
 @pytest.fixture(scope="session")
 def edge(house: House) -> Edge:
     return house_edge(house)
+
+
+@pytest.fixture(scope="session")
+def overview(house: House) -> Overview:
+    """The state of every model and alias."""
+    return status.models(house)
+
+
+@pytest.fixture(scope="session")
+def fast(overview: Overview) -> str:
+    """The model that answers `fast`, once there is one."""
+    state = overview.aliases["fast"]
+    if state.answered_by is None:
+        raise Pending(state.percent, f"{state.waits_for} is being downloaded")
+    return state.answered_by
 
 
 @pytest.fixture(scope="session")

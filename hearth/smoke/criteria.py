@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 MOST_OF_PHRASE, LEAST_LIMIT_S, SLOW_S = 0.5, 0.150, 0.700
@@ -20,14 +19,21 @@ _COST = {
 }
 _ENGLISH = ".en"
 
-# Sources that the page brings along or makes itself.
-_OWN = frozenset({"'self'", "'none'", "blob:", "data:"})
-# Sources that let a page run its own content; scripts are judged separately.
-_KEYWORDS = frozenset({"'unsafe-inline'", "'wasm-unsafe-eval'", "'report-sample'"})
+# Sources that the page brings along or makes itself, and keywords that let it run its own content;
+# scripts are judged separately.
+_OWN = frozenset(
+    {"'self'", "'none'", "blob:", "data:"}
+    | {"'unsafe-inline'", "'wasm-unsafe-eval'", "'report-sample'", "'unsafe-eval'"}
+)
 # script-src is the fallback of the other two.
 _SCRIPTS = ("script-src", "script-src-elem", "script-src-attr")
-# Content that a page can make from text; as a picture it does no harm.
-_TEXT = frozenset({"blob:", "data:"})
+# Sources that let a page run a script which its own server never sent.
+_HOLES = {
+    "blob:": "a script made from text: blob:",
+    "data:": "a script made from text: data:",
+    "'unsafe-eval'": "eval",
+    "'unsafe-inline'": "inline scripts",
+}
 _DIGESTS = ("'sha256-", "'sha384-", "'sha512-", "'nonce-")
 # These have no fallback: left out, everything is allowed.
 _WITHOUT_FALLBACK = ("base-uri", "form-action", "frame-ancestors")
@@ -37,31 +43,26 @@ StreamEvent = Mapping[str, Any]
 """One event of a live stream, as docs/speech-to-text.md defines it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstSound:
-    """Whether the first sound came soon enough, and one line that explains it."""
-
-    grade: Literal["fine", "slow", "failed"]
-    line: str
-
-
-def judge_first_sound(phrase_s: float, ttfa_s: float) -> FirstSound:
-    """Compare the time to first audio with the machine's own time for the whole phrase.
+def judge_first_sound(
+    phrase_s: float, ttfa_s: float
+) -> tuple[Literal["fine", "slow", "failed"], str]:
+    """Grade the time to first audio by the machine's own time for the whole phrase.
 
     It fails above half of `phrase_s` or 150 ms, whichever is longer: a server that buffers sends
     its first sound with its last, on any machine. Above 700 ms it is slow, which is no failure.
+    Return one line that explains the grade with it.
     """
     limit_s = max(MOST_OF_PHRASE * phrase_s, LEAST_LIMIT_S)
     measured = f"the first sound came after {ttfa_s * 1000:.0f} ms"
     if ttfa_s > limit_s:
-        return FirstSound(
+        return (
             "failed",
             f"{measured}; the limit is {limit_s * 1000:.0f} ms where the whole phrase takes "
             f"{phrase_s * 1000:.0f} ms: does the server or a proxy buffer?",
         )
     if ttfa_s > SLOW_S:
-        return FirstSound("slow", f"{measured}: people notice a wait above {SLOW_S * 1000:.0f} ms")
-    return FirstSound("fine", measured)
+        return "slow", f"{measured}: people notice a wait above {SLOW_S * 1000:.0f} ms"
+    return "fine", measured
 
 
 def advice_on_speed(rtf: float, model: str, known: Iterable[str]) -> str:
@@ -86,24 +87,18 @@ def smaller_model(model: str, rtf: float, known: Iterable[str]) -> str | None:
 
     An English-only model is replaced by another English-only model, and by no other.
     """
-    own = _cost(model)
-    if own is None:
-        return None
-    faster = [
-        (cost, name)
-        for name in known
-        if (cost := _cost(name)) is not None
-        and cost < own
+    costs = {
+        name: _COST[size]
+        for name in (model, *known)
+        if (size := name.removesuffix(_ENGLISH)) in _COST
         and name.endswith(_ENGLISH) == model.endswith(_ENGLISH)
-    ]
-    enough = [one for one in faster if rtf * one[0] / own <= MOST_RTF]
+    }
+    own = costs.get(model, 0.0)
+    faster = [name for name, cost in costs.items() if cost < own]
+    enough = [name for name in faster if rtf * costs[name] / own <= MOST_RTF]
     if enough:
-        return max(enough)[1]
-    return min(faster)[1] if faster else None
-
-
-def _cost(model: str) -> float | None:
-    return _COST.get(model.removesuffix(_ENGLISH))
+        return max(enough, key=costs.__getitem__)
+    return min(faster, key=costs.__getitem__, default=None)
 
 
 def stream_violations(events: Sequence[StreamEvent], sound_s: float) -> list[str]:
@@ -171,28 +166,20 @@ def policy_violations(policy: str, fqdn: str) -> list[str]:
         rules[name] = sources
     wanted = ("default-src", *_WITHOUT_FALLBACK)
     found = [f"{name} is missing" for name in wanted if name not in rules]
+    allowed = _OWN | {f"https://{fqdn}", f"wss://{fqdn}"}
     for name, sources in rules.items():
-        found += [f"{name} allows {source}" for source in sources if not _own(source, fqdn)]
-    scripts = _SCRIPTS if "script-src" in rules else (*_SCRIPTS, "default-src")
-    for name in scripts:
-        found += _open_to_text(name, rules.get(name, []))
+        others = (one for one in sources if one not in allowed and not one.startswith(_DIGESTS))
+        found += [f"{name} allows {source}" for source in others]
+    for name in _SCRIPTS if "script-src" in rules else (*_SCRIPTS, "default-src"):
+        sources = rules.get(name, [])
+        # A browser that knows digests ignores 'unsafe-inline' beside one.
+        digest = any(source.startswith(_DIGESTS) for source in sources)
+        found += [
+            f"{name} allows {hole}"
+            for source, hole in _HOLES.items()
+            if source in sources and not (source == "'unsafe-inline'" and digest)
+        ]
     # The scripts of a page make workers from what they have: those are blobs.
     if "data:" in rules.get("worker-src", []):
         found.append("worker-src allows a script made from text: data:")
     return found
-
-
-def _open_to_text(name: str, sources: list[str]) -> list[str]:
-    """Return how a rule for scripts allows what the page's own server never sent."""
-    found = [f"{name} allows a script made from text: {word}" for word in _TEXT & set(sources)]
-    if "'unsafe-eval'" in sources:
-        found.append(f"{name} allows eval")
-    # A browser that knows digests ignores 'unsafe-inline' beside one.
-    if "'unsafe-inline'" in sources and not any(word.startswith(_DIGESTS) for word in sources):
-        found.append(f"{name} allows inline scripts")
-    return sorted(found)
-
-
-def _own(source: str, fqdn: str) -> bool:
-    own_addresses = (f"https://{fqdn}", f"wss://{fqdn}", "'unsafe-eval'")
-    return source in _OWN | _KEYWORDS or source in own_addresses or source.startswith(_DIGESTS)

@@ -1,4 +1,4 @@
-"""Inspect an instance, or the machine itself (`None`), and try connections from there."""
+"""Access to the house: its sites, and its instances or the machine itself (`None`)."""
 
 import functools
 import json
@@ -14,10 +14,11 @@ import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth.catalogue.house import Part, Service
+from hearth.clients.edge import Answer, Edge
 from hearth.machine import engine, probe
 from hearth.smoke import unit_probe
 
-_COMMAND_S = 60
+_COMMAND_S, _REQUEST_S = 60, 15
 
 
 class IncusBackend(BaseBackend):  # type: ignore[misc]
@@ -30,6 +31,16 @@ class IncusBackend(BaseBackend):  # type: ignore[misc]
         line = self.get_command(command, *args)
         done = engine.execute(self.hostname, ["/bin/sh", "-c", line], timeout=_COMMAND_S)
         return self.result(done.returncode, line.encode(), done.stdout, done.stderr)
+
+
+def ask(edge: Edge, fqdn: str, path: str, *wanted: int, **more: Any) -> Answer:
+    """Send a request to a site as `Edge.request` does; fail unless the status is a `wanted` one."""
+    answer = edge.request(fqdn, path, **({"within_s": _REQUEST_S} | more))
+    if answer.status not in (wanted or (200,)):
+        # The body of an answer that should not be there may hold a secret.
+        body = "" if answer.status < 400 else f": {answer.text[:200]}"
+        raise AssertionError(f"{path}: HTTP {answer.status}{body}")
+    return answer
 
 
 testinfra.backend.BACKENDS["incus"] = f"{__name__}.IncusBackend"

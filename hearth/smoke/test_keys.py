@@ -11,16 +11,16 @@ from hearth.clients.edge import Edge
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import Project
-from hearth.smoke.hosts import host
+from hearth.smoke.hosts import ask, host
 from hearth.smoke.plugin import NotMeasured
 
 pytestmark = pytest.mark.home
 
 WITHIN_S = 15
-LOGIN = "/hearth-login/"
+LOGIN, MODELS = "/hearth-login/", "/v1/models"
+HTML = {"Accept": "text/html"}
 # What a gateway may serve besides models; none of it is for the LAN.
 PATHS = ("ui", "ui/", "health", "key/generate", "key/info", "config/yaml", "metrics")
-INTERNAL_PATHS = [f"/{path}" for path in PATHS]
 LOG_LINES = 20_000
 # Prints the command line and environment of every process except its own.
 READ_PROCESSES = """
@@ -38,21 +38,17 @@ for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"
 def test_a_request_without_a_valid_key_is_rejected(
     keyed_site: Site, edge: Edge, wrong: str | None
 ) -> None:
-    answer = edge.request(keyed_site.fqdn, "/v1/models", key=wrong, within_s=WITHIN_S)
-    assert answer.status == 401, f"HTTP {answer.status}"
+    answer = ask(edge, keyed_site.fqdn, MODELS, 401, key=wrong)
     assert answer.json()["error"]["message"]
 
 
 def test_a_valid_key_is_accepted(keyed_site: Site, edge: Edge, key: str, house: House) -> None:
-    answer = edge.request(keyed_site.fqdn, "/v1/models", key=key, within_s=WITHIN_S)
-    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
-    offered = {model["id"] for model in answer.json()["data"]}
+    offered = {model["id"] for model in ask(edge, keyed_site.fqdn, MODELS, key=key).json()["data"]}
     assert offered, "it lists no model"
     service = house.services.get(keyed_site.service)
-    if service is None or "models" not in service.offers:
-        return
-    missing = {alias.name for alias in house.aliases.values() if alias.offered} - offered
-    assert not missing, f"not listed: {', '.join(sorted(missing))}"
+    if service and "models" in service.offers:
+        missing = {alias.name for alias in house.aliases.values() if alias.offered} - offered
+        assert not missing, f"not listed: {', '.join(sorted(missing))}"
 
 
 def test_a_key_for_another_service_is_rejected(
@@ -62,66 +58,52 @@ def test_a_key_for_another_service_is_rejected(
     if not others:
         raise NotMeasured(f"every consumer of this house may use {keyed_site.service}")
     for consumer in others:
-        own = vault.get(consumer.secret)
-        answer = edge.request(keyed_site.fqdn, "/v1/models", key=own, within_s=WITHIN_S)
-        assert answer.status in (401, 403), f"{consumer.name}: HTTP {answer.status}"
+        ask(edge, keyed_site.fqdn, MODELS, 401, 403, key=vault.get(consumer.secret))
 
 
-@pytest.mark.parametrize("path", INTERNAL_PATHS)
+@pytest.mark.parametrize("path", [f"/{path}" for path in PATHS])
 def test_internal_paths_are_not_on_the_lan(
     keyed_site: Site, edge: Edge, key: str, path: str
 ) -> None:
-    answer = edge.request(keyed_site.fqdn, path, key=key, within_s=WITHIN_S)
-    assert answer.status in (403, 404), f"{path}: HTTP {answer.status}"
+    ask(edge, keyed_site.fqdn, path, 403, 404, key=key)
 
 
 def test_a_limited_key_gets_only_its_models(
     limited_consumer: Consumer, gateway: str, edge: Edge, vault: Vault, house: House
 ) -> None:
-    own = vault.get(limited_consumer.secret)
-    answer = edge.request(gateway, "/v1/models", key=own, within_s=WITHIN_S)
-    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:200]}"
-    assert {model["id"] for model in answer.json()["data"]} <= set(limited_consumer.models)
-    others = [
-        name for name in [*house.aliases, *house.models] if name not in limited_consumer.models
-    ]
-    send = {"model": others[0], "messages": [{"role": "user", "content": "hello"}]}
-    answer = edge.request(gateway, "/v1/chat/completions", key=own, send=send, within_s=WITHIN_S)
-    assert answer.status in (401, 403), f"{others[0]}: HTTP {answer.status}"
+    own, models = vault.get(limited_consumer.secret), set(limited_consumer.models)
+    listed = ask(edge, gateway, MODELS, key=own).json()["data"]
+    assert {model["id"] for model in listed} <= models
+    other = next(name for name in [*house.aliases, *house.models] if name not in models)
+    send = {"model": other, "messages": [{"role": "user", "content": "hello"}]}
+    ask(edge, gateway, "/v1/chat/completions", 401, 403, key=own, send=send)
 
 
 def test_a_page_of_the_house_requires_the_password(house_site: Site, edge: Edge) -> None:
-    page = {"Accept": "text/html"}
-    answer = edge.request(house_site.fqdn, "/", within_s=WITHIN_S, headers=page)
-    assert answer.status == 302, f"HTTP {answer.status}"
+    answer = ask(edge, house_site.fqdn, "/", 302, headers=HTML)
     assert answer.headers["location"].startswith(LOGIN)
-    not_a_browser = edge.request(house_site.fqdn, "/", within_s=WITHIN_S)
-    assert not_a_browser.status == 401, f"HTTP {not_a_browser.status}"
+    # Not a browser.
+    ask(edge, house_site.fqdn, "/", 401)
 
 
 def test_the_password_opens_a_page_of_the_house(house_site: Site, edge: Edge, vault: Vault) -> None:
     fqdn = house_site.fqdn
-    origin, html = {"Origin": f"https://{fqdn}"}, {"Accept": "text/html"}
-    token = _form_token(edge, fqdn, html)
+    origin = {"Origin": f"https://{fqdn}"}
+    token = _form_token(edge, fqdn, HTML)
     cookie = ""
     for password, wanted in (("wrong", 403), (vault.get("house_password"), 303)):
         form = urlencode({"token": token, "next": "/", "password": password})
-        answer = edge.request(fqdn, LOGIN, send=form, within_s=WITHIN_S, headers=origin)
-        assert answer.status == wanted, f"sign-in: HTTP {answer.status}, not {wanted}"
+        answer = ask(edge, fqdn, LOGIN, wanted, send=form, headers=origin)
         cookie = answer.headers.get("set-cookie", "")
     assert cookie.startswith("__Host-hearth=")
     for flag in ("Secure", "HttpOnly", "Path=/"):
         assert flag.lower() in cookie.lower(), f"the cookie has no {flag}"
-    session = {"Cookie": cookie.partition(";")[0], **html}
-    answer = edge.request(fqdn, "/", within_s=WITHIN_S, headers=session)
+    session = {"Cookie": cookie.partition(";")[0], **HTML}
     # The receipt itself is written after this test, so the first time there is no page yet.
-    assert answer.status in (200, 404), f"HTTP {answer.status} with the cookie"
+    ask(edge, fqdn, "/", 200, 404, headers=session)
     form = urlencode({"token": _form_token(edge, fqdn, session)})
-    answer = edge.request(
-        fqdn, f"{LOGIN}logout", send=form, within_s=WITHIN_S, headers=session | origin
-    )
-    assert answer.status == 303, f"sign-out: HTTP {answer.status}"
-    assert edge.request(fqdn, "/", within_s=WITHIN_S, headers=session).status == 302
+    ask(edge, fqdn, f"{LOGIN}logout", 303, send=form, headers=session | origin)
+    ask(edge, fqdn, "/", 302, headers=session)
 
 
 def _form_token(edge: Edge, fqdn: str, headers: dict[str, str]) -> str:
@@ -131,42 +113,47 @@ def _form_token(edge: Edge, fqdn: str, headers: dict[str, str]) -> str:
     return unescape(token[1])
 
 
+@pytest.fixture
+def secret_values(vault: Vault, house: House) -> dict[str, str]:
+    """The house's secrets by name."""
+    names = {*house.secrets, "house_root_key", "house_intermediate_key"}
+    return {name: value for name, value in vault.values().items() if name in names}
+
+
+def check(where: str, text: str, secret_values: dict[str, str]) -> None:
+    """Fail with the names, never the values, of the secrets in a text."""
+    found = ", ".join(name for name, value in secret_values.items() if value in text)
+    assert not found, f"{where} {found}"
+
+
 @pytest.mark.unit(None, "hearth-caddy.service")
-def test_no_key_is_in_a_caddyfile(vault: Vault, house: House) -> None:
+def test_no_key_is_in_a_caddyfile(secret_values: dict[str, str]) -> None:
     text = host(None).check_output("cat /etc/caddy/* /etc/hearth/caddy/* 2>/dev/null; true")
     text += host(None).check_output("find /etc/hearth -name '*Caddyfile*' -exec cat {} +")
     assert text, "no Caddyfile was found"
-    found = _secrets_in(vault, house, text)
-    assert not found, f"a Caddyfile contains {found}"
+    check("a Caddyfile contains", text, secret_values)
 
 
 def test_no_secret_is_in_a_command_line_or_environment(
-    local: Service, vault: Vault, house: House
+    local: Service, secret_values: dict[str, str]
 ) -> None:
     for instance in (local.instance, None):
         argv = ["/usr/bin/python3", "-I", "-c", READ_PROCESSES]
         text = engine.execute(instance, argv, timeout=30).stdout
         assert text
-        found = _secrets_in(vault, house, text)
-        assert not found, f"a process of {instance or 'the machine'} shows {found}"
+        check(f"a process of {instance or 'the machine'} shows", text, secret_values)
 
 
 def test_no_secret_is_in_a_log(
-    local: Service, vault: Vault, house: House, project: Project
+    local: Service, secret_values: dict[str, str], project: Project
 ) -> None:
     argv = ["/usr/bin/journalctl", "--no-pager", "--boot", "--output=cat", f"--lines={LOG_LINES}"]
     for instance in (local.instance, None):
-        found = _secrets_in(vault, house, engine.execute(instance, argv, timeout=30).stdout)
-        assert not found, f"the journal of {instance or 'the machine'} contains {found}"
+        text = engine.execute(instance, argv, timeout=30).stdout
+        check(f"the journal of {instance or 'the machine'} contains", text, secret_values)
     for path in project.logs.glob("*.log"):
-        found = _secrets_in(vault, house, path.read_text(encoding="utf-8", errors="replace"))
-        assert not found, f"{path} contains {found}"
-
-
-def _secrets_in(vault: Vault, house: House, text: str) -> str:
-    """Return the names, never the values, of the secrets in a text."""
-    secret = {*house.secrets, "house_root_key", "house_intermediate_key"}
-    return ", ".join(n for n, value in vault.values().items() if n in secret and value in text)
+        text = path.read_text(encoding="utf-8", errors="replace")
+        check(f"{path} contains", text, secret_values)
 
 
 def test_only_root_can_read_the_files_of_secrets(local: Service) -> None:

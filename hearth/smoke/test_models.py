@@ -3,24 +3,22 @@
 import asyncio
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from hearth import status
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
-from hearth.bench.llm import EndpointFigures, LlmReport, added_text, bench_llm
+from hearth.bench.llm import LlmReport, added_text, bench_llm
 from hearth.catalogue.house import Alias, House, Model
 from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.clients.models import NOT_OFFERED, PENDING, Overview
+from hearth.smoke.hosts import ask
 from hearth.smoke.plugin import Notes, NotMeasured, Pending
 
 pytestmark = pytest.mark.home
 
-ALIAS = "fast"
 CHAT = "/v1/chat/completions"
 # Enough for a median beside everything else; `hearth bench llm` takes a hundred.
 PAIRS = 5
@@ -33,12 +31,6 @@ PICTURE = (
     "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAKklEQVR42mM4oaFBU8QwasGoBaMWjFow"
     "asGoBaMWjFowasGoBaMWDBULABo2YD0ttAhSAAAAAElFTkSuQmCC"
 )
-
-
-@pytest.fixture(scope="session")
-def overview(house: House) -> Overview:
-    """The state of every model and alias."""
-    return status.models(house)
 
 
 def question(alias: Alias, overview: Overview) -> dict[str, Any]:
@@ -68,29 +60,20 @@ def check_member(answer: Answer, model: str, alias: Alias) -> None:
 def test_an_alias_answers(
     alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
 ) -> None:
-    body = question(alias, overview)
+    path, send = CHAT, question(alias, overview)
     if alias.kind == "embed":
-        check_embeddings(alias, gateway, edge, key)
-        return
-    answer = edge.request(
-        gateway, "/v1/chat/completions", key=key, send=body, within_s=alias.timeout_s
-    )
-    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
+        path = "/v1/embeddings"
+        send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
+    answer = ask(edge, gateway, path, key=key, send=send, within_s=alias.timeout_s)
     data = answer.json()
-    assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
-    check_member(answer, data["model"], alias)
-
-
-def check_embeddings(alias: Alias, gateway: str, edge: Edge, key: str) -> None:
-    """Check that two texts get two different vectors of the same dimension."""
-    send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
-    answer = edge.request(gateway, "/v1/embeddings", key=key, send=send, within_s=alias.timeout_s)
-    assert answer.status == 200, f"HTTP {answer.status}: {answer.text[:300]}"
-    data = answer.json()
-    one, two = (row["embedding"] for row in data["data"])
-    assert len(one) == len(two) > 1
-    assert one != two, "two texts have the same vector"
-    assert all(math.isfinite(value) for value in one)
+    if alias.kind == "embed":
+        # Two texts get two different vectors of the same dimension.
+        one, two = (row["embedding"] for row in data["data"])
+        assert len(one) == len(two) > 1
+        assert one != two, "two texts have the same vector"
+        assert all(math.isfinite(value) for value in one)
+    else:
+        assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
     check_member(answer, data["model"], alias)
 
 
@@ -98,30 +81,20 @@ def test_an_alias_streams(
     speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
 ) -> None:
     send = question(speaker, overview) | {"stream": True}
-    start = time.monotonic()
-    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (
-        head,
-        chunks,
-    ):
+    start, first_s, named = time.monotonic(), None, set()
+    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (head, chunks):
         if head.status_code != 200:
             pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
-        pieces = list(_pieces(chunks))
-        answer = Answer(head.status_code, head.headers, b"")
-    times = [at for at, _, text in pieces if text]
-    assert times, "the stream holds no text"
-    named = {model for _, model, _ in pieces}
+        for event in sse(chunks):
+            assert "error" not in event, f"the stream ends in an error: {event['error']}"
+            choices = event.get("choices") or [{}]
+            if first_s is None and choices[0].get("delta", {}).get("content"):
+                first_s = time.monotonic() - start
+            named.add(event["model"])
+    assert first_s is not None, "the stream holds no text"
     assert len(named) == 1, f"the stream names several models: {named}"
-    check_member(answer, named.pop(), speaker)
-    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [(times[0] - start) * 1000])
-
-
-def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[float, str, str]]:
-    """Yield the time of each event, the model that it names, and its text."""
-    for event in sse(chunks):
-        assert "error" not in event, f"the stream ends in an error: {event['error']}"
-        choices = event.get("choices") or [{}]
-        text = choices[0].get("delta", {}).get("content") or ""
-        yield time.monotonic(), event["model"], text
+    check_member(Answer(head.status_code, head.headers, b""), named.pop(), speaker)
+    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [first_s * 1000])
 
 
 def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
@@ -131,13 +104,10 @@ def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
             assert not remote, f"{alias.name} would send requests to {', '.join(remote)}"
 
 
-@pytest.fixture(scope="module")
-def model(house: House) -> Model:
+@pytest.fixture
+def model(house: House, fast: str) -> Model:
     """The model that answers `fast`, once it is ready."""
-    state = status.models(house).aliases[ALIAS]
-    if state.answered_by is None:
-        raise Pending(state.percent, f"{state.waits_for} is being downloaded")
-    return local_model(house, state.answered_by)
+    return local_model(house, fast)
 
 
 def test_speed_is_measured_directly_and_through_the_gateway(
@@ -151,23 +121,16 @@ def test_speed_is_measured_directly_and_through_the_gateway(
             )
 
     report = asyncio.run(measure())
-    for way in (report.direct, report.gateway):
-        record(way, model.name, notes)
-        assert not way.errors, f"{way.endpoint}: {way.errors[0]}"
+    for path in (report.direct, report.gateway):
+        figures = ("first token", "ms", path.first_ms), ("generated", "tokens/s", path.tokens_per_s)
+        for name, unit, spread in figures:
+            if spread is not None:
+                notes.figure(f"{name}, {path.endpoint}", unit, spread, model.name)
+        assert not path.errors, f"{path.endpoint}: {path.errors[0]}"
     if report.added_first_ms is None:
         raise NotMeasured(report.stopped or "no pair of calls was answered")
     added = report.added_first_ms
     notes.figure("added by the gateway to the first token", "ms", [added.median], added_text(added))
-
-
-def record(way: EndpointFigures, model: str, notes: Notes) -> None:
-    """Record the figures of one path to the model."""
-    for name, unit, spread in (
-        ("first token", "ms", way.first_ms),
-        ("generated", "tokens/s", way.tokens_per_s),
-    ):
-        if spread is not None:
-            notes.figure(f"{name}, {way.endpoint}", unit, spread, model)
 
 
 def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:

@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from urllib.parse import urlsplit
 
@@ -24,25 +24,26 @@ UNPRIVILEGED = 65534
 # The kernel limits its refusals to about one per second.
 REFUSAL_TRIES = 8
 NO_SUCH_NAME = 3
-# Tries something inside an instance; returns what is wrong, or the empty text.
 Check = Callable[[Service, House], str]
-Everywhere = Callable[[Check, Service], str]
+POOL = ThreadPoolExecutor(max_workers=8)
 
 
-@pytest.fixture(scope="session")
-def everywhere(house: House) -> Iterator[Everywhere]:
-    """Return the result of a check in one instance; its first use starts it in all of them.
+def everywhere(check: Check) -> Callable[[Service, House], None]:
+    """Return the test that fails with the problem that a check finds inside an instance.
 
-    Most of the time is spent waiting for silence, and the kernel limits refusals per target.
+    Its first use starts the check in all instances: most of the time is spent waiting for silence,
+    and the kernel limits refusals per target.
     """
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    started: dict[str, Future[str]] = {}
 
-        @functools.cache
-        def results(check: Check) -> Mapping[str, Future[str]]:
-            local = [service for service in house.services.values() if service.address]
-            return {service.name: pool.submit(check, service, house) for service in local}
+    @functools.wraps(check)
+    def test(local: Service, house: House) -> None:
+        if not started:
+            services = (service for service in house.services.values() if service.address)
+            started.update({s.name: POOL.submit(check, s, house) for s in services})
+        expect_nothing(started[local.name].result())
 
-        yield lambda check, service: results(check)[service.name].result()
+    return test
 
 
 def unexpected(tried: list[Attempt], wanted: str) -> str:
@@ -82,11 +83,8 @@ def test_a_service_reaches_what_it_needs(caller: Service, house: House) -> None:
     expect_nothing(unexpected(connections(caller.instance, targets), "open"))
 
 
-def test_a_service_reaches_no_other_service(local: Service, everywhere: Everywhere) -> None:
-    expect_nothing(everywhere(_others, local))
-
-
-def _others(local: Service, house: House) -> str:
+@everywhere
+def test_a_service_reaches_no_other_service(local: Service, house: House) -> str:
     # Also ports on which no service listens: "refused" would show that a packet passed.
     allowed = {
         (flow.target_address, flow.port) for flow in house.flows if flow.source == local.name
@@ -100,13 +98,8 @@ def _others(local: Service, house: House) -> str:
     return leaks(local.instance, sorted(targets - allowed))
 
 
-def test_the_machine_answers_an_instance_nothing_but_dns(
-    local: Service, everywhere: Everywhere
-) -> None:
-    expect_nothing(everywhere(_machine, local))
-
-
-def _machine(local: Service, house: House) -> str:
+@everywhere
+def test_the_machine_answers_an_instance_nothing_but_dns(local: Service, house: House) -> str:
     resolver, machine = house.machine.resolver_address, host(None)
     ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL_PORTS)
     own = {
@@ -120,21 +113,13 @@ def _machine(local: Service, house: House) -> str:
     return dns or leaks(local.instance, sorted(targets - {(resolver, 53)}))
 
 
-def test_an_instance_reaches_no_public_address(local: Service, everywhere: Everywhere) -> None:
-    expect_nothing(everywhere(_outside, local))
-
-
-def _outside(local: Service, house: House) -> str:
+@everywhere
+def test_an_instance_reaches_no_public_address(local: Service, house: House) -> str:
     return leaks(local.instance, OUTSIDE)
 
 
-def test_an_instance_reaches_no_name_outside_its_egress(
-    local: Service, everywhere: Everywhere
-) -> None:
-    expect_nothing(everywhere(_foreign_name, local))
-
-
-def _foreign_name(local: Service, house: House) -> str:
+@everywhere
+def test_an_instance_reaches_no_name_outside_its_egress(local: Service, house: House) -> str:
     allowed = sorted(egress.host for egress in house.egress if egress.source == local.name)
     # The mirrors of the machine's own apt: names that exist and that no service needs.
     sites = host(None).check_output("apt-get indextargets --format '$(SITE)'").splitlines()
@@ -167,11 +152,8 @@ def test_egress_is_open(egress: Egress, house: House) -> None:
     assert any(one.outcome == "open" for one in tried), unexpected(tried, "open")
 
 
-def test_ipv6_is_closed(local: Service, everywhere: Everywhere) -> None:
-    expect_nothing(everywhere(_ipv6, local))
-
-
-def _ipv6(local: Service, house: House) -> str:
+@everywhere
+def test_ipv6_is_closed(local: Service, house: House) -> str:
     links = host(local.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
     scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
     if not scopes <= {"20"}:

@@ -28,7 +28,6 @@ CHANGES = [
     ("POST", "/pipelines/reload"),
     ("POST", "/{name}/valves/update"),
 ]
-CLOSED = ("rejected", "silent")
 
 
 def request(pipes: Service, method: str, path: str, key: str | None) -> httpx.Response:
@@ -39,6 +38,7 @@ def request(pipes: Service, method: str, path: str, key: str | None) -> httpx.Re
         return client.request(method, f"{pipes.url}{path}", headers=headers, json={})
 
 
+@pytest.fixture
 def own_key(pipes: Service, vault: Vault) -> str:
     (secret,) = pipes.secrets
     return vault.get(secret)
@@ -56,9 +56,9 @@ def installed(pipes: Service) -> list[str]:
 
 
 def test_every_pipeline_of_the_inventory_runs(
-    pipes: Service, vault: Vault, project: Project
+    pipes: Service, own_key: str, project: Project
 ) -> None:
-    listed = request(pipes, "GET", "/v1/pipelines", own_key(pipes, vault)).json()["data"]
+    listed = request(pipes, "GET", "/v1/pipelines", own_key).json()["data"]
     given = installed(pipes)
     missing = sorted(set(given) - {one["name"] for one in listed})
     assert not missing, f"not loaded, for reasons in the server's journal: {', '.join(missing)}"
@@ -74,10 +74,10 @@ def test_pipelines_require_the_key(pipes: Service) -> None:
             assert answer.status_code == 401, f"{method} {path}: HTTP {answer.status_code}"
 
 
-def test_pipelines_cannot_be_changed_over_http(pipes: Service, vault: Vault) -> None:
+def test_pipelines_cannot_be_changed_over_http(pipes: Service, own_key: str) -> None:
     for method, path in CHANGES:
         # There is no such pipeline: accepted by mistake, the request does no harm.
-        answer = request(pipes, method, path.format(name="nobody"), own_key(pipes, vault))
+        answer = request(pipes, method, path.format(name="nobody"), own_key)
         assert answer.status_code == 403, f"{method} {path}: HTTP {answer.status_code}"
 
 
@@ -96,6 +96,6 @@ def test_only_services_that_need_pipelines_reach_them(pipes: Service, house: Hou
     for service in house.services.values():
         if service.address and service.name != pipes.name:
             (tried,) = connections(service.instance, [(str(pipes.address), int(pipes.port or 0))])
-            wanted = ("open",) if service.name in allowed else CLOSED
+            wanted = ("open",) if service.name in allowed else ("rejected", "silent")
             assert tried.outcome in wanted, f"from {service.name}: {tried}"
     assert not pipes.publish, "it has no login of its own: it must not be published"

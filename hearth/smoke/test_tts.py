@@ -4,10 +4,9 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 import pytest
 
@@ -56,14 +55,10 @@ def test_speech_starts_early(speech_server: Service, client: TtsClient, notes: N
     notes.figure(f"first sound of {about}", "ms", [1000 * s for s in first], "fresh phrases")
     notes.figure(f"first sound of {about} again", "ms", [1000 * s for s in again], "repeated")
     for what, times in (("fresh phrases", first), ("repeated phrases", again)):
-        _check_start(f"{about}, {what}", whole, times, notes)
-
-
-def _check_start(about: str, whole: Sequence[float], first: Sequence[float], notes: Notes) -> None:
-    verdict = judge_first_sound(statistics.median(whole), statistics.median(first))
-    if verdict.grade == "slow":
-        notes.remark(f"{about}: {verdict.line}")
-    assert verdict.grade != "failed", f"{about}: {verdict.line}"
+        grade, line = judge_first_sound(statistics.median(whole), statistics.median(times))
+        if grade == "slow":
+            notes.remark(f"{about}, {what}: {line}")
+        assert grade != "failed", f"{about}, {what}: {line}"
 
 
 def wait_until_idle(service: Service) -> None:
@@ -76,13 +71,13 @@ def wait_until_idle(service: Service) -> None:
         time.sleep(0.05)
 
 
-def _status(service: Service) -> Any:
-    return timed_json(service.url, "/status", ASK_S)[0]
-
-
 def _requests(service: Service) -> int:
-    status = _status(service)
+    status = timed_json(service.url, "/status", ASK_S)[0]
     return int(status["active"]) + int(status["waiting"])
+
+
+def _left(service: Service) -> int:
+    return int(timed_json(service.url, "/status", ASK_S)[0]["requests"]["left"])
 
 
 def test_streamed_and_whole_speech_are_equally_long(client: TtsClient) -> None:
@@ -154,14 +149,14 @@ def test_a_client_that_leaves_frees_its_work(
     speech_server: Service, client: TtsClient, notes: Notes
 ) -> None:
     wait_until_idle(speech_server)
-    before = _status(speech_server)["requests"]["left"]
+    before = _left(speech_server)
     with client.open() as connection:
         # Longer than what sockets and proxies hold, so that the server must notice.
         client.speak(connection, Texts().long(LONG_CHARACTERS), until_sound=True)
     left = time.perf_counter()
     wait_until_idle(speech_server)
     notes.figure(f"work of {speech_server.name} freed", "ms", [1000 * (time.perf_counter() - left)])
-    gone = _status(speech_server)["requests"]["left"] - before
+    gone = _left(speech_server) - before
     assert gone == 1, f"{gone} requests are counted as left, not 1: was it spoken to the end?"
 
 

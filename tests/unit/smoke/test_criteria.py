@@ -27,7 +27,7 @@ from hearth.smoke.criteria import (
     ],
 )
 def test_speech_must_start_early(whole_s: float, ttfa_s: float, word: str) -> None:
-    assert judge_first_sound(whole_s, ttfa_s).grade == word
+    assert judge_first_sound(whole_s, ttfa_s)[0] == word
 
 
 KNOWN = ("tiny", "tiny.en", "base", "base.en", "small", "small.en", "medium", "distil-medium.en")
