@@ -5,27 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from wyoming.client import AsyncTcpClient
 from wyoming.event import Event
+
+from hearth.clients import ClientError, reason
 
 # Not wyoming.audio: importing it warns about audioop, and warnings are errors in the tests.
 _FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
 # 64 ms, the chunk size of Home Assistant.
 _CHUNK_BYTES = 2048
-
-
-class SatelliteError(Exception):
-    """One line for a person: which port, and what came instead of an answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The events that answered one request, and the seconds until the last of them."""
-
-    events: Sequence[Event]
-    seconds: float
 
 
 DESCRIBE = [Event("describe")]
@@ -44,32 +33,34 @@ def speech(pcm: bytes, language: str = "en") -> list[Event]:
 
 def converse(
     address: str, port: int, requests: Sequence[Sequence[Event]], until: str, within_s: float
-) -> list[Reply]:
+) -> list[tuple[list[Event], float]]:
     """Send requests over one connection; each is answered up to an event of type `until`.
 
+    Return the events of each answer, and the seconds until the last of them.
+
     Raises:
-        SatelliteError: the port is closed, the server reports an error or does not speak Wyoming,
+        ClientError: the port is closed, the server reports an error or does not speak Wyoming,
             or not everything was answered `within_s` seconds.
     """
-    where = f"{address} port {port}"
 
-    async def exchange() -> list[Reply]:
+    async def exchange() -> list[tuple[list[Event], float]]:
         async with asyncio.timeout(within_s), AsyncTcpClient(address, port) as client:
             return [await _request(client, request, until) for request in requests]
 
     try:
         return asyncio.run(exchange())
     except TimeoutError:
-        raise SatelliteError(f"{where}: no complete answer in {within_s:g} s") from None
-    except SatelliteError as error:
-        raise SatelliteError(f"{where}: {error}") from None
-    except OSError as error:
-        raise SatelliteError(f"{where}: {error or type(error).__name__}") from error
+        text = f"no complete answer in {within_s:g} s"
+    except (ClientError, OSError) as error:
+        text = reason(error)
     except (EOFError, ValueError, KeyError, TypeError, AttributeError):
-        raise SatelliteError(f"{where}: it hung up, or does not speak Wyoming") from None
+        text = "it hung up, or does not speak Wyoming"
+    raise ClientError(f"{address} port {port}: {text}")
 
 
-async def _request(client: AsyncTcpClient, request: Sequence[Event], until: str) -> Reply:
+async def _request(
+    client: AsyncTcpClient, request: Sequence[Event], until: str
+) -> tuple[list[Event], float]:
     start, events = time.perf_counter(), list[Event]()
     for event in request:
         await client.write_event(event)
@@ -78,6 +69,6 @@ async def _request(client: AsyncTcpClient, request: Sequence[Event], until: str)
         if received is None:
             raise EOFError
         if received.type == "error":
-            raise SatelliteError(str(received.data.get("text")))
+            raise ClientError(str(received.data.get("text")))
         events.append(received)
-    return Reply(events, time.perf_counter() - start)
+    return events, time.perf_counter() - start

@@ -94,7 +94,7 @@ def make_plan(house: House, usable: Set[str], first_token_timeout_s: float) -> P
         members.append(Member(name, HOST, port, real, model.kind))
         # The agent gets every request: no cloud gets one, and no key leaves the house.
         models[name] = replace(model, url=f"http://{HOST}:{port}", local=True, secret=None)
-    drilled = replace(house, models=models, aliases=house.aliases | aliases)
+    drilled = replace(house, models=models, aliases=aliases)
     files = {"config.yaml": yaml.safe_dump(litellm_config(drilled))}
     files |= {name: json.dumps(content) for name, content in gateway_files(drilled).items()}
     return Plan(files, tuple(members), aliases)
