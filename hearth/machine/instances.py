@@ -73,7 +73,12 @@ def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -
     config |= DEFAULT_LIMITS
     limits = service.limits
     bounds = {"memory": limits.memory, "cpu": limits.cpus, "processes": limits.tasks}
-    config |= {f"limits.{key}": str(value) for key, value in bounds.items() if value}
+    # Incus takes 2 processors, not 2.0 as the house has them.
+    config |= {
+        f"limits.{key}": f"{value:g}" if isinstance(value, float) else str(value)
+        for key, value in bounds.items()
+        if value
+    }
     devices = {
         "root": {"type": "disk", "path": "/", "pool": POOL},
         "eth0": {
