@@ -1,24 +1,35 @@
-"""The state of each service and part, and the addresses of the house."""
+"""The state of each service and part, the addresses of the house, and how devices trust it."""
 
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import httpx
+import segno
 
 from hearth.catalogue.house import House, Part, Service
-from hearth.clients import health, trust
+from hearth.clients import health
+from hearth.clients.edge import house_edge
 from hearth.clients.models import PENDING, Overview, model_states
-from hearth.machine import engine, systemd
+from hearth.machine import engine, pki, systemd
+from hearth.machine.facts import FactsError
 from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
 _ASK_S = 5
 # A program that was restarted less than this long ago may end again.
 _LOOP_S = 10
 _WORDS = 160
+# `hearth up` makes a new root in its last thirty days, and an intermediate long before that.
+_SOON = timedelta(days=30)
+_RENEWED = {
+    "root": "`hearth up` makes a new one, which every device must install",
+    "intermediate": "`hearth up` renews it, and devices need no change",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def look(house: House) -> Report:
     with ThreadPoolExecutor(max_workers=8) as pool:
         rows = [*pool.map(_row, owners), _firewall()]
     # Caddy renews those of the sites; only a run renews the root and the intermediate.
-    rows.append(Row("certificates", "part", *trust.validity(datetime.now(UTC)), since=0))
+    rows.append(Row("certificates", "part", *certificate_validity(datetime.now(UTC)), since=0))
     overview = models(house)
     pending = [
         f"{alias.name}: {alias.text}"
@@ -88,8 +99,8 @@ def look(house: House) -> Report:
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         accelerator=accelerator(),
         pending=[*pending, *overview.notes],
-        trust=trust.addresses(house),
-        fingerprint=trust.fingerprint(),
+        trust=trust_addresses(house),
+        fingerprint=root_fingerprint(),
     )
 
 
@@ -180,3 +191,47 @@ def _health(service: Service) -> tuple[bool, str]:
 
 def _ask_json(url: str) -> Any:
     return httpx.get(url, timeout=_ASK_S, trust_env=False).raise_for_status().json()
+
+
+def trust_addresses(house: House) -> list[str]:
+    """Return the addresses of the trust page, first the one that needs no DNS."""
+    named = [f"http://{site.fqdn}/" for site in house.sites if site.plain]
+    if not named:
+        return []
+    try:
+        return [f"http://{house_edge(house).address}/", *named]
+    except FactsError:
+        # A machine without a link: the name works again when the link is back.
+        return named
+
+
+def root_fingerprint() -> str:
+    """Return the root's SHA-256 as devices show it; empty where there is none yet."""
+    try:
+        return pki.fingerprint(ROOT_CERTIFICATE.read_text(encoding="ascii"))
+    except (OSError, ValueError, pki.PkiError):
+        return ""
+
+
+def certificate_validity(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) -> tuple[bool, str]:
+    """Return whether root and intermediate are valid, and until when, or what to do."""
+    ends = {}
+    for name, renewed in _RENEWED.items():
+        path = folder / f"{name}.crt"
+        try:
+            ends[name] = pki.not_after(path.read_text(encoding="ascii"))
+        except (OSError, ValueError, pki.PkiError):
+            return False, f"{path} cannot be read: `hearth up` writes it"
+        left = ends[name] - now
+        if left < _SOON:
+            when = f"ends in {left.days} days" if left > timedelta(0) else "has ended"
+            return False, f"the {name} {when}: {renewed}"
+    return True, f"good until {min(ends.values()):%Y-%m-%d}"
+
+
+def qr_code(address: str) -> str:
+    """Return a QR code for a terminal, in half blocks, to be photographed with a phone."""
+    drawn = StringIO()
+    # Micro codes are smaller, and phones do not read them.
+    segno.make(address, micro=False).terminal(drawn, compact=True, border=2)
+    return drawn.getvalue()

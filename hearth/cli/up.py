@@ -17,7 +17,7 @@ from hearth.cli import playbook, preflight
 from hearth.cli.console import err, note, show
 from hearth.cli.lab import run_tool
 from hearth.cli.verify import run_tests, view
-from hearth.clients import ClientError, trust
+from hearth.clients import ClientError
 from hearth.clients.edge import Edge, house_edge
 from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG, ModelState
 from hearth.paths import ROOT_CERTIFICATE
@@ -112,9 +112,9 @@ def _show_addresses(house: House) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
     show(f"names   point a device's DNS at {house_edge(house).address}")
-    for way in trust.addresses(house):
+    for way in status.trust_addresses(house):
         show(f"trust   {way}")
-    show(f"root    {ROOT_CERTIFICATE} {trust.fingerprint()}")
+    show(f"root    {ROOT_CERTIFICATE} {status.root_fingerprint()}")
     show("key     hearth secret show consumer_household")
     show("pages   hearth secret show house_password")
     for service in house.services.values():
@@ -122,10 +122,10 @@ def _show_addresses(house: House) -> None:
             # For the first sign-in to a service that has accounts of its own.
             if secret.endswith("_admin_password"):
                 show(f"admin   hearth secret show {secret}")
-    if sys.stdout.isatty() and (address := next(iter(trust.addresses(house)), "")):
+    if sys.stdout.isatty() and (address := next(iter(status.trust_addresses(house)), "")):
         # The next device needs this first, and it has a camera.
         show(f"scan this with a phone to open {address}")
-        sys.stdout.write(trust.qr_code(address))
+        sys.stdout.write(status.qr_code(address))
 
 
 class FirstAnswerError(Exception):

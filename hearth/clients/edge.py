@@ -105,7 +105,7 @@ class Edge:
                     extensions={"sni_hostname": fqdn},
                 ) as response,
             ):
-                yield response, _until(response, time.monotonic() + within_s, within_s)
+                yield response, body_until(response, time.monotonic() + within_s, within_s)
         except (httpx.HTTPError, TimeoutError) as error:
             raise ClientError(f"https://{fqdn}{path}: {reason(error)}") from error
 
@@ -126,8 +126,8 @@ class Edge:
         return context
 
 
-def _until(response: httpx.Response, deadline: float, within_s: float) -> Iterator[bytes]:
-    # httpx bounds each read, not the whole answer; a slow backend would never end.
+def body_until(response: httpx.Response, deadline: float, within_s: float) -> Iterator[bytes]:
+    """Yield a body piece by piece; httpx bounds each read, TimeoutError all of them."""
     for chunk in response.iter_bytes():
         yield chunk
         if time.monotonic() > deadline:

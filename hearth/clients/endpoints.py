@@ -80,6 +80,19 @@ class Endpoint:
         return httpx.Client(**self._settings(), event_hooks=hooks, timeout=self.call_s)
 
 
+def get_json(url: str, within_s: float) -> Any:
+    """Return a server's JSON as the machine itself gets it.
+
+    Raises:
+        ClientError: there is none.
+    """
+    try:
+        answer = httpx.get(url, timeout=within_s, trust_env=False)
+        return answer.raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise ClientError(f"{url}: {reason(error)}") from error
+
+
 async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:
     """Return whether `/health` answers 200 in time."""
     try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import httpx
 
 from hearth.catalogue.house import Health, Service
+from hearth.clients.edge import body_until
 
 # A program that systemd has restarted this often is in a crash loop. `hearth up` waits for two more
 # (decision 027).
@@ -44,20 +45,10 @@ def check(service: Service) -> HealthResult:
             httpx.Client(timeout=health.within_s, trust_env=False) as client,
             client.stream("GET", service.url + health.path) as answer,
         ):
-            text = _read(answer, start + health.within_s)
-        reason = fault(health, answer.status_code, text)
+            body = b"".join(body_until(answer, start + health.within_s, health.within_s))
+        reason = fault(health, answer.status_code, body.decode(errors="replace"))
     except (TimeoutError, httpx.TimeoutException):
         reason = f"no answer in {health.within_s:g} s"
     except httpx.HTTPError as error:
         reason = f"no answer: {type(error).__name__}"
     return HealthResult(reason, time.monotonic() - start)
-
-
-def _read(answer: httpx.Response, deadline: float) -> str:
-    # httpx bounds each read, not the whole answer.
-    body = b""
-    for chunk in answer.iter_bytes():
-        body += chunk
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return body.decode(errors="replace")

@@ -8,9 +8,7 @@ when they are there: a chunk may end in the middle of a sample.
 from __future__ import annotations
 
 import math
-import sys
-from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,17 +73,20 @@ def stalls(chunks: Iterable[Chunk], rate: int = RATE) -> list[Stall]:
 
     Shorter gaps are forgiven only until they add up to 20 ms: a drip is a stutter too.
     """
-    found = []
+    found: list[Stall] = []
     start_s = None
-    played = 0
-    for at_s, samples in _arrivals(chunks):
+    size = 0
+    for at_s, pcm in chunks:
+        # A chunk may bring no further whole sample.
+        played, size = size // _SAMPLE_BYTES, size + len(pcm)
+        if size // _SAMPLE_BYTES == played:
+            continue
         if start_s is None:
             start_s = at_s
         late_s = at_s - (start_s + played / rate)
         if late_s > DRY_S:
             found.append(Stall(played / rate, late_s))
             start_s += late_s
-        played += samples
     return found
 
 
@@ -94,19 +95,8 @@ def duration(chunks: Iterable[Chunk], rate: int = RATE) -> float:
     return sum(len(chunk.pcm) for chunk in chunks) // _SAMPLE_BYTES / rate
 
 
-def _arrivals(chunks: Iterable[Chunk]) -> Iterator[tuple[float, int]]:
-    """Yield when each further whole sample was there, and how many."""
-    odd = 0
-    for chunk in chunks:
-        samples, odd = divmod(odd + len(chunk.pcm), _SAMPLE_BYTES)
-        if samples:
-            yield chunk.at_s, samples
-
-
 def _dbfs(block: bytes) -> float:
     """Return the level of a block against the loudest square wave; minus infinity for silence."""
-    samples = array("h", block)
-    if sys.byteorder == "big":
-        samples.byteswap()
+    samples = memoryview(block).cast("h")
     power = sum(sample * sample for sample in samples) / max(1, len(samples))
     return 10 * math.log10(power / _FULL_SCALE**2) if power else -math.inf

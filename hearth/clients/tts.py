@@ -123,13 +123,3 @@ class TtsClient:
 
         with ThreadPoolExecutor(len(texts)) as pool:
             return list(pool.map(one, texts))
-
-
-def timed_json(url: str, path: str, within_s: float) -> tuple[Any, float]:
-    """Return a server's JSON as the machine itself gets it, and the seconds it took."""
-    start = time.perf_counter()
-    try:
-        answer = httpx.get(url + path, timeout=within_s, trust_env=False)
-        return answer.raise_for_status().json(), time.perf_counter() - start
-    except (httpx.HTTPError, ValueError) as error:
-        raise ClientError(f"{url}{path}: {reason(error)}") from error

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from hearth.catalogue.house import House
-from hearth.clients.trust import addresses
 from hearth.machine import description
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
 from hearth.smoke.receipt import Figure, Receipt, Verdict, VerifyError, drill_of, last_drill
 from hearth.sources import Source
 from hearth.sources.lock import known
+from hearth.status import trust_addresses
 
 _TESTS = Path(__file__).resolve().parent
 # pytest's exit codes for "all passed" and "some failed"; with any other the run itself failed.
@@ -65,7 +65,7 @@ def run(
         verdicts=verdicts,
         remarks=notes.get("remarks", []),
         unverified=unverified(project.inventory, house),
-        trust=addresses(house),
+        trust=trust_addresses(house),
         drill=drill or last_drill(RECEIPT_FOLDER / "receipt.json"),
     )
 

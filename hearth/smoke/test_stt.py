@@ -15,11 +15,10 @@ import pytest
 from hearth.catalogue.house import Alias, House, Service
 from hearth.clients import ClientError, health
 from hearth.clients.edge import Answer, Edge, sse
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Endpoint, get_json
 from hearth.clients.recordings import BYTES, RATE, utterances, wav
+from hearth.clients.stats import NOT_UNDERSTOOD, error_rate
 from hearth.clients.stt import StreamOptions, background_noise, connected, transcribe
-from hearth.clients.tts import timed_json
-from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate
 from hearth.smoke.criteria import advice_on_speed, stream_violations
 from hearth.smoke.hosts import ask, connections
 from hearth.smoke.plugin import Notes, NotMeasured
@@ -62,7 +61,7 @@ def upload(
 
 
 def status_of(service: Service) -> dict[str, Any]:
-    return dict(timed_json(service.url, "/status", ASK_S)[0])
+    return dict(get_json(f"{service.url}/status", ASK_S))
 
 
 def test_a_file_of_speech_becomes_text(

@@ -13,8 +13,9 @@ import pytest
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError, health
 from hearth.clients.edge import Edge
+from hearth.clients.endpoints import get_json
 from hearth.clients.texts import LONG_CHARACTERS, Texts
-from hearth.clients.tts import VOICE, TtsClient, timed_json
+from hearth.clients.tts import VOICE, TtsClient
 from hearth.clients.websocket import WebSocket, opened
 from hearth.smoke.criteria import judge_first_sound
 from hearth.smoke.plugin import Notes
@@ -72,12 +73,12 @@ def wait_until_idle(service: Service) -> None:
 
 
 def _requests(service: Service) -> int:
-    status = timed_json(service.url, "/status", ASK_S)[0]
+    status = get_json(f"{service.url}/status", ASK_S)
     return int(status["active"]) + int(status["waiting"])
 
 
 def _left(service: Service) -> int:
-    return int(timed_json(service.url, "/status", ASK_S)[0]["requests"]["left"])
+    return int(get_json(f"{service.url}/status", ASK_S)["requests"]["left"])
 
 
 def test_streamed_and_whole_speech_are_equally_long(client: TtsClient) -> None:

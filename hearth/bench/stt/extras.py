@@ -20,9 +20,8 @@ from hearth.bench.stt.ratios import SttServer
 from hearth.bench.stt.requests import transcribe
 from hearth.clients import ClientError
 from hearth.clients.recordings import BYTES, RATE, Utterance, concatenated, read_audio, utterances
-from hearth.clients.stats import spread
+from hearth.clients.stats import NOT_UNDERSTOOD, error_rate, spread, words_of
 from hearth.clients.stt import NoStreamError, Stream, StreamOptions, background_noise, connected
-from hearth.clients.word_error_rate import NOT_UNDERSTOOD, error_rate, words_of
 
 _VAD_WITHIN_S, _METRICS_S = 120.0, 5.0
 # As Prometheus' libraries name it, with or without the program's own name before it.

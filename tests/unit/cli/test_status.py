@@ -13,7 +13,6 @@ import pytest
 
 from hearth import status
 from hearth.catalogue import House, derive, load
-from hearth.clients import trust
 from hearth.clients.models import Overview
 from hearth.machine import engine, systemd
 
@@ -64,7 +63,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has no certificates of a house; those of the tests last."""
-    monkeypatch.setattr(trust, "validity", lambda _: (True, "good until 2029-11-22"))
+    monkeypatch.setattr(status, "certificate_validity", lambda _: (True, "good until 2029-11-22"))
 
 
 @pytest.fixture
@@ -207,7 +206,9 @@ def test_a_certificate_near_its_end_is_red(house: House, monkeypatch: pytest.Mon
     monkeypatch.setattr(systemd, "unit_state", lambda *_: UP)
     monkeypatch.setattr(engine, "execute", lambda *_, **__: LOADED)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
-    monkeypatch.setattr(trust, "validity", lambda _: (False, "the root ends in 12 days"))
+    monkeypatch.setattr(
+        status, "certificate_validity", lambda _: (False, "the root ends in 12 days")
+    )
     report = status.look(replace(house, services={}, parts={}))
     last = report.rows[-1]
     assert (last.name, last.text, report.good) == (

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import segno
 
+from hearth import status
 from hearth.catalogue import House, derive, load
-from hearth.clients import trust
 from hearth.machine import pki
 from hearth.machine.facts import FactsError
 
@@ -25,36 +25,36 @@ def house() -> House:
 
 
 def test_the_address_comes_first_for_it_needs_no_names(house: House) -> None:
-    assert trust.addresses(house) == ["http://192.0.2.10/", "http://trust.lan/"]
+    assert status.trust_addresses(house) == ["http://192.0.2.10/", "http://trust.lan/"]
 
 
 def test_without_a_wire_the_name_is_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_a_wire(_: House) -> None:
         raise FactsError("this machine has no default IPv4 route")
 
-    monkeypatch.setattr(trust, "house_edge", without_a_wire)
-    assert trust.addresses(house) == ["http://trust.lan/"]
+    monkeypatch.setattr(status, "house_edge", without_a_wire)
+    assert status.trust_addresses(house) == ["http://trust.lan/"]
 
 
 def test_a_house_without_the_page_names_none(house: House) -> None:
     sites = tuple(site for site in house.sites if not site.plain)
-    assert trust.addresses(replace(house, sites=sites)) == []
+    assert status.trust_addresses(replace(house, sites=sites)) == []
 
 
 def test_the_fingerprint_is_the_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "root.crt"
-    monkeypatch.setattr(trust, "ROOT_CERTIFICATE", path)
-    assert trust.fingerprint() == ""
+    monkeypatch.setattr(status, "ROOT_CERTIFICATE", path)
+    assert status.root_fingerprint() == ""
     path.write_text("no certificate")
-    assert trust.fingerprint() == ""
+    assert status.root_fingerprint() == ""
     root = pki.make_house_authority("lan", datetime.now(UTC)).root_cert_pem
     path.write_text(root)
-    assert trust.fingerprint() == pki.fingerprint(root)
+    assert status.root_fingerprint() == pki.fingerprint(root)
 
 
 def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> None:
     now = datetime(2026, 11, 22, tzinfo=UTC)
-    assert trust.validity(now, tmp_path) == (
+    assert status.certificate_validity(now, tmp_path) == (
         False,
         f"{tmp_path}/root.crt cannot be read: `hearth up` writes it",
     )
@@ -69,7 +69,7 @@ def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> N
         (3640, False, "the root ends in 12 days: `hearth up` makes a new one, which every device"),
         (3653, False, "the root has ended: "),
     ):
-        lasts, text = trust.validity(now + timedelta(days=days), tmp_path)
+        lasts, text = status.certificate_validity(now + timedelta(days=days), tmp_path)
         assert (lasts, text[: len(said)]) == (good, said)
         # What it says to do helps: by then a run makes another one.
         store = Held(made.as_secrets())
@@ -91,7 +91,7 @@ class Held:
 
 def test_the_code_on_a_terminal_holds_the_address() -> None:
     address = "http://192.0.2.10/"
-    lines = [line for line in trust.qr_code(address).split("\n") if "\033" in line or line.strip()]
+    lines = [line for line in status.qr_code(address).split("\n") if "\033" in line or line.strip()]
     wide = segno.make(address, micro=False).symbol_size(border=2)[0]
     # Two rows of the code in each line of text.
     assert len(lines) == (wide + 1) // 2

@@ -20,8 +20,8 @@ from hearth.clients.recordings import (
     utterances,
     wav,
 )
+from hearth.clients.stats import error_rate, words_of
 from hearth.clients.stt import background_noise, in_real_time
-from hearth.clients.word_error_rate import error_rate, words_of
 from tests.unit.bench.stt.conftest import tone
 
 LOUD = 327
