@@ -12,7 +12,7 @@ import sys
 
 from hearth.cli.console import step
 from hearth.project import Project, current
-from hearth.remote import CLONE, Target, follow, prepared, send, target
+from hearth.remote.controller import CLONE, Target, follow, send, target
 
 # What needs the house itself; `check`, `lock` and `lab` work on the project here.
 COMMANDS = frozenset(
@@ -55,12 +55,3 @@ def converge(project: Project, there: Target, command: str) -> int:
     send(project.root, there, step)
     columns = shutil.get_terminal_size().columns
     return follow(there, command, functools.partial(print, flush=True), columns)
-
-
-def remove_there(project: Project, reach: str, service: str, data: bool) -> int:
-    """Remove a service there that the record here marks as removed, after the person agreed.
-
-    Returns the exit code of the command there.
-    """
-    words = ["scripts/hearth", "remove", service, *(["--data"] if data else []), "--yes"]
-    return converge(project, target(reach), prepared(words))

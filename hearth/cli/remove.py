@@ -14,6 +14,7 @@ from hearth.cli.console import confirm, err, show, step
 from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
+from hearth.remote.controller import prepared, target
 from hearth.remove import RemoveError, Trace, whole_house
 from hearth.remove.service import forgotten_secrets, note_absent
 
@@ -59,7 +60,9 @@ def remove_service(
     confirm("Remove it?", yes)
     note_absent(project.inventory, name)
     if not is_here:
-        raise typer.Exit(remote.remove_there(project, house.machine.reach, name, data))
+        words = ["scripts/hearth", "remove", name, *(["--data"] if data else []), "--yes"]
+        there = target(house.machine.reach)
+        raise typer.Exit(remote.converge(project, there, prepared(words)))
     more = ("-e", json.dumps({"instances_remove_data": [name]})) if data else ()
     steps = playbook.run(project, err, more)
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')}")

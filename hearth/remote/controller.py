@@ -39,6 +39,11 @@ _WAIT_S = 1800
 _LOST = 255
 # The packages that were there before git came, for `hearth remove --all`.
 _NOTED = f"{CLONE}.packages-before"
+# Where the project there keeps such lists.
+NOTES = {
+    **{"earlier": str(EARLIER), "no_ansible": str(NO_ANSIBLE), "brought": str(BROUGHT)},
+    "ansible": ANSIBLE,
+}
 # The one thing that needs a shell: a bare Debian may have no python3 and no git.
 _INSTALL = """set -e
 missing=
@@ -103,19 +108,16 @@ def send(root: Path, there: Target, listen: Listener) -> None:
     state = _state(there)
     if state["holder"]:
         listen(f"waiting for the active run on {there.host}, {state['holder']}")
-        _run(there, "wait", lock)
+        _run(there, "wait", lock, within_s=_SEND_S + _WAIT_S)
         state = _state(there)
+    bundle = b""
     if state["commit"] != commit:
         listen(f"Send the project to {there.host}")
-        _run(there, "take_commit", lock | {"root": CLONE, **_notes()}, _bundle(root))
+        bundle = _bundle(root)
     settings = local_settings(root / "inventory" / "local", state["recorded"])
-    names = {"root": CLONE, "commit": commit, "digests": DIGESTS, "folder": FOLDER}
-    _run(there, "take_settings", lock | names, settings)
-
-
-def _notes() -> dict[str, Any]:
-    notes = {"earlier": EARLIER, "ansible": ANSIBLE, "no_ansible": NO_ANSIBLE, "brought": BROUGHT}
-    return {"noted": _NOTED, "notes": {name: str(path) for name, path in notes.items()}}
+    options = lock | {"root": CLONE, "commit": commit, "digests": DIGESTS, "folder": FOLDER}
+    options |= {"noted": _NOTED, "notes": NOTES, "sizes": [len(bundle), len(settings)]}
+    _run(there, "take", options, bundle + settings, within_s=_SEND_S + _WAIT_S)
 
 
 def local_settings(folder: Path, recorded: str) -> bytes:
@@ -213,17 +215,23 @@ def _each_line(argv: list[str], given: IO[bytes], listen: Listener, stop: list[s
 
 def _state(there: Target) -> dict[str, str]:
     """Return the commit there, who works there now, and the recorded digests."""
-    root = {"root": CLONE, "lock": str(runs.LOCK), "digests": f"inventory/local/{DIGESTS}"}
-    argv, data = _program(there, "state", root, before=_INSTALL.replace("NOTED", _NOTED))
+    options = {"root": CLONE, "lock": str(runs.LOCK), "digests": f"inventory/local/{DIGESTS}"}
+    output = _run(there, "state", options, before=_INSTALL.replace("NOTED", _NOTED))
     # A login shell may have printed something first.
-    output = _call(argv, _SEND_S, data).partition(f"{program.MARK}\n")[2]
-    return dict(json.loads(output))
+    return dict(json.loads(output.partition(f"{program.MARK}\n")[2]))
 
 
-def _run(there: Target, command: str, options: dict[str, Any], data: bytes | None = None) -> None:
-    size = {} if data is None else {"size": len(data)}
-    argv, given = _program(there, command, options | size, data or b"")
-    _call(argv, _SEND_S + _WAIT_S, given)
+def _run(
+    there: Target,
+    command: str,
+    options: dict[str, Any],
+    data: bytes = b"",
+    before: str = "",
+    within_s: float = _SEND_S,
+) -> str:
+    """Run a command of our program there, and return its output."""
+    argv, given = _program(there, command, options, data, before)
+    return _call(argv, within_s, given)
 
 
 def _program(

@@ -47,26 +47,43 @@ def wait(lock: str, within_s: float) -> None:
         pass
 
 
-def take_commit(
-    root: str, lock: str, within_s: float, size: int, notes: dict[str, str], noted: str
+def take(
+    root: str,
+    lock: str,
+    within_s: float,
+    sizes: tuple[int, int],
+    commit: str,
+    digests: str,
+    folder: str,
+    notes: dict[str, str],
+    noted: str,
 ) -> None:
-    """Clone or update the project from a bundle on standard input.
+    """Check out a commit, and replace the local settings; both come on standard input.
 
-    `noted` lists the packages that were there before git was installed for Hearth; `notes` are the
-    files of the project that keep such lists for `hearth remove --all`.
+    They are a bundle, empty where the commit is there already, and a tar, of these sizes. `noted`
+    lists the packages that were there before git was installed for Hearth; `notes` are the files of
+    the project that keep such lists for `hearth remove --all`.
     """
+    project, bundle = Path(root), Path(f"{root}.bundle")
+
+    def check_out() -> None:
+        # Also where the commit was there already: its files may have been edited by hand.
+        _git("-C", root, "checkout", "--quiet", "--force", "--detach", commit)
+
     with _alone(lock, within_s):
-        project, bundle = Path(root), Path(f"{root}.bundle")
-        bundle.write_bytes(_read(size))
-        if not project.is_dir():
-            # A clone that was interrupted must not pass for a whole one.
-            shutil.rmtree(f"{root}.new", ignore_errors=True)
-            _git("clone", "--quiet", str(bundle), f"{root}.new")
-            Path(f"{root}.new").rename(project)
-        if Path(noted).exists():
-            _keep_notes(project, Path(noted), **notes)
-        _git("-C", root, "fetch", "--quiet", str(bundle), "HEAD")
-        bundle.unlink()
+        given, settings = map(_read, sizes)
+        if given:
+            bundle.write_bytes(given)
+            if not project.is_dir():
+                # A clone that was interrupted must not pass for a whole one.
+                shutil.rmtree(f"{root}.new", ignore_errors=True)
+                _git("clone", "--quiet", str(bundle), f"{root}.new")
+                Path(f"{root}.new").rename(project)
+            if Path(noted).exists():
+                _keep_notes(project, Path(noted), **notes)
+            _git("-C", root, "fetch", "--quiet", str(bundle), "HEAD")
+            bundle.unlink()
+        replace_settings(project / "inventory", settings, digests, folder, check_out)
 
 
 def _keep_notes(
@@ -81,19 +98,6 @@ def _keep_notes(
     if not Path(ansible).exists():
         (project / no_ansible).touch()
     shutil.move(noted, project / earlier)
-
-
-def take_settings(
-    root: str, lock: str, within_s: float, size: int, commit: str, digests: str, folder: str
-) -> None:
-    """Check out the commit, and replace the local settings by the tar on standard input."""
-
-    def check_out() -> None:
-        # Also where the commit is there already: its files may have been edited by hand.
-        _git("-C", root, "checkout", "--quiet", "--force", "--detach", commit)
-
-    with _alone(lock, within_s):
-        replace_settings(Path(root, "inventory"), _read(size), digests, folder, check_out)
 
 
 def replace_settings(
@@ -115,14 +119,12 @@ def replace_settings(
             if content is not None:
                 (new / entry.name).write_bytes(content.read())
                 (new / entry.name).chmod(0o600)
-    sent = inventory / _SENT
-    known = set(sent.read_text().split()) if sent.exists() else set()
+    sent, fresh = inventory / _SENT, [_digest(path) for path in _settings(new / "local", folder)]
+    known = {*fresh, *(sent.read_text().split() if sent.exists() else ())}
     theirs = [
         str(path.relative_to(local))
         for path in _settings(local, folder)
-        if path.name != digests
-        and not _same(path, new / path.relative_to(inventory))
-        and _digest(path) not in known
+        if path.name != digests and _digest(path) not in known
     ]
     if theirs:
         shutil.rmtree(new)
@@ -131,14 +133,10 @@ def replace_settings(
             "want to keep of them into inventory/local here, delete them there, then run this again"
         )
     before()
-    _move(local, new, sent, folder)
-
-
-def _move(local: Path, new: Path, sent: Path, folder: str) -> None:
     # Noted before they come: after an interruption they must not pass for settings made there.
-    fresh = "".join(f"{_digest(path)}\n" for path in _settings(new / "local", folder))
+    listed = "".join(f"{digest}\n" for digest in fresh)
     with sent.open("a") as file:
-        file.write(fresh)
+        file.write(listed)
     for path in local.glob("*.yml"):
         if not (new / "local" / path.name).exists():
             path.unlink()
@@ -146,7 +144,7 @@ def _move(local: Path, new: Path, sent: Path, folder: str) -> None:
         path.replace(local / path.name)
     shutil.rmtree(local / folder, ignore_errors=True)
     (new / "local" / folder).rename(local / folder)
-    (new / "sent").write_text(fresh)
+    (new / "sent").write_text(listed)
     (new / "sent").replace(sent)
     shutil.rmtree(new)
 
@@ -246,10 +244,6 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _same(path: Path, other: Path) -> bool:
-    return other.is_file() and path.read_bytes() == other.read_bytes()
-
-
 if __name__ == "__main__":
-    _commands = {f.__name__: f for f in (state, wait, take_commit, take_settings, follow)}
+    _commands = {f.__name__: f for f in (state, wait, take, follow)}
     _commands[sys.argv[-2]](**json.loads(sys.argv[-1]))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from hearth.project import Project
-from hearth.remote import prepared
+from hearth.remote.controller import prepared
 from tests import lab_machine as lab
 from tests.kill import change, state
 from tests.kill.kills import Kill, Killed, count, run_killed, site

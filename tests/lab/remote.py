@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from hearth.remote import prepared, send, target
+from hearth.remote.controller import prepared, send, target
 from tests import lab_machine as lab
 from tests.lab.house import CLONE, NAME, ROOT, recap
 

@@ -19,7 +19,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from hearth.remote import RemoteError, follow, prepared, send, target
+from hearth.remote.controller import RemoteError, follow, prepared, send, target
 
 # One row of Ansible's recap: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
 _ROW = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$")

@@ -13,7 +13,7 @@ from hearth.cli.app import app
 from hearth.files import locked
 from hearth.machine import runs
 from hearth.project import Project
-from hearth.remote import Target
+from hearth.remote.controller import Target
 from hearth.remove import RemoveError, Trace, whole_house
 from tests.role_data import ROOT
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hearth.remote import RemoteError, Target, controller, follow, program, send
+from hearth.remote import controller, program
+from hearth.remote.controller import RemoteError, Target, follow, local_settings, send
 
 THERE = Target("root", "house.example", 22)
 # Answers as the machine would, and records each line that it is to run and the size of its input.
@@ -26,9 +27,7 @@ for words, said, code in json.loads((here / "answers").read_text()):
         stream.flush()
         sys.exit(code) if code >= 0 else os.kill(os.getpid(), -code)
 """
-STATE, WAIT, COMMIT, SETTINGS, RUN = (
-    f"' {name} " for name in ("state", "wait", "take_commit", "take_settings", "follow")
-)
+STATE, WAIT, TAKE, RUN = (f"' {name} " for name in ("state", "wait", "take", "follow"))
 SOURCE = Path(program.__file__).read_bytes()
 
 
@@ -55,7 +54,7 @@ class Machine:
     def asked(self) -> list[str]:
         """Which of the known lines were run there, in their order."""
         rows = (self.folder / "asked").read_text().splitlines()
-        kinds = (STATE, COMMIT, SETTINGS, RUN, "systemctl stop", WAIT)
+        kinds = (STATE, TAKE, RUN, "systemctl stop", WAIT)
         return [next(kind for kind in kinds if kind in json.loads(row)[0]) for row in rows]
 
     def got(self, kind: str) -> int:
@@ -91,12 +90,14 @@ def test_a_commit_that_is_there_is_not_brought_again(machine: Machine, checkout:
     told: list[str] = []
     machine.says((STATE, f"Welcome!\n{found()}", 0))
     send(checkout, THERE, told.append)
-    assert machine.asked() == [STATE, COMMIT, SETTINGS]
-    assert machine.got(COMMIT) > len(SOURCE) + 100
+    assert machine.asked() == [STATE, TAKE]
+    settings = len(local_settings(checkout / "inventory/local", ""))
+    assert machine.got(TAKE) > len(SOURCE) + settings + 100
     assert told == ["Send the project to house.example"]
     machine.says((STATE, found(head(checkout)), 0))
     send(checkout, THERE, told.append)
-    assert machine.asked() == [STATE, SETTINGS]
+    assert machine.asked() == [STATE, TAKE]
+    assert machine.got(TAKE) == len(SOURCE) + settings
     assert len(told) == 1
 
 
@@ -105,7 +106,7 @@ def test_who_works_there_is_waited_for_and_named(machine: Machine, checkout: Pat
     machine.says((STATE, found(head(checkout), "held by ann, `hearth up`, process 7"), 0))
     send(checkout, THERE, told.append)
     # The digests that the other run recorded meanwhile are read after it.
-    assert machine.asked() == [STATE, WAIT, STATE, SETTINGS]
+    assert machine.asked() == [STATE, WAIT, STATE, TAKE]
     assert told == [
         "waiting for the active run on house.example, held by ann, `hearth up`, process 7"
     ]
@@ -219,15 +220,20 @@ def test_only_root_can_hold_the_lock(command: str, there: bool, tmp_path: Path) 
 def test_a_commit_and_settings_arrive_whole(checkout: Path, tmp_path: Path) -> None:
     there, lock = tmp_path / "there", str(tmp_path / "lock")
     commit, bundle = head(checkout).strip(), controller._bundle(checkout)
-    one: dict[str, Any] = {"root": str(there), "lock": lock, "within_s": 5}
-    notes: dict[str, Any] = {"noted": str(tmp_path / "none"), "notes": {}}
-    run_program("take_commit", bundle, **one, **notes, size=len(bundle))
-    (there / "site.yml").write_text("--- # edited there\n")
-    settings = controller.local_settings(checkout / "inventory/local", "models: {a: b}\n")
-    names = {"digests": "sources.lock.yml", "folder": "pipelines", "commit": commit}
+    settings = local_settings(checkout / "inventory/local", "models: {a: b}\n")
+    one: dict[str, Any] = {"root": str(there), "lock": lock, "within_s": 5, "commit": commit}
+    one |= {"digests": "sources.lock.yml", "folder": "pipelines"}
+    one |= {"noted": str(tmp_path / "none"), "notes": {}}
+    sizes = [len(bundle), len(settings)]
     with pytest.raises(subprocess.CalledProcessError):
-        run_program("take_settings", settings[:-1], **one, **names, size=len(settings))
+        run_program("take", bundle + settings[:-1], **one, sizes=sizes)
+    assert not there.exists()
+    run_program("take", bundle + settings, **one, sizes=sizes)
+    (there / "site.yml").write_text("--- # edited there\n")
+    sizes[0] = 0
+    with pytest.raises(subprocess.CalledProcessError):
+        run_program("take", settings[:-1], **one, sizes=sizes)
     assert "edited" in (there / "site.yml").read_text()
-    run_program("take_settings", settings, **one, **names, size=len(settings))
+    run_program("take", settings, **one, sizes=sizes)
     assert (there / "site.yml").read_text() == "---\n"
     assert (there / "inventory/local/sources.lock.yml").read_text() == "models:\n  a: b\n"

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from hearth.catalogue.pipelines import FOLDER
-from hearth.remote import Target, local_settings, target
-from hearth.remote.controller import DIGESTS
+from hearth.remote.controller import DIGESTS, Target, local_settings, target
 from hearth.remote.program import replace_settings
 
 

@@ -40,13 +40,14 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def take_commit(bare: Path, noted: str) -> None:
     """Take the commit in the bundle `b` as the program does."""
-    data, notes = (bare / "b").read_bytes(), controller._notes()["notes"]
-    notes["ansible"] = str(bare / ".ansible")
-    options = {"root": f"{bare}/hearth", "lock": f"{bare}/lock", "within_s": 5, "size": len(data)}
-    options |= {"noted": noted, "notes": notes}
+    bundle, settings = (bare / "b").read_bytes(), controller.local_settings(bare, "")
+    notes = controller.NOTES | {"ansible": str(bare / ".ansible")}
+    options = {"root": f"{bare}/hearth", "lock": f"{bare}/lock", "within_s": 5, "noted": noted}
+    options |= {"sizes": [len(bundle), len(settings)], "commit": "FETCH_HEAD", "notes": notes}
+    options |= {"digests": "none", "folder": "pipelines"}
     subprocess.run(
-        [sys.executable, program.__file__, "take_commit", json.dumps(options)],
-        input=data,
+        [sys.executable, program.__file__, "take", json.dumps(options)],
+        input=bundle + settings,
         check=True,
         timeout=60,
     )
