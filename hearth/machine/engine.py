@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, AnyStr, Generic, NamedTuple
 
 # pylxd warns about every attribute that is newer than itself; Incus has many.
 os.environ.setdefault("PYLXD_WARNINGS", "none")
@@ -48,22 +48,16 @@ class OutputLost(EngineError):
     """The command ended and part of its output is missing: a command that only reads may retry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """The exit code of a command and all of its output as bytes."""
-
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The exit code of a command and all of its output as text."""
+class Ended(NamedTuple, Generic[AnyStr]):
+    """The exit code of a command and all of its output."""
 
     returncode: int
-    stdout: str
-    stderr: str
+    stdout: AnyStr
+    stderr: AnyStr
+
+
+Output = Ended[bytes]
+Completed = Ended[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +76,10 @@ class State:
 def execute(
     instance: str | None, argv: Sequence[str], *, timeout: float, stdin: str | bytes | None = None
 ) -> Completed:
-    """Run `argv` and return all of its output, whatever its exit code.
-
-    Args:
-        instance: the instance's name, `None` for the machine itself.
-        argv: the program and its arguments; no shell reads them.
-        timeout: seconds after which the command is ended, inside.
-        stdin: the command's input.
+    """Run `argv` without a shell and return all of its output, whatever its exit code.
 
     Raises:
-        EngineError: the instance or the engine is not there, or the time is over.
+        EngineError: the instance or the engine is not there, or `timeout` seconds are over.
     """
     bounded = ["/usr/bin/timeout", "--kill-after=2", f"{timeout:g}", *argv]
     given = stdin.encode() if isinstance(stdin, str) else stdin or b""
@@ -103,19 +91,14 @@ def execute(
             lambda: run_inside(_client(), instance, bounded, stdin=given, environment=_ENVIRONMENT),
             timeout + _GRACE_S,
         )
-    if done.exit_code == _TIMED_OUT:
+    if done.returncode == _TIMED_OUT:
         raise EngineError(f"{_name(instance)}: `{argv[0]}` took longer than {timeout:g} s")
-    return Completed(
-        done.exit_code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-    )
+    texts = (output.decode(errors="replace") for output in (done.stdout, done.stderr))
+    return Completed(done.returncode, *texts)
 
 
 def read_file(instance: str | None, path: str) -> str:
-    """Return the text of a file.
-
-    Raises:
-        EngineError: there is no such file or instance.
-    """
+    """Return the text of a file; EngineError without such a file or instance."""
     done = execute(instance, ["/bin/cat", "--", path], timeout=READ_S)
     if done.returncode:
         raise failure(instance, f"cannot read {path}", done)
@@ -129,21 +112,13 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
 
 
 def state(instance: str) -> State:
-    """Return the state of one instance.
-
-    Raises:
-        EngineError: the instance or the engine is not there.
-    """
+    """Return the state of one instance; EngineError without the instance or the engine."""
     found = _bounded(instance, lambda: _client().instances.get(instance).state(), READ_S)
     return State(status=found.status, memory_bytes=int((found.memory or {}).get("usage", 0)))
 
 
 def has_volume(name: str) -> bool:
-    """Return whether the house's pool holds this volume; a machine without Incus has none.
-
-    Raises:
-        EngineError: Incus is there and does not answer.
-    """
+    """Return whether the house's pool holds this volume; a machine without Incus has none."""
 
     def search() -> bool:
         try:
@@ -166,13 +141,7 @@ def run_inside(
 ) -> Output:
     """Run `argv` as root in the instance and wait for its end, however long that takes.
 
-    Args:
-        client: a `pylxd.Client` on `socket`.
-        instance: the instance's name.
-        argv: the program and its arguments; no shell reads them.
-        stdin: the command's input, until end of file.
-        environment: variables on top of the instance's own.
-        socket: path of Incus' API socket.
+    `client` is a `pylxd.Client` on `socket`; `environment` adds to the instance's own.
 
     Raises:
         EngineError: a stream broke off, or Incus did not report how the command ended.

@@ -2,8 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pylxd import Client
@@ -11,7 +10,7 @@ from pylxd.exceptions import LXDAPIException, NotFound
 
 from hearth.catalogue.house import Service
 from hearth.machine import engine
-from hearth.machine.engine import POOL, EngineError, Output
+from hearth.machine.engine import POOL, EngineError
 from hearth.machine.facts import Facts
 from hearth.machine.images import Recipe
 from hearth.paths import PROGRAMS
@@ -33,12 +32,8 @@ NESTED_KEY = "user.hearth.nesting"
 PROBE = (
     # Every Debian has this file; a minimal Debian 12 has no /etc/hosts.
     *("systemd-run", "--quiet", "--wait", "--pipe", "--property=LoadCredential=probe:/etc/passwd"),
-    *("--property=DynamicUser=yes", "--property=ProtectSystem=strict"),
-    *(
-        "/bin/sh",
-        "-c",
-        'test -r "$CREDENTIALS_DIRECTORY/probe" || { echo no credential >&2; exit 1; }',
-    ),
+    *("--property=DynamicUser=yes", "--property=ProtectSystem=strict", "/bin/sh", "-c"),
+    'test -r "$CREDENTIALS_DIRECTORY/probe" || { echo no credential >&2; exit 1; }',
 )
 
 
@@ -52,9 +47,9 @@ class Instance:
 
     name: str
     image: str
-    config: Mapping[str, str]
-    devices: Mapping[str, Mapping[str, str]]
-    volumes: tuple[str, ...] = field(default=())
+    config: dict[str, str]
+    devices: dict[str, dict[str, str]]
+    volumes: tuple[str, ...] = ()
 
 
 def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -> Instance:
@@ -69,8 +64,8 @@ def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -
         "security.idmap.isolated": "true",
         # Incus' own socket inside would reveal the machine's paths, and no program of ours uses it.
         "security.guestapi": "false",
+        **DEFAULT_LIMITS,
     }
-    config |= DEFAULT_LIMITS
     limits = service.limits
     bounds = {"memory": limits.memory, "cpu": limits.cpus, "processes": limits.tasks}
     # Incus takes 2 processors, not 2.0 as the house has them.
@@ -87,32 +82,12 @@ def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -
             "ipv4.address": str(service.address),
             "host_name": service.host_name,
         },
-        "programs": {
-            "type": "disk",
-            "source": str(PROGRAMS),
-            "path": "/opt/hearth",
-            "readonly": "true",
-        },
+        "programs": _disk("/opt/hearth", str(PROGRAMS), readonly="true"),
     }
-    volumes = []
     for number, volume in enumerate(service.volumes):
-        device = {"type": "disk", "path": volume.path}
-        if volume.from_folder:
-            device |= {"source": volume.from_folder, "shift": "true"}
-        else:
-            device |= {"source": volume.name, "pool": POOL}
-            volumes.append(volume.name)
-        devices[f"data{number}"] = device
-    _add_graphics(config, devices, facts, accelerator)
-    return Instance(service.instance, recipe.alias, config, devices, tuple(volumes))
-
-
-def _add_graphics(
-    config: dict[str, str],
-    devices: dict[str, dict[str, str]],
-    facts: Facts,
-    accelerator: str,
-) -> None:
+        source = volume.from_folder
+        own = _disk(volume.path, volume.name, pool=POOL)
+        devices[f"data{number}"] = _disk(volume.path, source, shift="true") if source else own
     if accelerator == "cuda":
         devices["gpu"] = {"type": "gpu", "gputype": "physical"}
         config["nvidia.runtime"] = "true"
@@ -127,6 +102,12 @@ def _add_graphics(
                 "gid": str(SERVICE_UID),
                 "mode": "0660",
             }
+    volumes = tuple(volume.name for volume in service.volumes if not volume.from_folder)
+    return Instance(service.instance, recipe.alias, config, devices, volumes)
+
+
+def _disk(path: str, source: str, **more: str) -> dict[str, str]:
+    return {"type": "disk", "path": path, "source": source, **more}
 
 
 def ensure_pool(client: Client, write: bool) -> list[str]:
@@ -157,12 +138,8 @@ def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]
     return [f"volume {name}" for name in missing]
 
 
-def find(client: Client, name: str) -> Any | None:
-    """Return the instance of that name, or None.
-
-    Raises:
-        InstanceError: there is one that Hearth did not make.
-    """
+def find(client: Client, name: str) -> Any:
+    """Return the instance of that name, or None; InstanceError for one Hearth did not make."""
     try:
         found = client.instances.get(name)
     except NotFound:
@@ -185,19 +162,16 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
     """Create, rebuild, update or start one instance; return the steps taken, as text."""
     done = ensure_volumes(client, wanted, write)
     found = find(client, wanted.name)
-    if found is not None and found.config.get(IMAGE_KEY) != wanted.image:
-        # Only the system is rebuilt; the data are in volumes of their own.
-        done.append(f"rebuild {wanted.name} from {wanted.image}")
-        if write:
-            remove(found)
-        found = None
-    elif found is None:
-        done.append(f"create {wanted.name} from {wanted.image}")
-    fresh = found is None
-    nested = found is not None and NESTING_KEY in found.config
-    if found is None:
+    # Only the system is rebuilt; the data are in volumes of their own.
+    fresh = found is None or found.config.get(IMAGE_KEY) != wanted.image
+    nested = not fresh and NESTING_KEY in found.config
+    if fresh:
+        verb = "create" if found is None else "rebuild"
+        done.append(f"{verb} {wanted.name} from {wanted.image}")
         if not write:
             return done
+        if found is not None:
+            remove(found)
         found = _create(client, wanted)
     else:
         done += _update(found, wanted, write)
@@ -232,14 +206,14 @@ def _operations(client: Client) -> list[str]:
 
 def _ensure_credentials(client: Client, found: Any) -> list[str]:
     """Let systemd in the instance use credentials; AppArmor on some machines forbids them."""
-    if _inside(client, found, PROBE).exit_code == 0:
+    if engine.run_inside(client, found.name, PROBE).returncode == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
     _patch_config(client, found, **{NESTING_KEY: "true", NESTED_KEY: "1"})
     found.restart(wait=True)
     wait_ready(client, found)
-    probed = _inside(client, found, PROBE)
-    if probed.exit_code:
+    probed = engine.run_inside(client, found.name, PROBE)
+    if probed.returncode:
         lines = probed.stderr.decode(errors="replace").strip().splitlines() or ["no error message"]
         raise InstanceError(
             f"instance {found.name} cannot pass secrets to a hardened unit ({lines[-1]}); look "
@@ -262,7 +236,7 @@ def _create(client: Client, wanted: Instance) -> Any:
                 "type": "container",
                 "source": {"type": "image", "alias": wanted.image},
                 "config": {k: v for k, v in wanted.config.items() if k != IMAGE_KEY},
-                "devices": {key: dict(value) for key, value in wanted.devices.items()},
+                "devices": wanted.devices,
                 "profiles": [],
             },
             wait=True,
@@ -280,21 +254,17 @@ def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
     }
     nesting = {NESTING_KEY: "true"} if NESTED_KEY in kept else {}
     config = {**kept, **nesting, **wanted.config}
-    devices = {key: dict(value) for key, value in wanted.devices.items()}
+    pairs = (("", found.config, config), ("device ", found.devices, wanted.devices))
     changes = [
-        f"{wanted.name}: {key}"
-        for key in sorted({*found.config, *config})
-        if found.config.get(key) != config.get(key)
-    ]
-    changes += [
-        f"{wanted.name}: device {key}"
-        for key in sorted({*found.devices, *devices})
-        if found.devices.get(key) != devices.get(key)
+        f"{wanted.name}: {kind}{key}"
+        for kind, old, new in pairs
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
     ]
     # A profile may add devices, such as a network that no firewall rule covers.
     changes += [f"{wanted.name}: profiles"] if found.profiles else []
     if changes and write:
-        found.config, found.devices, found.profiles = config, devices, []
+        found.config, found.devices, found.profiles = config, wanted.devices, []
         try:
             found.save(wait=True)
         except LXDAPIException as error:
@@ -314,7 +284,8 @@ def wait_ready(client: Client, found: Any) -> None:
     end = time.monotonic() + READY_LIMIT_S
     while True:
         with contextlib.suppress(LXDAPIException, EngineError, OSError):
-            state = _inside(client, found, ["systemctl", "is-system-running"]).stdout.strip()
+            argv = ["systemctl", "is-system-running"]
+            state = engine.run_inside(client, found.name, argv).stdout.strip()
             if state in (b"running", b"degraded"):
                 return
         if time.monotonic() > end:
@@ -323,7 +294,3 @@ def wait_ready(client: Client, found: Any) -> None:
                 f"look with `incus console {found.name} --show-log`"
             )
         time.sleep(0.2)
-
-
-def _inside(client: Client, found: Any, argv: Sequence[str]) -> Output:
-    return engine.run_inside(client, found.name, argv)

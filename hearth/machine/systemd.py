@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from hearth.machine import engine
 
+_PROPERTIES = (
+    "ActiveState,SubState,Result,StateChangeTimestamp,NRestarts,ExecMainCode,ExecMainStatus"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class UnitState:
-    """The state of a unit.
+    """The state of a unit, `since` a Unix time (0: always); `exit` is how its process ended last.
 
-    `since` is a Unix time, 0 when the state never changed; `restarts` counts systemd's own restarts
-    since the last start by hand; `exit` is how the main process ended last.
+    `restarts` counts systemd's own restarts since the last start by hand.
     """
 
     active: str
@@ -28,16 +31,8 @@ class UnitState:
 
 
 def unit_state(instance: str | None, unit: str) -> UnitState:
-    """Return the state of one unit.
-
-    Raises:
-        EngineError: systemd does not answer there.
-    """
-    argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix"]
-    argv.append(
-        "--property=ActiveState,SubState,Result,StateChangeTimestamp,NRestarts,"
-        "ExecMainCode,ExecMainStatus"
-    )
+    """Return the state of one unit; EngineError if systemd does not answer there."""
+    argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix", f"--property={_PROPERTIES}"]
     try:
         done = engine.execute(instance, argv, timeout=engine.READ_S)
     except engine.OutputLost:
@@ -65,11 +60,7 @@ def _ended(code: str, status: str) -> str:
 
 
 def last_log_lines(instance: str | None, unit: str) -> str:
-    """Return the last two lines that a unit's own processes wrote; empty when they wrote none.
-
-    Raises:
-        EngineError: the instance or the engine is not there.
-    """
+    """Return the last two lines that a unit's own processes wrote; empty when they wrote none."""
     argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
     # By the cgroup, so that systemd's own lines about the unit are left out.
     log = engine.execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=engine.READ_S).stdout
@@ -78,11 +69,7 @@ def last_log_lines(instance: str | None, unit: str) -> str:
 
 
 def journal(instance: str | None, unit: str, lines: int) -> list[str]:
-    """Return the last lines of a unit's journal, oldest first.
-
-    Raises:
-        EngineError: the instance or the engine is not there.
-    """
+    """Return the last lines of a unit's journal, oldest first."""
     argv = [*journal_argv(unit), f"--lines={lines}"]
     return engine.execute(instance, argv, timeout=engine.READ_S).stdout.splitlines()
 

@@ -98,7 +98,7 @@ class Connection(ConnectionBase):
             raise AnsibleConnectionFailure(
                 f"instance {self._instance.name!r} takes no command: {error}"
             ) from error
-        return result.exit_code, result.stdout, result.stderr
+        return result.returncode, result.stdout, result.stderr
 
     def put_file(self, in_path: str, out_path: str) -> None:
         """Copy a file of the controller into the instance."""
