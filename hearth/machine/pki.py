@@ -5,12 +5,12 @@ addresses. So a device that trusts the root trusts it for the house's names only
 4.2.1.10). The machine gets the intermediate and its key; the root's key stays in the vault.
 """
 
-import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
+from ipaddress import ip_network
+from typing import Literal
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -32,18 +32,6 @@ class PkiError(Exception):
     """One line for a person: what is wrong with the house's certificates, and what to do."""
 
 
-class Store(Protocol):
-    """The store of the authority: a `hearth.machine.secrets.Vault`."""
-
-    def values(self) -> dict[str, str]:
-        """Return all secrets by name."""
-        ...
-
-    def update(self, new: Mapping[str, str]) -> None:
-        """Write several secrets, all or none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Authority:
     """The house's root and intermediate as PEM text; the keys never show in a repr."""
@@ -55,11 +43,10 @@ class Authority:
 
     def as_secrets(self) -> dict[str, str]:
         """Return the four secrets under which the vault keeps this authority."""
-        return {f"house_{part}": getattr(self, f"{part}_pem") for part in _PARTS}
+        return dict(zip(SECRETS, astuple(self), strict=True))
 
 
-_PARTS = ("root_cert", "root_key", "intermediate_cert", "intermediate_key")
-SECRETS = tuple(f"house_{part}" for part in _PARTS)
+SECRETS = ("house_root_cert", "house_root_key", "house_intermediate_cert", "house_intermediate_key")
 
 
 def make_house_authority(domain: str, now: datetime) -> Authority:
@@ -70,7 +57,8 @@ def make_house_authority(domain: str, now: datetime) -> Authority:
     # The year tells two roots of one house apart in a phone's list.
     name = _name(f"Hearth root for {domain} ({now:%Y-%m-%d})")
     builder = _authority_builder(domain, name, name, key.public_key(), path_length=1)
-    root = _valid(builder, now, now + ROOT_LIFE).sign(key, hashes.SHA256())
+    builder = builder.not_valid_before(now - _SKEW).not_valid_after(now + ROOT_LIFE)
+    root = builder.sign(key, hashes.SHA256())
     cert, intermediate_key = _make_intermediate(domain, root, key, now)
     return Authority(_cert_pem(root), _key_pem(key), _cert_pem(cert), _key_pem(intermediate_key))
 
@@ -95,33 +83,28 @@ def needs_renewal(cert_pem: str, now: datetime) -> bool:
 
 
 def ensure_authority(
-    store: Store, domain: str, now: datetime
+    values: Mapping[str, str], domain: str, now: datetime
 ) -> tuple[Authority, Literal["kept", "renewed", "made"]]:
-    """Return the house's authority from the vault; make it if missing, renew it when due.
+    """Return the house's authority from the vault's values; make it if missing, renew it when due.
 
     `made` also after the domain changed or the root expired, since the old root is then useless;
-    the caller reports it, because every device must install the new root.
+    the caller stores it and reports it, because every device must install the new root.
 
     Raises:
         PkiError: some of the four secrets are missing; a lost root is never replaced silently.
     """
-    values = store.values()
     missing = [name for name in SECRETS if name not in values]
     if missing and len(missing) < len(SECRETS):
         raise PkiError(
             f"the vault holds the house's certificates without {', '.join(missing)}: put the vault "
             "back from a backup, or remove all four and give every device the new root"
         )
-    done: Literal["renewed", "made"]
     if missing or not _is_good_root(values["house_root_cert"], domain, now):
-        authority, done = make_house_authority(domain, now), "made"
-    else:
-        authority = Authority(*(values[name] for name in SECRETS))
-        if _is_good_intermediate(authority, now):
-            return authority, "kept"
-        authority, done = renew_intermediate(authority, now), "renewed"
-    store.update(authority.as_secrets())
-    return authority, done
+        return make_house_authority(domain, now), "made"
+    authority = Authority(*(values[name] for name in SECRETS))
+    if _is_good_intermediate(authority, now):
+        return authority, "kept"
+    return renew_intermediate(authority, now), "renewed"
 
 
 def domain_of(cert_pem: str) -> str:
@@ -172,7 +155,8 @@ def _make_intermediate(
         x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
     )
     end = min(now + INTERMEDIATE_LIFE, root.not_valid_after_utc)
-    return _valid(builder, now, end).sign(root_key, hashes.SHA256()), key
+    builder = builder.not_valid_before(now - _SKEW).not_valid_after(end)
+    return builder.sign(root_key, hashes.SHA256()), key
 
 
 def _authority_builder(
@@ -182,12 +166,9 @@ def _authority_builder(
     key: ec.EllipticCurvePublicKey,
     path_length: int,
 ) -> x509.CertificateBuilder:
-    """What root and intermediate have in common, the constraints above all."""
-    everywhere = [ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")]
-    constraints = x509.NameConstraints(
-        permitted_subtrees=[x509.DNSName(domain)],
-        excluded_subtrees=[x509.IPAddress(network) for network in everywhere],
-    )
+    """Return the extensions of both root and intermediate, the constraints above all."""
+    everywhere = [x509.IPAddress(ip_network(network)) for network in ("0.0.0.0/0", "::/0")]
+    constraints = x509.NameConstraints([x509.DNSName(domain)], everywhere)
     return (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -214,12 +195,6 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 )
 
 
-def _valid(
-    builder: x509.CertificateBuilder, now: datetime, end: datetime
-) -> x509.CertificateBuilder:
-    return builder.not_valid_before(now - _SKEW).not_valid_after(end)
-
-
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
@@ -236,6 +211,5 @@ def _cert_pem(cert: x509.Certificate) -> str:
 
 
 def _key_pem(key: ec.EllipticCurvePrivateKey) -> str:
-    plain = serialization.NoEncryption()
-    form = serialization.PrivateFormat.PKCS8
+    form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, form, plain).decode()

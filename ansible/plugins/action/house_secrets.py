@@ -49,8 +49,11 @@ class ActionModule(ActionBase):
                 made = vault.preview(secrets, needed)
             else:
                 made = vault.ensure(secrets, needed)
-                _, authority = ensure_authority(vault, arguments["domain"], datetime.now(UTC))
-                made += [] if authority == "kept" else [f"certificate authority ({authority})"]
+                now = datetime.now(UTC)
+                authority, did = ensure_authority(vault.values(), arguments["domain"], now)
+                if did != "kept":
+                    vault.update(authority.as_secrets())
+                    made.append(f"certificate authority ({did})")
                 for name in gone:
                     vault.remove(name)
         except (SecretsError, PkiError) as error:

@@ -1,7 +1,6 @@
 """The house's certificates are good for its names and for nothing else: OpenSSL is the judge."""
 
 import subprocess
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,17 +25,11 @@ from tests.forged import LEAF_KEY_PEM, leaf_for
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
-class Store:
-    """A vault without encryption."""
-
-    def __init__(self) -> None:
-        self.held: dict[str, str] = {}
-
-    def values(self) -> dict[str, str]:
-        return dict(self.held)
-
-    def update(self, new: Mapping[str, str]) -> None:
-        self.held.update(new)
+def ensure(held: dict[str, str], domain: str, now: datetime) -> tuple[Authority, str]:
+    """Ensure the authority of these secrets, and store it as the caller does."""
+    authority, done = ensure_authority(held, domain, now)
+    held.update(authority.as_secrets())
+    return authority, done
 
 
 @pytest.fixture(scope="module")
@@ -159,54 +152,54 @@ def test_renewal_is_due_in_the_last_third(house: Authority) -> None:
 
 
 def test_the_vault_gets_an_authority_once_and_a_renewal_in_time() -> None:
-    store = Store()
-    first, done = ensure_authority(store, "lan", NOW)
+    held: dict[str, str] = {}
+    first, done = ensure(held, "lan", NOW)
     assert done == "made"
-    assert sorted(store.held) == sorted(SECRETS)
-    assert ensure_authority(store, "lan", NOW + timedelta(days=700)) == (first, "kept")
+    assert sorted(held) == sorted(SECRETS)
+    assert ensure(held, "lan", NOW + timedelta(days=700)) == (first, "kept")
     later = NOW + timedelta(days=900)
-    second, done = ensure_authority(store, "lan", later)
+    second, done = ensure(held, "lan", later)
     assert done == "renewed"
     assert second.root_cert_pem == first.root_cert_pem
-    assert ensure_authority(store, "lan", later) == (second, "kept")
+    assert ensure(held, "lan", later) == (second, "kept")
 
 
 def test_the_last_intermediate_ends_with_its_root_and_then_comes_a_new_root() -> None:
-    store = Store()
-    first, _ = ensure_authority(store, "lan", NOW)
+    held: dict[str, str] = {}
+    first, _ = ensure(held, "lan", NOW)
     late = NOW + timedelta(days=3600)
-    second, done = ensure_authority(store, "lan", late)
+    second, done = ensure(held, "lan", late)
     assert done == "renewed"
     assert not_after(second.intermediate_cert_pem) == not_after(first.root_cert_pem)
-    assert ensure_authority(store, "lan", late)[1] == "kept"
-    third, done = ensure_authority(store, "lan", NOW + timedelta(days=3640))
+    assert ensure(held, "lan", late)[1] == "kept"
+    third, done = ensure(held, "lan", NOW + timedelta(days=3640))
     assert done == "made"
     assert fingerprint(third.root_cert_pem) != fingerprint(first.root_cert_pem)
 
 
 def test_another_domain_needs_another_root() -> None:
-    store = Store()
-    ensure_authority(store, "lan", NOW)
-    authority, done = ensure_authority(store, "home.arpa", NOW)
+    held: dict[str, str] = {}
+    ensure(held, "lan", NOW)
+    authority, done = ensure(held, "home.arpa", NOW)
     assert (done, domain_of(authority.root_cert_pem)) == ("made", "home.arpa")
 
 
 def test_an_intermediate_of_another_root_is_replaced() -> None:
-    store = Store()
-    first, _ = ensure_authority(store, "lan", NOW)
-    store.held["house_intermediate_cert"] = make_house_authority("lan", NOW).intermediate_cert_pem
-    second, done = ensure_authority(store, "lan", NOW)
+    held: dict[str, str] = {}
+    first, _ = ensure(held, "lan", NOW)
+    held["house_intermediate_cert"] = make_house_authority("lan", NOW).intermediate_cert_pem
+    second, done = ensure(held, "lan", NOW)
     assert (done, second.root_cert_pem) == ("renewed", first.root_cert_pem)
 
 
 def test_a_half_lost_authority_is_never_replaced_silently() -> None:
-    store = Store()
-    ensure_authority(store, "lan", NOW)
-    del store.held["house_root_key"]
-    before = dict(store.held)
+    held: dict[str, str] = {}
+    ensure(held, "lan", NOW)
+    del held["house_root_key"]
+    before = dict(held)
     with pytest.raises(PkiError, match=r"without house_root_key: put the vault back"):
-        ensure_authority(store, "lan", NOW)
-    assert store.held == before
+        ensure(held, "lan", NOW)
+    assert held == before
 
 
 @pytest.mark.parametrize("domain", ["", "LAN", ".lan", "a_b", "lan.", "-x", "a b"])

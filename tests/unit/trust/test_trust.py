@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -72,21 +71,8 @@ def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> N
         lasts, text = status.certificate_validity(now + timedelta(days=days), tmp_path)
         assert (lasts, text[: len(said)]) == (good, said)
         # What it says to do helps: by then a run makes another one.
-        store = Held(made.as_secrets())
-        assert lasts or pki.ensure_authority(store, "lan", now + timedelta(days=days))[1] != "kept"
-
-
-class Held:
-    """A vault in memory."""
-
-    def __init__(self, held: dict[str, str]) -> None:
-        self.held = held
-
-    def values(self) -> dict[str, str]:
-        return dict(self.held)
-
-    def update(self, new: Mapping[str, str]) -> None:
-        self.held.update(new)
+        _, done = pki.ensure_authority(made.as_secrets(), "lan", now + timedelta(days=days))
+        assert lasts or done != "kept"
 
 
 def test_the_code_on_a_terminal_holds_the_address() -> None:
