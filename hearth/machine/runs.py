@@ -71,14 +71,6 @@ class Run:
         return f"{self}\n{json.dumps(asdict(self))}"
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """An orphan: a process of another run that is still active."""
-
-    pid: int
-    command: str
-
-
 def this_run(argv: list[str]) -> Run:
     """Describe the run that this process is."""
     pid = os.getpid()
@@ -113,10 +105,10 @@ def scope(lock: int | Path) -> str:
     return f"{stat.st_dev:x}-{stat.st_ino:x}"
 
 
-def left_at_work(machine: str, mine: str) -> Iterator[Left]:
-    """Find the processes of other runs of this machine, those in its instances included."""
+def left_at_work(machine: str, mine: str) -> dict[int, str]:
+    """Return the orphans, also in instances: active processes of other runs and their commands."""
     ours = f"{MARK}={machine}.".encode()
-    own = ours + mine.encode()
+    own, found = ours + mine.encode(), {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes().split(b"\0")
@@ -124,7 +116,8 @@ def left_at_work(machine: str, mine: str) -> Iterator[Left]:
             continue
         marks = [entry for entry in environment if entry.startswith(ours)]
         if marks and own not in marks and started(int(folder.name)):
-            yield Left(int(folder.name), _command(folder))
+            found[int(folder.name)] = _command(folder)
+    return found
 
 
 @contextlib.contextmanager
@@ -133,11 +126,8 @@ def alone(
 ) -> Iterator[None]:
     """Hold this machine's lock once no orphan of a killed run is left.
 
-    Processes that are started meanwhile carry this run's name. It waits `within_s` for a run
-    that is alive.
-
-    Raises:
-        BusyError: it took longer.
+    Processes that are started meanwhile carry this run's name. A run that is alive is waited for
+    during `within_s`, then there is a BusyError.
     """
     run, before = this_run(sys.argv), os.environ.get(MARK)
     with contextlib.ExitStack() as held:
@@ -168,7 +158,7 @@ def _take(
             waited = time.monotonic() - began
             if dead and waited >= PATIENCE_S and not killed:
                 # Ansible's worker holds it for as long as its task lasts.
-                _end(list(left_at_work(scope(lock), run.name)), PATIENCE_S, say)
+                _end(left_at_work(scope(lock), run.name), PATIENCE_S, say)
                 killed = True
             if waited >= (PATIENCE_S + _KILLED_S if dead else within_s):
                 whose = "a process of a killed run does not end" if dead else _OTHER
@@ -185,43 +175,41 @@ def outlast(
 ) -> None:
     """Return when no process of another run is left; after `patience_s` they are killed.
 
-    The next run repeats every interrupted step, so a kill costs time and nothing else.
-
-    Raises:
-        BusyError: a process survives the kill.
+    The next run repeats every interrupted step, so a kill costs time and nothing else. A process
+    that survives it is a BusyError.
     """
-    end, told, killed = time.monotonic() + patience_s, False, False
-    while left := list(left_at_work(machine, mine)):
-        if not told:
-            say(f"a killed run left this running: {_list(left)}; waiting for its end")
-            told = True
-        if time.monotonic() > end and killed:
+    if left := left_at_work(machine, mine):
+        say(f"a killed run left this running: {_list(left)}; waiting for its end")
+        _end(_after(machine, mine, patience_s), patience_s, say)
+        if left := _after(machine, mine, _KILLED_S):
             raise BusyError(
                 f"{_list(left)} does not end even when killed: it waits for a disk that "
                 "does not respond; reboot this machine, then run this again"
             )
-        if time.monotonic() > end:
-            _end(left, patience_s, say)
-            end, killed = time.monotonic() + _KILLED_S, True
+
+
+def _after(machine: str, mine: str, within_s: float) -> dict[int, str]:
+    """Return the processes that are still left when none is, or when the time is over."""
+    end = time.monotonic() + within_s
+    while (left := left_at_work(machine, mine)) and time.monotonic() <= end:
         time.sleep(_LOOK_AGAIN_S)
+    return left
 
 
-def _end(left: list[Left], patience_s: float, say: Callable[[str], None]) -> None:
+def _end(left: dict[int, str], patience_s: float, say: Callable[[str], None]) -> None:
     if left:
         say(f"killed after more than {patience_s:g} s: {_list(left)}")
-    for process in left:
-        _kill(process.pid)
+    for pid in left:
+        _kill(pid)
 
 
-def _list(left: list[Left]) -> str:
-    return ", ".join(f"process {process.pid} ({process.command})" for process in left)
+def _list(left: dict[int, str]) -> str:
+    return ", ".join(f"process {pid} ({command})" for pid, command in left.items())
 
 
 def _kill(pid: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def _command(folder: Path) -> str:

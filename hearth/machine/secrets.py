@@ -75,14 +75,9 @@ class Vault:
     def ensure(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
         """Make every missing random secret; return the names of those made, sorted.
 
-        A `given` one stays absent until `set` is called; an existing one is never changed.
-
-        Args:
-            names: The secrets of the house.
-            needed: Given ones, each with the service that cannot run without it.
-
-        Raises:
-            SecretsError: One line for each that is missing or easily guessed; none is made then.
+        A `given` one stays absent until `set` is called; an existing one is never changed. If one
+        of `needed` (a given one to its service) is missing or one is easily guessed, none is made:
+        SecretsError has one line for each.
         """
         with self._change() as values:
             made = _missing(values, names, needed)
@@ -150,15 +145,16 @@ class Vault:
                 before = dict(values)
                 yield values
                 if values != before:
-                    write_atomic(self.path, self._encrypt(_dump(values)), 0o600)
+                    write_atomic(self.path, self._encrypt(values), 0o600)
         except LockHeldError as error:
             raise SecretsError(str(error)) from None
 
-    def _encrypt(self, plain: str) -> bytes:
+    def _encrypt(self, values: Mapping[str, str]) -> bytes:
         from ansible.parsing.vault import VaultLib, VaultSecret  # 0.3 s, so imported late
 
         if not self.password_file.exists():
             self._make_password()
+        plain = yaml.dump({KEY: values}, Dumper=_Dumper, allow_unicode=True)
         secret = VaultSecret(self._password())
         encrypted: bytes = VaultLib().encrypt(plain, secret=secret)
         return encrypted
@@ -183,9 +179,8 @@ class Vault:
         return plain.decode()
 
     def _make_password(self) -> None:
-        if _repository(self.password_file) and (
-            _repository(self.password_file) == _repository(self.path)
-        ):
+        repository = _repository(self.password_file)
+        if repository and repository == _repository(self.path):
             raise SecretsError(
                 f"{self.password_file}: the vault's password would lie in the repository of the "
                 "vault it opens: name a file outside, e.g. ~/.config/hearth/vault-password"
@@ -233,12 +228,6 @@ def _repository(path: Path) -> Path | None:
     return next((p for p in path.resolve().parents if (p / ".git").exists()), None)
 
 
-class _Unsafe(str):
-    """A value that Ansible must not read as a template."""
-
-    __slots__ = ()
-
-
 class _Dumper(yaml.SafeDumper):
     """Writes `!unsafe` before values that look like templates."""
 
@@ -247,23 +236,15 @@ class _Loader(yaml.SafeLoader):  # the safe loader, plus one tag that is a plain
     """Reads `!unsafe` as the string after it."""
 
 
-def _write_unsafe(dumper: yaml.SafeDumper, value: _Unsafe) -> yaml.ScalarNode:
-    return dumper.represent_scalar("!unsafe", str(value), style="'")
-
-
-def _read_unsafe(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
-    return str(loader.construct_scalar(node))
-
-
-_Dumper.add_representer(_Unsafe, _write_unsafe)
-_Loader.add_constructor("!unsafe", _read_unsafe)
-
-
-def _dump(values: Mapping[str, str]) -> str:
-    """Return the text of a vault with these secrets."""
+def _write(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     # Ansible trusts vars files as templates: a brace in a password must stay a brace.
-    marked = {n: _Unsafe(v) if "{" in v else v for n, v in sorted(values.items())}
-    return yaml.dump({KEY: marked}, Dumper=_Dumper, sort_keys=True, allow_unicode=True)
+    if "{" in text:
+        return dumper.represent_scalar("!unsafe", text, style="'")
+    return dumper.represent_str(text)
+
+
+_Dumper.add_representer(str, _write)
+_Loader.add_constructor("!unsafe", yaml.SafeLoader.construct_yaml_str)
 
 
 def _parse(plain: str, path: Path) -> dict[str, str]:
