@@ -6,12 +6,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hearth.machine.facts import cpu_name, memory_bytes
+from hearth.machine.facts import cpu_name, graphics_devices, memory_bytes, text_of
 from hearth.paths import PROGRAMS
 
 # Debian's packages that the house depends on, with the names that people know.
 _PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
-_GPU_CLASSES = ("0x0300", "0x0302", "0x0380")
 _VENDORS = {"0x1002": "AMD", "0x10de": "NVIDIA", "0x8086": "Intel", "0x1af4": "virtio"}
 
 
@@ -31,7 +30,7 @@ class MachineInfo:
 def machine() -> MachineInfo:
     """Describe this machine."""
     release = platform.freedesktop_os_release()
-    version = _text(Path("/etc/debian_version"))
+    version = text_of(Path("/etc/debian_version"))
     return MachineInfo(
         name=platform.node(),
         system=f"{release.get('NAME', 'Linux')} {version or release.get('VERSION_ID', '')}".strip(),
@@ -39,17 +38,15 @@ def machine() -> MachineInfo:
         cpu=cpu_name(Path("/")),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=memory_bytes(Path("/")),
-        gpus=gpus(Path("/sys/bus/pci/devices")),
+        gpus=gpus(Path("/")),
     )
 
 
-def gpus(devices: Path) -> list[str]:
+def gpus(root: Path) -> list[str]:
     """Return the graphics devices on the PCI bus, as `VENDOR DEVICE (driver)`."""
     found = []
-    for device in sorted(devices.glob("*")):
-        if not _text(device / "class").startswith(_GPU_CLASSES):
-            continue
-        vendor, model = _text(device / "vendor"), _text(device / "device")
+    for device in graphics_devices(root):
+        vendor, model = text_of(device / "vendor"), text_of(device / "device")
         driver = device / "driver"
         name = driver.resolve().name if driver.exists() else "no driver"
         found.append(f"{_VENDORS.get(vendor, vendor)} {model.removeprefix('0x')} ({name})")
@@ -61,11 +58,8 @@ def versions() -> dict[str, str]:
 
     The version of an installed program is the digest that its `current` link points to.
     """
-    found = {}
-    for package, name in _PACKAGES.items():
-        version = _package(package)
-        if version:
-            found[name] = version
+    packages = {name: _package(package) for package, name in _PACKAGES.items()}
+    found = {name: version for name, version in packages.items() if version}
     for link in sorted(PROGRAMS.glob("*/current")):
         found[f"{link.parent.name} (files)"] = link.resolve().name[:16]
     return found
@@ -80,10 +74,3 @@ def _package(name: str) -> str:
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

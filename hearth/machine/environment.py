@@ -10,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hearth.machine.facts import LINKS, ip
+from hearth.machine.facts import LINKS, graphics_devices, ip, text_of
 from hearth.machine.probe import answer
 
 # Hearth masks this unit, so that Debian's own Caddy does not start.
 MASK = "etc/systemd/system/caddy.service"
-_NVIDIA, _DISPLAY = "0x10de", "0x03"
+_NVIDIA = "0x10de"
 # The variable's name is the standard's; its fifth byte is the value.
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # adjtimex returns this while nothing synchronises the clock.
@@ -108,11 +108,7 @@ def claims(queries: DnsQueries) -> Iterable[Claim]:
 
 def nvidia_on_bus(root: Path) -> bool:
     """Return whether an NVIDIA card is plugged in, with or without a driver."""
-    for device in (root / "sys/bus/pci/devices").glob("*"):
-        kind = _text(device / "class")
-        if kind.startswith(_DISPLAY) and _text(device / "vendor") == _NVIDIA:
-            return True
-    return False
+    return any(text_of(device / "vendor") == _NVIDIA for device in graphics_devices(root))
 
 
 def secure_boot(root: Path) -> bool:
@@ -151,10 +147,3 @@ def _free(folder: Path) -> int:
     """Return the free bytes of the disk that a folder is on, or will be on."""
     there = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
     return shutil.disk_usage(there).free
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

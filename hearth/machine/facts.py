@@ -1,13 +1,12 @@
 """Read what Hearth needs to know of a machine: network, memory, disk, graphics, listeners."""
 
 import json
-import os
 import platform
 import re
 import shutil
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from typing import Any, Literal
 # Kernel drivers that render in software: their nodes are not accelerators.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
 # NVIDIA's driver has its own Vulkan, which instances do not have; they use CUDA instead.
-NOT_MESA_DRIVERS = frozenset({"nvidia"})
+UNUSABLE_DRIVERS = SOFTWARE_DRIVERS | {"nvidia"}
 # Prefix of the machine's network interfaces to instances.
 LINKS = "to-"
 # Configuration of the house's resolver, with its upstream servers.
@@ -33,19 +32,10 @@ class FactsError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class RenderNode:
-    """One DRM render node: a graphics device that programs can compute on."""
-
-    path: str
-    driver: str
-    gid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Graphics:
-    """What this machine can compute on besides its processor."""
+    """What this machine can compute on besides its processor; the nodes are paths of devices."""
 
-    render_nodes: tuple[RenderNode, ...]
+    render_nodes: tuple[str, ...]
     nvidia_card: bool
     nvidia_tool: bool
 
@@ -63,31 +53,14 @@ class Facts:
     """What the machine is; addresses as text, sizes in bytes."""
 
     debian: str
-    kernel: str
-    cpu: str
-    cpus: int
     memory_bytes: int
     disk_free_bytes: int
     built: bool
     lan_interface: str
     lan_address: str
     upstream_dns: tuple[str, ...]
-    render_nodes: tuple[RenderNode, ...]
-    nvidia_card: bool
-    nvidia_tool: bool
-    python: str
+    graphics: Graphics
     upstream_known: Known = "known"
-
-    @classmethod
-    def from_vars(cls, plain: Mapping[str, Any]) -> "Facts":
-        """Return the facts from their form in Ansible."""
-        nodes = tuple(RenderNode(**node) for node in plain["render_nodes"])
-        dns = tuple(plain["upstream_dns"])
-        return cls(**{**plain, "render_nodes": nodes, "upstream_dns": dns})
-
-    def as_vars(self) -> dict[str, Any]:
-        """Return plain values for Ansible and JSON."""
-        return asdict(self)
 
 
 def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
@@ -97,12 +70,8 @@ def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
     """
     interface, address = lan(record["lan_interface"], record["lan_address"])
     upstream = choose_upstream(record, [*addresses(), address], root)
-    seen = graphics(root)
     return Facts(
         debian=debian_version(root),
-        kernel=platform.release(),
-        cpu=cpu_name(root),
-        cpus=os.cpu_count() or 1,
         memory_bytes=memory_bytes(root),
         disk_free_bytes=shutil.disk_usage(root / "var").free,
         built=(root / "var/lib/hearth/programs").is_dir(),
@@ -110,10 +79,7 @@ def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
         lan_address=address,
         upstream_dns=upstream.servers,
         upstream_known=upstream.known,
-        render_nodes=seen.render_nodes,
-        nvidia_card=seen.nvidia_card,
-        nvidia_tool=seen.nvidia_tool,
-        python=".".join(platform.python_version_tuple()[:2]),
+        graphics=graphics(root),
     )
 
 
@@ -124,6 +90,20 @@ def graphics(root: Path = Path("/")) -> Graphics:
         nvidia_card=(root / "dev/nvidia0").exists(),
         nvidia_tool=shutil.which("nvidia-container-cli") is not None,
     )
+
+
+def render_nodes(root: Path) -> Iterable[str]:
+    """Yield every render node that Mesa's Vulkan can compute on, in order."""
+    for link in sorted((root / "sys/class/drm").glob("renderD*")):
+        driver = (link / "device/driver").resolve().name
+        if (root / "dev/dri" / link.name).exists() and driver not in UNUSABLE_DRIVERS:
+            yield f"/dev/dri/{link.name}"
+
+
+def graphics_devices(root: Path) -> list[Path]:
+    """Return the graphics devices on the PCI bus, used or not."""
+    devices = sorted((root / "sys/bus/pci/devices").glob("*"))
+    return [device for device in devices if text_of(device / "class").startswith("0x03")]
 
 
 def debian_version(root: Path) -> str:
@@ -144,8 +124,7 @@ def cpu_name(root: Path) -> str:
 
 def memory_bytes(root: Path) -> int:
     """Return the size of the machine's memory."""
-    first = (root / "proc/meminfo").read_text().splitlines()[0]
-    return int(first.split()[1]) * 1024
+    return int((root / "proc/meminfo").read_text().split()[1]) * 1024
 
 
 def lan(interface: str = "auto", address: str = "auto") -> tuple[str, str]:
@@ -194,10 +173,13 @@ def addresses(interface: str | None = None) -> list[str]:
 
 def ip(*words: str) -> list[dict[str, Any]]:
     """Return the JSON output of `ip`."""
-    result = subprocess.run(  # noqa: S603  fixed words, no shell
-        ["/usr/sbin/ip", "-j", *words], capture_output=True, text=True, timeout=10, check=True
-    )
-    return [item for item in json.loads(result.stdout or "[]") if item]
+    return [item for item in json.loads(_output("/usr/sbin/ip", "-j", *words) or "[]") if item]
+
+
+def _output(*argv: str) -> str:
+    return subprocess.run(  # noqa: S603  fixed words, no shell
+        argv, capture_output=True, text=True, timeout=10, check=True
+    ).stdout
 
 
 def choose_upstream(
@@ -228,14 +210,14 @@ def without_own(servers: Iterable[str], own: Iterable[str]) -> tuple[str, ...]:
 
 def configured_upstream(root: Path = Path("/")) -> list[str]:
     """Return the upstream servers in the resolver's present configuration."""
-    words = (line.partition("=") for line in _lines(root / RESOLVER_FILE))
+    words = (line.partition("=") for line in text_of(root / RESOLVER_FILE).splitlines())
     return [server for key, _, server in words if key == "server" and _address(server)]
 
 
 def _nameservers(path: Path, ours: Iterable[str]) -> list[str]:
     """Return the servers of a resolv.conf, without loopback addresses that are not in `ours`."""
     own = {_address(one) for one in ours}
-    rows = (line.split() for line in _lines(path))
+    rows = (line.split() for line in text_of(path).splitlines())
     found = [row[1] for row in rows if len(row) > 1 and row[0] == "nameserver"]
     return [
         server
@@ -252,20 +234,12 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
-def _lines(path: Path) -> list[str]:
+def text_of(path: Path) -> str:
+    """Return the text of a file without the white space around it; empty where there is none."""
     try:
-        return path.read_text().splitlines()
+        return path.read_text(encoding="utf-8").strip()
     except OSError:
-        return []
-
-
-def render_nodes(root: Path) -> Iterable[RenderNode]:
-    """Yield every render node that Mesa's Vulkan can compute on, in order."""
-    for link in sorted((root / "sys/class/drm").glob("renderD*")):
-        driver = (link / "device/driver").resolve().name
-        node = root / "dev/dri" / link.name
-        if node.exists() and driver not in SOFTWARE_DRIVERS | NOT_MESA_DRIVERS:
-            yield RenderNode(f"/dev/dri/{link.name}", driver, node.stat().st_gid)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,20 +255,12 @@ class Listener:
 def listeners() -> list[Listener]:
     """Return every listening socket of this machine, as `ss` reports it."""
     found = []
-    for protocol, letter in (("tcp", "t"), ("udp", "u")):
-        result = subprocess.run(  # noqa: S603  fixed words, no shell
-            ["/usr/bin/ss", f"-Hln{letter}p"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        for line in result.stdout.splitlines():
-            words = line.split()
-            address, _, port = words[3].rpartition(":")
-            address = address.partition("%")[0].strip("[]")
-            pid = re.search(r"pid=(\d+)", line)
-            found.append(Listener(protocol, address, int(port), _unit_of(pid[1]) if pid else ""))
+    for line in _output("/usr/bin/ss", "-Hlntup").splitlines():
+        protocol, _, _, _, local, *_ = line.split()
+        address, _, port = local.rpartition(":")
+        address = address.partition("%")[0].strip("[]")
+        pid = re.search(r"pid=(\d+)", line)
+        found.append(Listener(protocol, address, int(port), _unit_of(pid[1]) if pid else ""))
     return found
 
 

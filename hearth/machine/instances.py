@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ from pylxd.exceptions import LXDAPIException, NotFound
 from hearth.catalogue.house import Service
 from hearth.machine import engine
 from hearth.machine.engine import POOL, EngineError
-from hearth.machine.facts import Facts
 from hearth.machine.images import Recipe
 from hearth.paths import PROGRAMS
 
@@ -52,8 +52,10 @@ class Instance:
     volumes: tuple[str, ...] = ()
 
 
-def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -> Instance:
-    """Return the instance that a service's record describes."""
+def describe(
+    service: Service, recipe: Recipe, render_nodes: Sequence[str], accelerator: str
+) -> Instance:
+    """Return the instance that a service's record describes, on a machine with these nodes."""
     config = {
         OWNER_KEY: "1",
         IMAGE_KEY: recipe.alias,
@@ -93,11 +95,11 @@ def describe(service: Service, recipe: Recipe, facts: Facts, accelerator: str) -
         config["nvidia.runtime"] = "true"
         config["nvidia.driver.capabilities"] = "compute,utility"
     if accelerator == "vulkan":
-        for number, node in enumerate(facts.render_nodes):
+        for number, node in enumerate(render_nodes):
             # Not required: a card that appears late must not keep the service from starting.
             devices[f"render{number}"] = {
                 "type": "unix-char",
-                "source": node.path,
+                "source": node,
                 "required": "false",
                 "gid": str(SERVICE_UID),
                 "mode": "0660",

@@ -23,7 +23,7 @@ _LOCAL = "inventory/local"
 _LOOPBACK = frozenset({"127.0.0.1"})
 
 
-def choose_accelerator(wanted: str, seen: Graphics | Facts) -> str:
+def choose_accelerator(wanted: str, seen: Graphics) -> str:
     """Return the accelerator for a record's `gpu` on this machine: cuda, vulkan, software, none."""
     if wanted != "auto":
         return wanted
@@ -46,17 +46,18 @@ def machine_warnings(
     services: Mapping[str, Service], facts: Facts, locked_out: bool = False
 ) -> list[str]:
     """Explain for each service with `gpu: auto` why it does not use a GPU."""
-    taken = choose_accelerator("auto", facts)
-    if locked_out and not facts.nvidia_card:
-        why = f"{_LOCKED_OUT}; gpu: auto takes {'the processor' if taken == 'none' else taken}"
-    elif facts.nvidia_card and not facts.nvidia_tool:
+    seen, taken = facts.graphics, choose_accelerator("auto", facts.graphics)
+    takes = f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
+    if locked_out and not seen.nvidia_card:
+        why = f"{_LOCKED_OUT}; {takes}"
+    elif seen.nvidia_card and not seen.nvidia_tool:
         why = (
             "there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
-            f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
+            f"{takes}"
         )
     elif taken == "none":
         why = (
-            "there is no GPU here, so gpu: auto takes the processor; llvmpipe, which Mesa offers "
+            f"there is no GPU here, so {takes}; llvmpipe, which Mesa offers "
             "without one, is a software device and not a GPU"
         )
     else:
@@ -84,15 +85,15 @@ def machine_violations(
     # Later, models may fill the same space.
     if not facts.built and facts.disk_free_bytes < _NEEDED_DISK_BYTES:
         found.append(
-            f"/var has {facts.disk_free_bytes / 1024**3:.1f} GiB free; images and programs need "
-            f"{_NEEDED_DISK_BYTES // 1024**3} GiB before the first model: free some"
+            f"/var has {facts.disk_free_bytes / _GIB:.1f} GiB free; images and programs need "
+            f"{_NEEDED_DISK_BYTES // _GIB} GiB before the first model: free some"
         )
     for name, service in services.items():
         if service.runtime == "podman":
             found.append(
                 f"{name} asks for runtime: podman, which is not supported yet: write incus"
             )
-        found += _gpu_problems(name, service.gpu, facts, locked_out)
+        found += _gpu_problems(name, service.gpu, facts.graphics, locked_out)
     return found
 
 
@@ -111,20 +112,27 @@ def _port_problems(listeners: Sequence[Listener], lan_address: str) -> Iterator[
             )
 
 
-def _gpu_problems(name: str, wanted: str, facts: Facts, locked_out: bool) -> list[str]:
-    if wanted == "cuda" and not facts.nvidia_card and locked_out:
-        return [f"{name} asks for gpu: cuda, and {_LOCKED_OUT}, or write gpu: auto"]
-    if wanted == "cuda" and not facts.nvidia_card:
-        return [f"{name} asks for gpu: cuda, and /dev/nvidia0 is not there: install the NVIDIA "
-                "driver (package nvidia-driver), or write gpu: auto"]  # fmt: skip
-    if wanted == "cuda" and not facts.nvidia_tool:
-        return [f"{name} asks for gpu: cuda, and nvidia-container-cli is not there: install "
-                "NVIDIA's package nvidia-container-toolkit, or write gpu: auto"]  # fmt: skip
-    if wanted == "vulkan" and not facts.render_nodes:
-        return [f"{name} asks for gpu: vulkan, and this machine has no render node in /dev/dri; "
-                "Mesa's llvmpipe is a software device and not a GPU: "
-                "write gpu: auto, or gpu: software to use llvmpipe on purpose"]  # fmt: skip
-    return []
+def _gpu_problems(name: str, wanted: str, seen: Graphics, locked_out: bool) -> list[str]:
+    if wanted == "vulkan" and not seen.render_nodes:
+        why = (
+            "this machine has no render node in /dev/dri; Mesa's llvmpipe is a software device and "
+            "not a GPU: write gpu: auto, or gpu: software to use llvmpipe on purpose"
+        )
+    elif wanted != "cuda" or (seen.nvidia_card and seen.nvidia_tool):
+        return []
+    elif seen.nvidia_card:
+        why = (
+            "nvidia-container-cli is not there: install NVIDIA's package nvidia-container-toolkit, "
+            "or write gpu: auto"
+        )
+    elif locked_out:
+        why = f"{_LOCKED_OUT}, or write gpu: auto"
+    else:
+        why = (
+            "/dev/nvidia0 is not there: install the NVIDIA driver (package nvidia-driver), or "
+            "write gpu: auto"
+        )
+    return [f"{name} asks for gpu: {wanted}, and {why}"]
 
 
 def house_violations(
@@ -174,28 +182,18 @@ def house_warnings(house: House, facts: Facts, environment: Environment) -> list
 
 def _network(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
     """Yield each finding about the network, and whether the house works despite it."""
-    yield from _upstream(facts)
-    yield from _public(house, facts)
-
-
-def _upstream(facts: Facts) -> Iterator[tuple[bool, str]]:
-    """Yield that this machine has no usable DNS server, and whether the house works despite it."""
+    known, address = facts.upstream_known, facts.lan_address
     server, then = "192.168.1.1", "devices could not resolve names outside the house"
-    if facts.upstream_known == "kept":
+    if known == "kept":
         server, then = facts.upstream_dns[0], f"the house keeps using {facts.upstream_dns[0]}"
-    if facts.upstream_known != "known":
-        seen = "no DNS server" if facts.upstream_known == "none" else "no DNS server except itself"
+    if known != "known":
+        seen = "no DNS server" if known == "none" else "no DNS server except itself"
         yield (
             # A resolver that already runs on the machine would lose its port to the house.
-            facts.built or facts.upstream_known != "itself",
+            facts.built or known != "itself",
             f"this machine has {seen}, so {then}: write your router's address, e.g. "
             f"upstream_dns: [{server}], into {_LOCAL}/machines.yml",
         )
-
-
-def _public(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
-    """Yield that the LAN address is public, and whether that is intended or already built."""
-    address = facts.lan_address
     if IPv4Address(address).is_global:
         yield (
             facts.built or house.machine.lan_address == address,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import asdict
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -113,5 +114,5 @@ def read(given: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     warnings = [*warnings, *house_warnings(house, facts, environment)]
     if found:
         return {"failed": True, "msg": "\n".join(found), "warnings": warnings}
-    chosen = {name: choose_accelerator(item.gpu, facts) for name, item in services.items()}
-    return {"machine": facts.as_vars(), "accelerators": chosen, "warnings": warnings}
+    chosen = {name: choose_accelerator(item.gpu, facts.graphics) for name, item in services.items()}
+    return {"machine": asdict(facts), "accelerators": chosen, "warnings": warnings}

@@ -10,7 +10,6 @@ from ansible.errors import AnsibleFilterError
 
 from hearth.backup.timer import units
 from hearth.catalogue.house import House, Service, from_vars
-from hearth.machine.facts import Facts
 from hearth.machine.images import recipe_of
 from hearth.machine.instances import IMAGE_KEY, describe
 from hearth.remove.service import forgotten_secrets
@@ -72,10 +71,10 @@ def incus_instances(
     house: House, machine: Mapping[str, Any], accelerators: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what Incus needs for each instance: config, devices, volumes."""
-    facts = Facts.from_vars(machine)
+    nodes = machine["graphics"]["render_nodes"]
     resolver = house.machine.resolver_address
     made = (
-        describe(service, recipe_of(service, resolver), facts, accelerators[name])
+        describe(service, recipe_of(service, resolver), nodes, accelerators[name])
         for name, service in house.services.items()
         if service.runtime == "incus"
     )

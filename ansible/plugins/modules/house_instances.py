@@ -27,7 +27,6 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 from hearth.catalogue.house import Service, from_vars
 from hearth.machine import images, instances
 from hearth.machine.engine import SOCKET
-from hearth.machine.facts import Facts
 from hearth.remove import incus
 
 FOLDER = Path("/var/lib/hearth/images")
@@ -48,7 +47,7 @@ TROUBLES = (images.ImageError, instances.InstanceError, LXDAPIException, ClientC
 
 def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     """Converge them, and return what was (or would be) done."""
-    facts = Facts.from_vars(params["machine"])
+    nodes = params["machine"]["graphics"]["render_nodes"]
     services = {
         name: from_vars(Service, service)
         for name, service in params["services"].items()
@@ -58,7 +57,7 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         name: images.recipe_of(service, params["resolver"]) for name, service in services.items()
     }
     wanted = [
-        instances.describe(service, recipes[name], facts, params["accelerators"][name])
+        instances.describe(service, recipes[name], nodes, params["accelerators"][name])
         for name, service in services.items()
     ]
     if not write and not Path(SOCKET).exists():

@@ -6,7 +6,7 @@ from typing import Any
 
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import Service, from_vars
-from hearth.machine.facts import Facts, RenderNode
+from hearth.machine.facts import Facts, Graphics
 from hearth.machine.images import Recipe
 from hearth.machine.instances import Instance, describe
 
@@ -18,24 +18,19 @@ def facts(**more: Any) -> Facts:
     """Return a bare Debian machine without graphics."""
     plain: dict[str, Any] = {
         "debian": "13",
-        "kernel": "6.12",
-        "cpu": "A processor",
-        "cpus": 8,
         "memory_bytes": 16 * GIB,
         "built": False,
         "disk_free_bytes": 100 * GIB,
         "lan_interface": "lan0",
         "lan_address": "192.0.2.10",
         "upstream_dns": ("192.0.2.1",),
-        "render_nodes": (),
-        "nvidia_card": False,
-        "nvidia_tool": False,
-        "python": "3.13",
     }
-    return Facts(**{**plain, **more})
+    cards = {"render_nodes": (), "nvidia_card": False, "nvidia_tool": False}
+    cards |= {name: more.pop(name) for name in cards if name in more}
+    return Facts(**{**plain, **more, "graphics": Graphics(**cards)})
 
 
-CARD = RenderNode("/dev/dri/renderD128", "amdgpu", 992)
+CARD = "/dev/dri/renderD128"
 
 
 @cache
@@ -74,5 +69,4 @@ VOLUME = {
 
 def wanted(accelerator: str = "none", **more: Any) -> Instance:
     """Return the instance of a service with a volume, on a machine with a card."""
-    machine = facts(render_nodes=(CARD,))
-    return describe(service(volumes=[VOLUME], **more), RECIPE, machine, accelerator)
+    return describe(service(volumes=[VOLUME], **more), RECIPE, (CARD,), accelerator)

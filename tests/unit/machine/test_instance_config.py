@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, describe
-from tests.unit.machine.samples import RECIPE, VOLUME, facts, service, wanted
+from tests.unit.machine.samples import RECIPE, VOLUME, service, wanted
 
 
 def test_a_record_becomes_config_and_devices() -> None:
@@ -44,7 +44,7 @@ def test_a_record_becomes_config_and_devices() -> None:
 
 def test_a_folder_of_the_machine_is_mounted_and_is_not_a_volume() -> None:
     folder = {**VOLUME, "from_folder": "/srv/models"}
-    item = describe(service(volumes=[folder]), RECIPE, facts(), "none")
+    item = describe(service(volumes=[folder]), RECIPE, (), "none")
     assert item.volumes == ()
     assert item.devices["data0"] == {
         "type": "disk",

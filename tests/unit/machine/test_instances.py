@@ -13,7 +13,7 @@ from hearth.machine import engine, instances
 from hearth.machine.images import Recipe
 from hearth.machine.instances import NESTED_KEY, OWNER_KEY, Instance, InstanceError, describe
 from tests.unit.machine.fake_incus import FakeIncus, execute
-from tests.unit.machine.samples import RECIPE, VOLUME, facts, service, wanted
+from tests.unit.machine.samples import RECIPE, VOLUME, service, wanted
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_another_recipe_makes_a_new_system_and_keeps_the_data(incus: FakeIncus) 
     ensure(incus, wanted())
     incus.did.clear()
     newer = Recipe("debian/13", ("python3", "curl"), "10.140.30.1", "")
-    item = describe(service(volumes=[VOLUME]), newer, facts(), "none")
+    item = describe(service(volumes=[VOLUME]), newer, (), "none")
     assert ensure(incus, item) == [f"rebuild open-webui from {newer.alias}", "start open-webui"]
     assert incus.did == [
         "delete open-webui",

@@ -28,7 +28,7 @@ from tests.unit.machine.samples import CARD, GIB, facts, service
     ],
 )
 def test_auto_takes_the_card_of_the_machine(wanted: str, machine: Facts, chosen: str) -> None:
-    assert choose_accelerator(wanted, machine) == chosen
+    assert choose_accelerator(wanted, machine.graphics) == chosen
 
 
 def test_a_good_machine_has_no_violation() -> None:

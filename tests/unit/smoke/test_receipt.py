@@ -138,14 +138,15 @@ def test_facts_of_this_machine() -> None:
 
 
 def test_graphics_devices_are_named_with_their_driver(tmp_path: Path) -> None:
+    bus = tmp_path / "sys/bus/pci/devices"
     for name, device_class, vendor in (("a", "0x030000", "0x1002"), ("b", "0x020000", "0x8086")):
-        (tmp_path / "bus" / name).mkdir(parents=True)
-        (tmp_path / "bus" / name / "class").write_text(device_class + "\n")
-        (tmp_path / "bus" / name / "vendor").write_text(vendor + "\n")
-        (tmp_path / "bus" / name / "device").write_text("0x1638\n")
+        (bus / name).mkdir(parents=True)
+        (bus / name / "class").write_text(device_class + "\n")
+        (bus / name / "vendor").write_text(vendor + "\n")
+        (bus / name / "device").write_text("0x1638\n")
     (tmp_path / "amdgpu").mkdir()
-    (tmp_path / "bus/a/driver").symlink_to(tmp_path / "amdgpu")
-    assert gpus(tmp_path / "bus") == ["AMD 1638 (amdgpu)"]
+    (bus / "a/driver").symlink_to(tmp_path / "amdgpu")
+    assert gpus(tmp_path) == ["AMD 1638 (amdgpu)"]
 
 
 @pytest.mark.parametrize(
