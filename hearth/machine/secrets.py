@@ -243,8 +243,12 @@ def _write(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_str(text)
 
 
+def _read(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
+    return str(loader.construct_scalar(node))
+
+
 _Dumper.add_representer(str, _write)
-_Loader.add_constructor("!unsafe", yaml.SafeLoader.construct_yaml_str)
+_Loader.add_constructor("!unsafe", _read)
 
 
 def _parse(plain: str, path: Path) -> dict[str, str]:

@@ -25,7 +25,7 @@ def facts(**more: Any) -> Facts:
         "lan_address": "192.0.2.10",
         "upstream_dns": ("192.0.2.1",),
     }
-    cards = {"render_nodes": (), "nvidia_card": False, "nvidia_tool": False}
+    cards: dict[str, Any] = {"render_nodes": (), "nvidia_card": False, "nvidia_tool": False}
     cards |= {name: more.pop(name) for name in cards if name in more}
     return Facts(**{**plain, **more, "graphics": Graphics(**cards)})
 
