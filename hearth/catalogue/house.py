@@ -139,6 +139,7 @@ class Service:
     offers: tuple[str, ...]
     weights: tuple[Weights, ...]
     start_order: int
+    admin_secret: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,11 @@ class House:
     minimum_versions: Mapping[str, MinimumVersion]
     mirrors: Mapping[str, str]
     removed: Mapping[str, Service]
+
+    @property
+    def default_alias(self) -> Alias | None:
+        """The first alias for chats that is offered."""
+        return next((a for a in self.aliases.values() if a.offered and a.kind == "chat"), None)
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""

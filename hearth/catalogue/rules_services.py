@@ -163,6 +163,10 @@ def secrets(catalogue: Catalogue) -> Iterator[Finding]:
                     instead = f"choose another name, e.g. {owner}_{secret}"
                     yield key, catalogue.taken(text, owners[secret], instead)
                 owners.setdefault(secret, key)
+    for name, service in catalogue.services.items():
+        if service.admin_secret and service.admin_secret not in service.secrets:
+            text = f"{name}.admin_secret {service.admin_secret} is not one of its secrets"
+            yield ("services", name, "admin_secret"), f"{text}; add it to them"
 
 
 def only_one(catalogue: Catalogue) -> Iterator[Finding]:

@@ -222,6 +222,8 @@ class ServiceRecord(Record):
     """Folders that outlive the instance."""
     secrets: dict[str, SecretKind] = {}
     """Its secrets: `random` ones are generated, `given` ones are set by hand."""
+    admin_secret: str | None = None
+    """The one of its secrets with which its first account signs in; `hearth up` names it."""
     scrapes: bool = False
     """Whether it reads the metrics of all services; at most one does."""
     settings: dict[str, Any] = {}

@@ -2,9 +2,10 @@
 
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.text import Text
@@ -12,25 +13,12 @@ from rich.text import Text
 from hearth.catalogue import suggest
 from hearth.cli.console import AsJson, err, note, out, print_error, print_json
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan
-from hearth_kokoro_patch.containers import ROOT, Container, Engine, find
+from hearth_kokoro_patch.containers import ROOT, Container, find
 from hearth_kokoro_patch.record import FOLDER
 
 app = typer.Typer()
 _QUESTION = "Change these files?"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The options of one command."""
-
-    path: Path | None
-    container: str | None
-    engine: Engine | None
-    without: tuple[str, ...]
-    take_back: bool
-    yes: bool
-    as_json: bool
 
 
 @app.command("kokoro-patch")
@@ -65,74 +53,70 @@ def patch_server(
 
     Example: hearth kokoro-patch --container kokoro --without threads
     """
-    patch(Request(path, container, engine, tuple(without or ()), take_back, yes, as_json))
-
-
-def patch(request: Request) -> None:
-    """Patch, or exit with 1 and one line, or with 2 when the options make no sense."""
-    steps = _steps(request)
-    if request.path is None and request.container is None:
+    for name in without or ():
+        if name not in ALL:
+            raise typer.BadParameter(f"no step {name!r}: {suggest(name, ALL)}")
+    if take_back and without:
+        raise typer.BadParameter("--take-back takes every step back: leave out --without")
+    if path is None and container is None:
         raise typer.BadParameter("add --path DIR or --container NAME")
-    if not (request.yes or request.as_json or sys.stdin.isatty()):
+    if not (yes or as_json or sys.stdin.isatty()):
         raise typer.BadParameter(
             "this is not a terminal, so there is no way to ask: add --yes, or --json for no changes"
         )
+    steps = frozenset() if take_back else ALL - {*(without or ())}
     try:
-        if request.container is None:
-            done = _offer(plan(request.path or Path(), steps), None, request)
+        if container is None:
+            done = _offer(plan(path or Path(), steps), None, yes, as_json)
         else:
-            there = find(request.container, request.engine, str(request.path or ROOT))
-            done = _offer_inside(there, steps, request)
+            there = find(container, engine, str(path or ROOT))
+            with _copied(there, steps) as copy:
+                done = _offer(plan(copy, steps), there, yes, as_json)
     except PatchError as error:
         print_error(str(error))
         raise typer.Exit(1) from None
     raise typer.Exit(0 if done else 1)
 
 
-def _steps(request: Request) -> frozenset[str]:
-    for name in request.without:
-        if name not in ALL:
-            raise typer.BadParameter(f"no step {name!r}: {suggest(name, ALL)}")
-    if request.take_back and request.without:
-        raise typer.BadParameter("--take-back takes every step back: leave out --without")
-    return frozenset() if request.take_back else ALL - {*request.without}
-
-
-def _offer_inside(there: Container, steps: frozenset[str], request: Request) -> bool:
-    """Plan on a copy of a container's files, and copy back what the person agreed to."""
+@contextmanager
+def _copied(there: Container, steps: frozenset[str]) -> Iterator[Path]:
+    """Copy a container's files for a plan; what the person agrees to is copied back."""
     if steps and there.mounted:
         raise PatchError(f"{there.name}: {there.mounted}: use --path DIR for that checkout instead")
     with tempfile.TemporaryDirectory(prefix="hearth-kokoro-patch-") as scratch:
         copy = Path(scratch).resolve()
         try:
             there.copy_out(copy)
-            return _offer(plan(copy, steps), there, request)
+            yield copy
         except PatchError as error:
             # The copy's name means nothing to a person.
             place = f"{there.name}:{there.root}"
             raise PatchError(str(error).replace(str(copy), place)) from None
 
 
-def _offer(wanted: Plan, there: Container | None, request: Request) -> bool:
+def _offer(wanted: Plan, there: Container | None, yes: bool, as_json: bool) -> bool:
     """Show a plan, ask, and apply it; return whether the files are as requested."""
-    if not request.as_json:
+    if not as_json:
         _show(wanted)
     # --json alone changes nothing at all.
-    agreed = request.yes or (
-        not request.as_json and (not wanted.files or typer.confirm(_QUESTION, err=True))
-    )
+    agreed = yes or (not as_json and (not wanted.files or typer.confirm(_QUESTION, err=True)))
     if agreed:
         wanted.apply()
         # Also when only a record is left that a killed run did not remove.
         if there is not None and (wanted.files or wanted.forgets):
             there.copy_in(wanted)
-    if request.as_json:
-        print_json(_report(wanted, there, agreed))
+    if as_json:
+        plan_json = {"steps": wanted.steps, "files": wanted.files, "diff": wanted.diff()}
+        changed, restart = agreed and bool(wanted.files), there.restart if there else None
+        more = {"changed": changed, "unchecked": wanted.unchecked, "restart": restart}
+        print_json({**plan_json, **more})
         return True
     if not agreed:
         err.print("nothing was changed")
-    elif wanted.files:
-        err.print(f"done: {_next(there)}")
+    elif wanted.files and there is None:
+        err.print("done: restart the server to use them")
+    elif wanted.files and there is not None:
+        err.print(f"done: run `{there.restart}` now; a newly created container will not have them")
     return agreed
 
 
@@ -145,20 +129,3 @@ def _show(wanted: Plan) -> None:
         err.print(f"nothing to do: {state}{removal}")
     for name in wanted.unchecked:
         note(f"{name}: its syntax was not checked, because node is not installed")
-
-
-def _report(wanted: Plan, there: Container | None, agreed: bool) -> dict[str, Any]:
-    return {
-        "steps": list(wanted.steps),
-        "files": list(wanted.files),
-        "diff": wanted.diff(),
-        "changed": agreed and bool(wanted.files),
-        "unchecked": list(wanted.unchecked),
-        "restart": there.restart if there else None,
-    }
-
-
-def _next(there: Container | None) -> str:
-    if there is None:
-        return "restart the server to use them"
-    return f"run `{there.restart}` now; a newly created container will not have them"

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,13 +18,12 @@ from hearth.cli.lab import run_tool
 from hearth.cli.verify import run_tests, view
 from hearth.clients import ClientError
 from hearth.clients.edge import Edge, house_edge
-from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG, ModelState
+from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import VERIFIER, Project, current
 
 _COMMAND = Path("/usr/local/bin/hearth")
 _SCRIPT = ("scripts", "hearth")
-_ALIAS = "fast"
 # A model on the disk may take this long to load for the first time.
 _ANSWER_S = 300
 _POLL_S = 1
@@ -102,65 +100,53 @@ def _show_first_answer(project: Project, house: House) -> None:
     sites = [s.fqdn for o in house.services.values() if "models" in o.offers for s in o.publish]
     if not sites:
         return
-    edge = house_edge(house)
-    answer = first_answer(house, edge, sites[0], project.vault.get(VERIFIER), err)
-    if answer is not None:
-        show(f"{answer.model} answered after {answer.seconds:.1f} s: “{answer.text[:60]}”")
+    edge, started = house_edge(house), time.monotonic()
+    if answer := first_answer(house, edge, sites[0], project.vault.get(VERIFIER), err):
+        model, text = answer
+        show(f"{model} answered after {time.monotonic() - started:.1f} s: “{text[:60]}”")
 
 
 def _show_addresses(house: House) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
     show(f"names   point a device's DNS at {house_edge(house).address}")
-    for way in status.trust_addresses(house):
-        show(f"trust   {way}")
+    trust = status.trust_addresses(house)
+    for address in trust:
+        show(f"trust   {address}")
     show(f"root    {ROOT_CERTIFICATE} {status.root_fingerprint()}")
     show("key     hearth secret show consumer_household")
     show("pages   hearth secret show house_password")
     for service in house.services.values():
-        for secret in service.secrets:
-            # For the first sign-in to a service that has accounts of its own.
-            if secret.endswith("_admin_password"):
-                show(f"admin   hearth secret show {secret}")
-    if sys.stdout.isatty() and (address := next(iter(status.trust_addresses(house)), "")):
+        # For the first sign-in to a service that has accounts of its own.
+        if service.admin_secret:
+            show(f"admin   hearth secret show {service.admin_secret}")
+    if sys.stdout.isatty() and trust:
         # The next device needs this first, and it has a camera.
-        show(f"scan this with a phone to open {address}")
-        sys.stdout.write(status.qr_code(address))
+        show(f"scan this with a phone to open {trust[0]}")
+        sys.stdout.write(status.qr_code(trust[0]))
 
 
 class FirstAnswerError(Exception):
     """One line for a person: why no model answers, and where to look."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstAnswer:
-    """Which model answered first, its text, and the seconds that it took."""
-
-    model: str
-    text: str
-    seconds: float
-
-
 def first_answer(
     house: House, edge: Edge, gateway: str, key: str, console: Console
-) -> FirstAnswer | None:
-    """Wait for the smallest local model of `fast`, then for its answer over HTTPS.
+) -> tuple[str, str] | None:
+    """Wait for the smallest local model of the default alias, and return it with its first answer.
 
     Returns None if this house has no such model.
 
     Raises:
         FirstAnswerError: the download cannot succeed, or nothing answers.
     """
-    alias = house.aliases.get(_ALIAS)
-    models = [house.models[name] for name in alias.members] if alias and alias.offered else []
-    local = [model for model in models if model.local]
+    members = house.default_alias.members if house.default_alias else ()
+    local = [house.models[name] for name in members if house.models[name].local]
     if not local:
         return None
     smallest = min(local, key=lambda model: model.download_bytes or 0)
-    started = time.monotonic()
     _wait_for_model(house, smallest, console)
-    text = _ask(house, edge, gateway, key, smallest)
-    return FirstAnswer(smallest.name, text, time.monotonic() - started)
+    return smallest.name, _complete(house, edge, gateway, key, smallest)
 
 
 def _wait_for_model(house: House, model: Model, console: Console) -> None:
@@ -169,32 +155,24 @@ def _wait_for_model(house: House, model: Model, console: Console) -> None:
     with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as bar:
         task = bar.add_task(model.name, total=model.download_bytes)
         while (state := status.models(house).models[model.name]).state != READY:
-            _give_up(state)
+            if state.state in _FINAL:
+                raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
             bar.update(task, completed=state.completed_bytes, total=state.total_bytes or None)
             if state.state == FAILED:
                 bar.update(task, description=f"{model.name} (will be retried: {state.reason})")
             time.sleep(_POLL_S)
 
 
-def _give_up(state: ModelState) -> None:
-    if state.state in _FINAL:
-        raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
-
-
-def _ask(house: House, edge: Edge, gateway: str, key: str, model: Model) -> str:
-    """Ask one short question over HTTPS, as a device on the LAN does."""
-    send = {"model": model.name, "messages": [{"role": "user", "content": "Say hello."}]}
+def _complete(house: House, edge: Edge, gateway: str, key: str, model: Model) -> str:
+    """Send one short prompt over HTTPS, as a device on the LAN does, until it is answered."""
+    messages = [{"role": "user", "content": "Say hello."}]
+    send = {"model": model.name, "messages": messages, "max_tokens": 16}
+    path = "/v1/chat/completions"
     deadline = time.monotonic() + _ANSWER_S
     trouble = ""
     while (left := deadline - time.monotonic()) > 0:
         try:
-            answer = edge.request(
-                gateway,
-                "/v1/chat/completions",
-                key=key,
-                send=send | {"max_tokens": 16},
-                within_s=left,
-            )
+            answer = edge.request(gateway, path, key=key, send=send, within_s=left)
         except ClientError as error:
             trouble = str(error)
         else:

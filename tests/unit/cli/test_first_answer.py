@@ -1,4 +1,4 @@
-"""`hearth up` waits for the smallest model of `fast`, and says why when none will ever answer."""
+"""`hearth up` waits for the smallest model of the default alias, or reports why none answers."""
 
 import io
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_the_smallest_model_is_waited_for_and_called(
     door = Door(ClientError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
     states = [state(PULLING, 10), state(FAILED, 10), state(PULLING, 90), state(READY, 100)]
     answer = run(house, door, states, monkeypatch)
-    assert (answer.model, answer.text, answer.seconds) == (SMALLEST, "Hello.", 5.0)
+    assert (answer, clock) == ((SMALLEST, "Hello."), [5.0])
     assert door.asked == [("llm.lan", "/v1/chat/completions", "key", SMALLEST)] * 3
 
 

@@ -80,9 +80,8 @@ def test_it_asks(
 
     monkeypatch.setattr(typer, "confirm", confirm)
     monkeypatch.setattr(sys, "stdin", Terminal())
-    wish = kokoro_patch.Request(folder, None, None, (), False, False, False)
     with pytest.raises(typer.Exit) as end:
-        kokoro_patch.patch(wish)
+        kokoro_patch.patch_server(folder)
     assert (end.value.exit_code, state(folder)) == (code, after)
     assert asked == ["Change these files?"]
 
