@@ -25,10 +25,10 @@ def print_error(text: str) -> None:
         err.print(line, markup=False)
 
 
-def note(text: str) -> None:
+def note(text: str, console: Console = err) -> None:
     """Print a note; its text is never read as markup."""
-    err.print("[yellow]note:[/yellow]", end=" ")
-    err.print(text, markup=False)
+    console.print("[yellow]note:[/yellow]", end=" ")
+    console.print(text, markup=False)
 
 
 def step(text: str, seconds: float | None = None) -> None:

@@ -58,13 +58,12 @@ def lock_all(
 
 def fetched(house: House) -> set[str]:
     """Return the sources of enabled services, and of those of their models that an alias uses."""
-    found: set[str] = set()
-    for service in house.services.values():
-        found.update(service.sources)
-        for weights in service.weights:
-            if weights.wanted:
-                found.update(weights.files.values())
-    return found
+    services = house.services.values()
+    wanted = [weights for service in services for weights in service.weights if weights.wanted]
+    return {
+        *(source for service in services for source in service.sources),
+        *(source for weights in wanted for source in weights.files.values()),
+    }
 
 
 def lock_models(inventory: Path, house: House) -> list[Locked]:
@@ -73,10 +72,9 @@ def lock_models(inventory: Path, house: House) -> list[Locked]:
     for model in house.models.values():
         if not model.pulled:
             continue
-        digest = model.digest
-        state: State = "recorded"
-        if digest is None:
-            digest, state = manifest_digest(model.id, house.mirrors), "unverified"
+        state: State = "recorded" if model.digest else "unverified"
+        digest = model.digest or manifest_digest(model.id, house.mirrors)
+        if digest != model.digest:
             record_manifest(inventory, model.id, digest)
         found.append(Locked(model.name, model.id, digest.removeprefix("sha256:"), state))
     return found

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,10 +13,10 @@ from typing import Any
 from rich.console import Console
 from rich.status import Status
 
+from hearth.cli.console import note
 from hearth.project import Project
 
 _CALLBACKS = Path(__file__).with_name("callback")
-_ENABLED = ("hearth_events",)
 # A faster task that changed nothing gets no line.
 _MIN_SHOWN_S = 0.5
 
@@ -46,7 +45,7 @@ class Steps:
     def handle(self, event: dict[str, Any]) -> None:
         """Handle one event of the callback plugin."""
         kind = event["kind"]
-        if kind in ("task", "play", "stats"):
+        if kind in ("task", "stats"):
             self._finish()
         if kind == "task":
             self.task, self.started = event["name"], time.monotonic()
@@ -54,21 +53,17 @@ class Steps:
         elif kind == "ok":
             self.planned += event["planned"]
             for warning in event["warnings"]:
-                self._note(warning)
+                note(warning, self.console)
             self.done.append(event["host"])
             if event["changed"]:
                 self.changed.append(event["host"])
                 self.did += [f"{event['host']}: {line}" for line in event["did"]]
         elif kind == "note":
-            self._note(event["text"])
+            note(event["text"], self.console)
         elif kind == "failed":
             self.failures.append(event)
         elif kind == "stats":
             self.totals = event["hosts"]
-
-    def _note(self, text: str) -> None:
-        self.console.print("[yellow]note:[/yellow]", end=" ")
-        self.console.print(text, markup=False)
 
     def _finish(self) -> None:
         """Print the line of the task that has ended."""
@@ -92,12 +87,31 @@ def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps
         PlaybookError: a task failed, or Ansible itself did.
     """
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
-    with console.status("[dim]Ansible starts[/dim]") as status:
+    argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
+    reader, writer = os.pipe()
+    with (
+        console.status("[dim]Ansible starts[/dim]") as status,
+        log.open("wb") as output,
+        os.fdopen(reader, encoding="utf-8") as events,
+    ):
         steps = Steps(console, status, log, preview="--check" in more)
-        code = 0
-        for event in _events(project, log, more):
-            code = event["code"] if event["kind"] == "end" else code
-            steps.handle(event)
+        process = subprocess.Popen(  # noqa: S603 - fixed words
+            argv,
+            cwd=project.root,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(writer,),
+            env=_environment(project, writer),
+        )
+        os.close(writer)
+        try:
+            for line in events:
+                steps.handle(json.loads(line))
+            code = process.wait()
+        finally:
+            process.terminate()
+            process.wait()
     if code:
         raise PlaybookError(_reason(steps, log))
     return steps
@@ -118,35 +132,15 @@ def _with(name: str, between: str, *ours: object) -> str:
     return between.join(dict.fromkeys([*map(str, ours), *theirs]))
 
 
-def _events(project: Project, log: Path, more: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the events of the callback plugin, and `end` with the exit code last."""
-    reader, writer = os.pipe()
+def _environment(project: Project, writer: int) -> dict[str, str]:
+    """Return the environment in which the callback plugin writes its events to `writer`."""
     plugins = project.root / "ansible/plugins/callback"
-    environment = os.environ | {
+    return os.environ | {
         "HEARTH_PROJECT": str(project.root),
         "HEARTH_EVENTS_FD": str(writer),
         "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
         "ANSIBLE_CALLBACK_PLUGINS": _with("ANSIBLE_CALLBACK_PLUGINS", ":", _CALLBACKS, plugins),
-        "ANSIBLE_CALLBACKS_ENABLED": _with("ANSIBLE_CALLBACKS_ENABLED", ",", *_ENABLED),
+        "ANSIBLE_CALLBACKS_ENABLED": _with("ANSIBLE_CALLBACKS_ENABLED", ",", "hearth_events"),
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-    with log.open("wb") as output, os.fdopen(reader, encoding="utf-8") as stream:
-        process = subprocess.Popen(  # noqa: S603 - fixed words
-            [playbook, "site.yml", *more],
-            cwd=project.root,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(writer,),
-            env=environment,
-        )
-        os.close(writer)
-        try:
-            for line in stream:
-                yield json.loads(line)
-            yield {"kind": "end", "code": process.wait()}
-        finally:
-            process.terminate()
-            process.wait()

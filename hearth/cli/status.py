@@ -2,7 +2,6 @@
 
 import typer
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from hearth import status as live
@@ -74,16 +73,26 @@ def show_models(as_json: AsJson = False) -> None:
 
 def overview_table(overview: Overview) -> RenderableType:
     """Return two tables, models and aliases, and the notes below them."""
-    models = Table("model", "state", "size", "detail", box=None, pad_edge=False)
-    for model in overview.models.values():
-        state = Text(_model_text(model), style=_STYLES.get(model.state, "dim"))
-        models.add_row(model.name, state, _size_text(model.total_bytes), Text(model.reason))
-    aliases = Table("alias", "state", "answers now", box=None, pad_edge=False)
-    for alias in overview.aliases.values():
-        text = Text(alias.text, style=_STYLES.get(alias.state, "yellow"))
-        aliases.add_row(alias.name, text, alias.answered_by or "no model")
+    models = (
+        (
+            model.name,
+            Text(_model_text(model), style=_STYLES.get(model.state, "dim")),
+            _size_text(model.total_bytes),
+            Text(model.reason),
+        )
+        for model in overview.models.values()
+    )
+    aliases = (
+        (one.name, Text(one.text, _STYLES.get(one.state, "yellow")), one.answered_by or "no model")
+        for one in overview.aliases.values()
+    )
     notes = [Text(note, style="yellow") for note in overview.notes]
-    return Group(models, "", aliases, *notes)
+    return Group(
+        table(("model", "state", "size", "detail"), models),
+        "",
+        table(("alias", "state", "answers now"), aliases),
+        *notes,
+    )
 
 
 def _model_text(model: ModelState) -> str:

@@ -8,8 +8,6 @@ from typing import Any
 
 from ansible.executor.stats import AggregateStats
 from ansible.executor.task_result import CallbackTaskResult
-from ansible.playbook import Playbook
-from ansible.playbook.play import Play
 from ansible.playbook.task import Task
 from ansible.plugins.callback import CallbackBase
 
@@ -40,40 +38,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         number = os.environ.get("HEARTH_EVENTS_FD")
         self._stream = os.fdopen(os.dup(int(number)), "w", buffering=1) if number else None
 
-    def _tell(self, kind: str, **more: object) -> None:
+    def _write(self, kind: str, **more: object) -> None:
         if self._stream is not None:
             self._stream.write(json.dumps({"kind": kind, **more}) + "\n")
 
-    def v2_playbook_on_start(self, playbook: Playbook) -> None:
-        """Report the start."""
-        self._tell("start")
-
-    def v2_playbook_on_play_start(self, play: Play) -> None:
-        """Report the start of a play."""
-        self._tell("play", name=play.get_name())
-
     def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
         """Report the start of a task."""
-        self._tell("task", name=task.get_name().strip())
+        self._write("task", name=task.get_name().strip())
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Report whether a task changed a host."""
-        told = result.result
+        fields = result.result
         # The actions that our own modules report: paths and names, never contents.
-        did = told.get("did") or told.get("done") or ()
-        warnings = told.get("warnings") or ()
-        self._tell(
+        did = fields.get("did") or fields.get("done") or ()
+        self._write(
             "ok",
             host=result.host.get_name(),
-            changed=bool(told.get("changed")),
+            changed=bool(fields.get("changed")),
             did=[did] if isinstance(did, str) else list(did),
-            planned=told.get("planned") or [],
-            warnings=[str(warning) for warning in warnings],
+            planned=fields.get("planned") or [],
+            warnings=[str(warning) for warning in fields.get("warnings") or ()],
         )
-
-    def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
-        """Report that a task skipped a host."""
-        self._tell("skipped", host=result.host.get_name())
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Report a failure and its reason."""
@@ -85,29 +70,24 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._fail(result)
 
     def _fail(self, result: CallbackTaskResult) -> None:
-        told = result.result
         # `no_log` leaves only this key; nothing of such a result may be shown.
-        hidden = "censored" in told
-        message = "the task's output is hidden" if hidden else _message(told)
-        self._tell(
-            "failed",
-            host=result.host.get_name(),
-            task=result.task.get_name().strip(),
-            message=message,
-        )
+        hidden = "censored" in result.result
+        message = "the task's output is hidden" if hidden else _message(result.result)
+        task = result.task.get_name().strip()
+        self._write("failed", host=result.host.get_name(), task=task, message=message)
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
         """Report the totals of each host."""
-        self._tell("stats", hosts={host: stats.summarize(host) for host in stats.processed})
+        self._write("stats", hosts={host: stats.summarize(host) for host in stats.processed})
 
 
-def _message(told: dict[str, Any]) -> str:
+def _message(fields: dict[str, Any]) -> str:
     """Return a module's own reason, or the most useful line of a program's output."""
-    for row in told.get("results") or ():
+    for row in fields.get("results") or ():
         if isinstance(row, dict) and row.get("failed"):
             return _message(row)
     for key in ("msg", "stderr", "module_stderr", "stdout"):
-        lines = [line for line in str(told.get(key) or "").splitlines() if line.strip()]
+        lines = [line for line in str(fields.get(key) or "").splitlines() if line.strip()]
         if lines and not (key == "msg" and lines[0].startswith("MODULE FAILURE")):
             # The reason of a traceback is in its last line.
             if key.endswith("stderr"):
