@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pylxd import Client
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
 from hearth.backup import BackupError, inside
 from hearth.catalogue.house import House
 from hearth.machine import engine
-from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS, open_stream
+from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS
 
 # A large database is copied and checked before its first byte arrives.
 SILENT_S = 3600
-_STAT_S = 20
 _ANSWER_BYTES = 2**16
 _ERROR_BYTES = 4096
 _PYTHON = ("/usr/bin/python3", "-I", "-c")
@@ -55,16 +55,6 @@ def data_folders(house: House) -> list[DataFolder]:
         for data in it.volumes
         if data.copy != "none"
     ]
-
-
-def owner(instance: str, path: str) -> tuple[int, int]:
-    """Return the user and group ids that own a folder in an instance."""
-    argv = ["/usr/bin/stat", "--format=%u %g", "--", path]
-    done = engine.execute(instance, argv, timeout=_STAT_S)
-    words = done.stdout.split()
-    if done.returncode or len(words) != 2:
-        raise BackupError(f"{instance}: {path} is not there: run `hearth up` first")
-    return int(words[0]), int(words[1])
 
 
 class Child:
@@ -133,67 +123,34 @@ class Child:
 
 
 @contextlib.contextmanager
-def run_in_instance(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
-    """Run a program in an instance as one of its users; leaving early breaks its streams.
+def run_in_instance(instance: str, argv: Sequence[str]) -> Iterator[Child]:
+    """Run a program in an instance; leaving early breaks its streams.
 
     Raises:
-        BackupError: the instance or Incus is not there.
+        EngineError: the instance or Incus is not there.
     """
-    import pylxd
-    import pylxd.exceptions
-    import requests
-
-    try:
-        client = pylxd.Client(endpoint=SOCKET)
-        response = client.api.instances[instance].exec.post(
-            json={
-                "command": list(argv),
-                "environment": _ENVIRONMENT,
-                "user": user,
-                "group": group,
-                "cwd": "/",
-                "wait-for-websocket": True,
-                "interactive": False,
-            }
-        )
-    except pylxd.exceptions.LXDAPIException as error:
-        raise BackupError(f"{instance}: {error}: run `hearth up` first") from None
-    except (pylxd.exceptions.ClientConnectionFailed, requests.ConnectionError, OSError):
-        raise BackupError(
-            f"{instance}: Incus does not answer on {SOCKET}: run this on the house, as root"
-        ) from None
-    operation = response.json()["metadata"]
-
-    def ended() -> Any:
-        return client.api.operations[operation["id"]].wait.get().json()["metadata"]
-
     with contextlib.ExitStack() as opened:
-        streams = {
-            name: opened.enter_context(open_stream(SOCKET, operation["id"], secret))
-            for name, secret in operation["metadata"]["fds"].items()
-            if name in STREAMS
-        }
+        try:
+            running = engine.started(
+                Client(endpoint=SOCKET), instance, argv, environment=_ENVIRONMENT, cwd="/"
+            )
+            streams, ended = opened.enter_context(running)
+        except Exception as error:
+            raise engine.explained(instance, error) from None
         yield Child(instance, streams, ended)
-
-
-# Runs argv in an instance as a user and a group.
-Runner = Callable[[str, Sequence[str], int, int], AbstractContextManager[Child]]
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
     """Runs our program beside the data; tests run it on this machine."""
 
-    run: Runner = run_in_instance
-    owner: Callable[[str, str], tuple[int, int]] = owner
+    run: Callable[[str, Sequence[str]], AbstractContextManager[Child]] = run_in_instance
 
     @contextlib.contextmanager
     def program(self, folder: DataFolder, *words: str) -> Iterator[Child]:
         """Run `inside.py` in the folder's instance, as the owner of the folder."""
         text = Path(inside.__file__).read_text(encoding="utf-8")
-        user, group = self.owner(folder.instance, folder.path)
-        argv = [*_PYTHON, text, folder.path, *words]
-        with self.run(folder.instance, argv, user, group) as child:
+        with self.run(folder.instance, [*_PYTHON, text, folder.path, *words]) as child:
             yield child
 
     def change(self, folder: DataFolder, *words: str) -> bytes:

@@ -9,13 +9,14 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, Protocol, cast
+from typing import IO, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hearth.backup import BackupError
+from hearth.backup.age import Decrypted
 from hearth.backup.inside import AgentError, NameValidator
 
 FORMAT = 1
@@ -52,6 +53,11 @@ class Header(Record):
     made_at: str
     volumes: list[Volume]
 
+    @property
+    def prefixes(self) -> list[str]:
+        """Name the folder of each volume in the tar, with a slash at its end."""
+        return [f"{DATA}/{one.service}/{number}/" for number, one in enumerate(self.volumes)]
+
 
 class Entry(Record):
     """One file or folder; `integrity` is SQLite's verdict on a copied database."""
@@ -71,11 +77,8 @@ class Manifest(Record):
     @property
     def integrity(self) -> dict[str, str]:
         """SQLite's verdict on each copied database."""
-        return {
-            name: entry.integrity
-            for name, entry in self.entries.items()
-            if entry.integrity is not None
-        }
+        found = {name: entry.integrity for name, entry in self.entries.items()}
+        return {name: verdict for name, verdict in found.items() if verdict is not None}
 
     def summary(self) -> dict[str, Any]:
         """Describe it for programs, without the single files."""
@@ -107,25 +110,12 @@ class Contents:
 
     def expected(self, number: int) -> dict[str, dict[str, Any]]:
         """Return a volume's entries: name below its folder to size and digest."""
-        start = f"{prefix(self.header.volumes, number)}/"
+        start = self.header.prefixes[number]
         return {
             name.removeprefix(start): {"size": entry.size, "sha256": entry.sha256}
             for name, entry in self.manifest.entries.items()
             if name.startswith(start)
         }
-
-
-def prefix(volumes: Sequence[Volume], number: int) -> str:
-    """Name the folder of a volume in the tar."""
-    return f"{DATA}/{volumes[number].service}/{number}"
-
-
-class Readable(Protocol):
-    """A stream to read from."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return up to `size` bytes; none at the end."""
-        ...
 
 
 class Content:
@@ -134,7 +124,7 @@ class Content:
     With `where`, an end that comes too early raises the same error as other damage.
     """
 
-    def __init__(self, source: Readable | None, where: str | None = None) -> None:
+    def __init__(self, source: IO[bytes] | None, where: str | None = None) -> None:
         self._source, self._where = source or io.BytesIO(), where
         self._digest, self.size = hashlib.sha256(), 0
 
@@ -173,17 +163,17 @@ class Validator:
         self._seen: set[str] = set()
         self._folders: dict[str, NameValidator] = {}
 
-    def accept(self, info: tarfile.TarInfo) -> None:
+    def accept(self, name: str, info: tarfile.TarInfo) -> None:
         """Accept one more entry; AgentError when it has no place in a backup."""
-        parts = info.name.split("/")
-        proper = (parts[0] == DATA and len(parts) > 3) or info.name in (HEADER, VAULT, MANIFEST)
-        if not proper or {"", ".", ".."} & {*parts} or "\0" in info.name:
-            raise AgentError(f"it names {info.name!r}, which is not a valid place in a house")
+        parts = name.split("/")
+        proper = (parts[0] == DATA and len(parts) > 3) or name in (HEADER, VAULT, MANIFEST)
+        if not proper or {"", ".", ".."} & {*parts} or "\0" in name:
+            raise AgentError(f"it names {name!r}, which is not a valid place in a house")
         if not (info.isdir() or info.isreg()) or info.issparse():
-            raise AgentError(f"{info.name} is a link or a device")
-        if info.name in self._seen:
-            raise AgentError(f"{info.name} is in it twice")
-        self._seen.add(info.name)
+            raise AgentError(f"{name} is a link or a device")
+        if name in self._seen:
+            raise AgentError(f"{name} is in it twice")
+        self._seen.add(name)
         if parts[0] == DATA:
             names = self._folders.setdefault("/".join(parts[:3]), NameValidator())
             names.accept("/".join(parts[3:]), info.isdir())
@@ -198,42 +188,41 @@ class Writer:
         self.left_out: list[str] = []
         self.damaged: dict[str, str] = {}
 
-    def add(self, info: tarfile.TarInfo, source: Readable | None) -> None:
-        """Add a file, or a folder where there is no content.
+    def add(self, name: str, info: tarfile.TarInfo, source: IO[bytes] | None) -> None:
+        """Add a file, or a folder where there is no content, under this name.
 
         Raises:
             BackupError: no reader would accept it.
         """
         try:
-            self._validator.accept(info)
+            self._validator.accept(name, info)
         except AgentError as error:
             raise BackupError(f"{error}: it could not be restored") from None
         content = Content(source)
-        self._tar.addfile(info, content)
-        self.entries[info.name] = content.entry(info)
+        self._tar.addfile(renamed(info, name), content)
+        self.entries[name] = content.entry(info)
 
     def text(self, name: str, content: str) -> None:
         """Add a small file of our own."""
         raw = content.encode()
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(raw), 0o600
-        self.add(info, io.BytesIO(raw))
+        self.add(name, info, io.BytesIO(raw))
 
     def add_report(self, base: str, report: Report) -> None:
         """Note a report's verdicts on the entries below `base`, which are written already."""
         for below, integrity in report.integrity.items():
-            name = f"{base}/{below}"
+            name = f"{base}{below}"
             if name not in self.entries:
                 raise BackupError(f"{name}: it has a verdict, but is not there")
             self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
-        self.left_out += [f"{base}/{name}" for name in report.left_out]
-        self.damaged |= {f"{base}/{name}": reason for name, reason in report.damaged.items()}
+        self.left_out += [f"{base}{name}" for name in report.left_out]
+        self.damaged |= {f"{base}{name}": reason for name, reason in report.damaged.items()}
 
     def end(self) -> Manifest:
         """Write the manifest and return it; without it the file is incomplete."""
-        manifest = Manifest(
-            entries=self.entries, left_out=sorted(self.left_out), damaged=self.damaged
-        )
+        left_out, damaged = sorted(self.left_out), self.damaged
+        manifest = Manifest(entries=self.entries, left_out=left_out, damaged=damaged)
         # Names need not be UTF-8 on a disk; JSON's own escapes carry the others.
         text = json.dumps(manifest.model_dump())
         if len(text) > _MANIFEST_BYTES:
@@ -242,7 +231,7 @@ class Writer:
         return manifest
 
 
-def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Content]]:
+def members(source: Decrypted, where: str) -> Iterator[tuple[tarfile.TarInfo, Content]]:
     """Yield every entry with its content, in order and with a valid name.
 
     Raises:
@@ -252,7 +241,7 @@ def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Con
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", source), mode="r|", bufsize=_PIECE) as tar:
             for info in tar:
-                validator.accept(info)
+                validator.accept(info.name, info)
                 yield info, Content(tar.extractfile(info) if info.isreg() else None, where)
     except AgentError as error:
         raise BackupError(f"{where}: refused: {error}") from None
@@ -260,7 +249,7 @@ def members(source: Readable, where: str) -> Iterator[tuple[tarfile.TarInfo, Con
         raise BackupError(f"{where}: damaged: {error}: use another backup") from None
 
 
-def check(source: Readable, where: str) -> Contents:
+def check(source: Decrypted, where: str) -> Contents:
     """Read a backup from its first to its last byte and return its records; nothing is written.
 
     Raises:
@@ -317,7 +306,7 @@ def _matched(
         raise BackupError(
             f"{where}: damaged: {wrong[0]} does not match the manifest: use another backup"
         )
-    own = tuple(f"{prefix(header.volumes, number)}/" for number in range(len(header.volumes)))
+    own = tuple(header.prefixes)
     for name in found:
         if name.startswith(f"{DATA}/") and not name.startswith(own):
             raise BackupError(f"{where}: refused: {name} belongs to none of its volumes")

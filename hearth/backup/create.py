@@ -23,8 +23,6 @@ from hearth.backup.archive import (
     Report,
     Volume,
     Writer,
-    prefix,
-    renamed,
 )
 from hearth.files import sync_folder
 
@@ -139,9 +137,9 @@ def _write(
         writer = Writer(tar)
         writer.text(HEADER, header.model_dump_json())
         writer.text(VAULT, json.dumps(dict(subject.secrets)))
-        for number, folder in enumerate(subject.folders):
+        for folder, base in zip(subject.folders, header.prefixes, strict=True):
             log(f"{folder.service}: {folder.path}")
-            report = _add_folder(writer, prefix(header.volumes, number), folder, agent)
+            report = _add_folder(writer, base, folder, agent)
             began[f"{folder.service}:{folder.path}"] = report.began
         return writer.end(), began
 
@@ -171,11 +169,7 @@ def _add_members(writer: Writer, base: str, folder: DataFolder, child: Child) ->
                     report = Report.model_validate(json.load(content))
                     continue
                 kind = "sqlite" if info.name.startswith("sqlite/") else "files"
-                name = f"{base}/{_below(info.name, kind)}"
-                # `renamed` would hide the kind from the validator.
-                if not (info.isreg() or info.isdir()) or info.issparse():
-                    raise BackupError(f"{folder.instance}: {name} is a link or a device")
-                writer.add(renamed(info, name), content)
+                writer.add(f"{base}{_below(info.name, kind)}", info, content)
     except (tarfile.TarError, ValueError) as error:
         # The program's own error is the reason; a cut tar is only the consequence.
         child.wait()

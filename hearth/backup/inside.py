@@ -411,8 +411,21 @@ def remove(path: Path) -> None:
     shutil.rmtree(path)
 
 
+def become_owner(root: Path) -> None:
+    """Give up root's rights for those of the folder's owner."""
+    try:
+        owner = os.stat(root)
+    except FileNotFoundError:
+        raise AgentError(f"{root} is not there: run `hearth up` first") from None
+    if os.getuid() == 0:
+        os.setgroups([])
+        os.setgid(owner.st_gid)
+        os.setuid(owner.st_uid)
+
+
 def main(root: Path, verb: str, *words: str) -> None:
     """Run the step that the second argument names."""
+    become_owner(root)
     if verb == "copy":
         write_tar(root, words[0], sys.stdout.buffer)
     elif verb == "status":

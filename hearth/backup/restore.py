@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from hearth.backup import BackupError
-from hearth.backup.age import decrypting
+from hearth.backup.age import Decrypted, decrypting
 from hearth.backup.agent import Agent, Child, DataFolder
-from hearth.backup.archive import DATA, Contents, Readable, check, members, prefix, renamed
+from hearth.backup.archive import DATA, Contents, check, members, renamed
 from hearth.backup.inside import add_json
 from hearth.files import write_atomic
 from hearth.machine import pki
@@ -294,12 +294,12 @@ class _Restore:
         if values:
             self.target.vault.update(values)
 
-    def _feed(self, stream: Readable, where: str) -> Iterator[tuple[DataFolder, Child]]:
+    def _feed(self, stream: Decrypted, where: str) -> Iterator[tuple[DataFolder, Child]]:
         """Yield each folder's program once it was given all entries of that folder."""
         entries = (one for one in members(stream, where) if one[0].name.startswith(f"{DATA}/"))
         entry = next(entries, None)
         for number, folder in enumerate(self.folders):
-            start = f"{prefix(self.contents.header.volumes, number)}/"
+            start = self.contents.header.prefixes[number]
             with self.target.agent.program(folder, "stage", self.name) as child:
                 with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
                     add_json(tar, "expect.json", self.contents.expected(number))

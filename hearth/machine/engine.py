@@ -11,8 +11,7 @@ import functools
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, AnyStr, Generic, NamedTuple
 
@@ -146,22 +145,9 @@ def run_inside(
     Raises:
         EngineError: a stream broke off, or Incus did not report how the command ended.
     """
-    response = client.api.instances[instance].exec.post(
-        json={
-            "command": list(argv),
-            "environment": dict(environment or {}),
-            "wait-for-websocket": True,
-            "interactive": False,
-        }
-    )
-    operation = response.json()["metadata"]
     collected: dict[str, bytes] = {}
-    with contextlib.ExitStack() as opened:
-        streams = {
-            name: opened.enter_context(open_stream(socket, operation["id"], secret))
-            for name, secret in operation["metadata"]["fds"].items()
-            if name in STREAMS
-        }
+    with started(client, instance, argv, socket, environment=dict(environment or {})) as running:
+        streams, wait = running
         readers = [
             threading.Thread(target=_collect, args=(streams[name], name, collected), daemon=True)
             for name in STREAMS[1:]
@@ -169,7 +155,7 @@ def run_inside(
         for reader in readers:
             reader.start()
         _send(streams[STREAMS[0]], stdin)
-        ended = client.api.operations[operation["id"]].wait.get().json()["metadata"]
+        ended = wait()
         for reader in readers:
             reader.join()
     code = (ended.get("metadata") or {}).get("return")
@@ -181,18 +167,28 @@ def run_inside(
     return Output(int(code), *(collected[name] for name in STREAMS[1:]))
 
 
-def open_stream(
-    socket: str, operation: str, secret: str
-) -> AbstractContextManager[ClientConnection]:
-    """Open one stream of a command that Incus has started."""
-    return unix_connect(
-        socket,
-        f"ws://incus/1.0/operations/{operation}/websocket?secret={secret}",
-        open_timeout=_OPEN_S,
-        max_size=None,
-        compression=None,
-        ping_interval=None,
-    )
+@contextlib.contextmanager
+def started(
+    client: Any, instance: str, argv: Sequence[str], socket: str = SOCKET, **request: Any
+) -> Iterator[tuple[dict[str, ClientConnection], Callable[[], Any]]]:
+    """Start a command; give its streams, and a function that waits for its end and returns that."""
+    request |= {"command": list(argv), "wait-for-websocket": True, "interactive": False}
+    operation = client.api.instances[instance].exec.post(json=request).json()["metadata"]
+    streams = {}
+    with contextlib.ExitStack() as opened:
+        for name, secret in operation["metadata"]["fds"].items():
+            if name in STREAMS:
+                stream = unix_connect(
+                    socket,
+                    f"ws://incus/1.0/operations/{operation['id']}/websocket?secret={secret}",
+                    open_timeout=_OPEN_S,
+                    max_size=None,
+                    compression=None,
+                    ping_interval=None,
+                )
+                streams[name] = opened.enter_context(stream)
+        wait = client.api.operations[operation["id"]].wait
+        yield streams, lambda: wait.get().json()["metadata"]
 
 
 def _collect(stream: ClientConnection, name: str, into: dict[str, bytes]) -> None:
@@ -256,11 +252,12 @@ def _bounded(name: str, call: Callable[[], Any], seconds: float) -> Any:
     if thread.is_alive():
         raise EngineError(f"{name}: no response from Incus in {seconds:g} s")
     if errors:
-        raise _explained(name, errors[0]) from errors[0]
+        raise explained(name, errors[0]) from errors[0]
     return box[0]
 
 
-def _explained(name: str, error: BaseException) -> EngineError:
+def explained(name: str, error: BaseException) -> EngineError:
+    """Return the error for a person of what pylxd raised."""
     if isinstance(error, EngineError):
         return error
     if isinstance(error, pylxd.exceptions.NotFound):

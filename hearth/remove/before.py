@@ -10,6 +10,7 @@ import pwd
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hearth.files import write_atomic
 from hearth.remove import run
@@ -107,8 +108,9 @@ def read_machine(project: Path, *, known: bool = True) -> Before:
 def read_record(state: Path = STATE) -> Before:
     """Return the record; an empty one where there is none."""
     path = state / _RECORD
-    plain = json.loads(path.read_text()) if path.exists() else {}
-    return Before(**{key: frozenset(v) if isinstance(v, list) else v for key, v in plain.items()})
+    plain: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    sets = {name: frozenset(value) for name, value in plain.items() if isinstance(value, list)}
+    return Before(**(plain | sets))
 
 
 def requested(state: Path = STATE) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +38,7 @@ class Pipe:
 
 
 @contextlib.contextmanager
-def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
+def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
     """Run a program here; its interpreter is the tests' own."""
     process = subprocess.Popen(
         [sys.executable, *argv[1:]],
@@ -61,7 +60,7 @@ def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[C
                 pipe.close()  # type: ignore[union-attr]
 
 
-AGENT = Agent(run=run, owner=lambda instance, path: (os.getuid(), os.getgid()))
+AGENT = Agent(run)
 
 
 def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> DataFolder:

@@ -73,7 +73,7 @@ def dying(verb: str, after: int) -> Callable[..., contextlib.AbstractContextMana
     """A runner whose program is killed in `verb`, when it has done so many changes of names."""
 
     @contextlib.contextmanager
-    def run(instance: str, argv: Sequence[str], user: int, group: int) -> Iterator[Child]:
+    def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
         if argv[5] == verb:
             script = (
                 "import os, signal, sys\n"
@@ -86,10 +86,10 @@ def dying(verb: str, after: int) -> Callable[..., contextlib.AbstractContextMana
                 "sys.addaudithook(watch)\n"
             )
             argv = [*argv[:3], f"{script}\nexec({argv[3]!r})", *argv[4:]]
-            with local.run(instance, argv, user, group) as child:
+            with local.run(instance, argv) as child:
                 yield child
             return
-        with local.run(instance, argv, user, group) as child:
+        with local.run(instance, argv) as child:
             yield child
 
     return run
@@ -105,7 +105,7 @@ def test_a_restore_killed_anywhere_is_run_again(
     contents = read_backup(file, KEY)
 
     # As after a power cut, nobody puts anything back.
-    weak = replace(target, agent=Agent(run=dying(verb, after), owner=AGENT.owner))
+    weak = replace(target, agent=Agent(dying(verb, after)))
     with contextlib.suppress(BackupError), _no_undoing():
         restore_backup(file, KEY, contents, weak, True, lambda text: None)
     # The same command, and without --replace: the machine remembers that it was said.
@@ -130,7 +130,7 @@ def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
         new = data / ".hearth-restore" / "new"
         fill(new, "old")
         (data / ".hearth-restore" / "complete").write_text("id")
-        hands = Agent(run=dying("switch", after), owner=AGENT.owner)
+        hands = Agent(dying("switch", after))
         with contextlib.suppress(BackupError):
             hands.change(place(data), "switch", "id")
         AGENT.change(place(data), "back")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hearth.backup import inside
+from hearth.backup import BackupError, inside
 from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place
 
@@ -116,6 +116,20 @@ def test_age_and_tar_open_a_backup_without_hearth(tmp_path: Path, data: Path) ->
     assert names[3] == "data/open_webui/0/vector_db/chroma.sqlite3"
     assert names[-1] == "manifest.json"
     assert not [name for name in names if name.endswith(("-wal", "-shm"))]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_the_program_has_only_the_rights_of_the_folders_owner(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
+        Path(made).chmod(0o755)
+        data = Path(made, "data")
+        data.mkdir()
+        (data / "roots").touch(0o600)
+        os.chown(data, 65534, 65534)
+        with pytest.raises(BackupError, match="roots: Permission denied"):
+            backup(tmp_path / "to", place(data, "files"))
+        os.chown(data / "roots", 65534, 65534)
+        assert backup(tmp_path / "to", place(data, "files")).good
 
 
 def test_links_and_sockets_are_left_out_and_named(tmp_path: Path, data: Path) -> None:
