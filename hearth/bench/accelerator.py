@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import random
 import secrets
 import statistics
 from collections.abc import Mapping, Sequence
@@ -39,22 +38,8 @@ UNLOAD_S = 60.0
 CPU_KEEP_ALIVE = "60s"
 _WORDS = "house river stone green seven light under paper window early number quiet".split()  # noqa: SIM905
 
-
-@dataclass(frozen=True, slots=True)
-class Reads:
-    """One reading of prompts: seconds and tokens of each, in the order measured."""
-
-    tokens: tuple[int, ...] = ()
-    seconds: tuple[float, ...] = ()
-
-    def __add__(self, more: Reads) -> Reads:
-        """Return both, one after the other."""
-        return Reads(self.tokens + more.tokens, self.seconds + more.seconds)
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Return the median prompt tokens per second."""
-        return statistics.median(n / s for n, s in zip(self.tokens, self.seconds, strict=True))
+Read = tuple[int, float]
+"""The tokens of a prompt, and the seconds of reading it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +67,7 @@ class Proof:
         return asdict(self) | {"card_percent": self.card_percent}
 
 
-async def prove(
-    call: JsonCall,
-    model: str,
-    *,
-    rounds: int = ROUNDS,
-    repeats: int = REPEATS,
-    timeout_s: float = 600.0,
-) -> Proof:
+async def prove(call: JsonCall, model: str, *, timeout_s: float = 600.0) -> Proof:
     """Measure one model with and without its card; failures are a verdict, not an exception.
 
     It unloads the model after each reading, so other callers wait for it to load.
@@ -98,7 +76,7 @@ async def prove(
     try:
         async with asyncio.timeout(timeout_s):
             was_loaded = await _loaded(call, model) is not None
-            return await _measure(call, model, rounds, repeats)
+            return await _measure(call, model)
     except TimeoutError:
         return Proof(model, NOT_MEASURED, f"not done within {timeout_s:g} s")
     except ClientError as error:
@@ -109,108 +87,94 @@ async def prove(
 
 
 def judge(
-    model: str, deployed: Reads, cpu: Reads, size_bytes: int = 0, card_bytes: int = 0
+    model: str,
+    deployed: Sequence[Read],
+    cpu: Sequence[Read],
+    size_bytes: int = 0,
+    card_bytes: int = 0,
 ) -> Proof:
-    """Return the verdict on two readings of the same model."""
-    fast, slow = _per_token(deployed.seconds, deployed.tokens), _per_token(cpu.seconds, cpu.tokens)
+    """Return the verdict on readings of the same model as deployed and on the CPU alone."""
+    fast, slow = _per_token(deployed), _per_token(cpu)
     # A time below the floor is mostly overhead: for the proof it counts as the floor.
-    floored = _per_token([max(s, FLOOR_S) for s in deployed.seconds], deployed.tokens)
+    floored = _per_token([(n, max(s, FLOOR_S)) for n, s in deployed])
     low, high = min(slow) / max(floored), max(slow) / min(fast)
     measured = Proof(
-        model=model,
-        verdict=NOT_MEASURED,
-        reason="",
+        model,
+        NOT_MEASURED,
+        f"the runs differ too much: between {low:.1f} and {high:.1f} times",
         ratio=statistics.median(slow) / statistics.median(fast),
-        deployed_tokens_per_s=deployed.tokens_per_s,
-        cpu_tokens_per_s=cpu.tokens_per_s,
+        deployed_tokens_per_s=statistics.median(n / s for n, s in deployed),
+        cpu_tokens_per_s=statistics.median(n / s for n, s in cpu),
         n=min(len(fast), len(slow)),
         size_bytes=size_bytes,
         card_bytes=card_bytes,
     )
-    verdict, reason = _verdict(deployed, cpu, low, high)
-    # Weights on a card prove nothing, but without any there is no card to prove.
-    if verdict == GPU_PROVEN and measured.card_percent == 0:
-        verdict, reason = NOT_MEASURED, "the machine is too busy: the CPU alone differs that much"
-    reasons = [reason, _share(measured, verdict)]
-    return replace(measured, verdict=verdict, reason="; ".join(filter(None, reasons)))
+    percent = measured.card_percent
+    share = f"Ollama reports {percent} % of it on a card, which proves nothing" if percent else ""
+    verdict, reason = NOT_MEASURED, measured.reason
+    if low >= RATIO and percent == 0:
+        # Weights on a card prove nothing, but without any there is no card to prove.
+        reason = "the machine is too busy: the CPU alone differs that much"
+    elif low >= RATIO:
+        verdict, reason = GPU_PROVEN, f"reads at least {low:.1f} times as fast as on the CPU"
+        whole = percent is None or percent >= 100
+        share = "" if whole else f"only {percent} % of it lies on the card"
+    elif any(statistics.median(s for _, s in reads) < FLOOR_S for reads in (cpu, deployed)):
+        reason = "the model is too small to measure: it reads any prompt at once"
+    elif high < RATIO:
+        verdict, reason = NO_GPU, f"reads at most {high:.1f} times as fast as on the CPU alone"
+    return replace(measured, verdict=verdict, reason="; ".join(filter(None, [reason, share])))
 
 
 def on(proof: Proof, devices: Sequence[Device]) -> Proof:
     """Return the proof with the devices that Ollama logged; software is not a card at any speed."""
     named = replace(proof, devices=tuple(device.text for device in devices))
-    software = [device.text for device in devices if device.software]
-    if not software or len(software) < len(devices):
+    if not devices or not all(device.software for device in devices):
         return named
-    return replace(named, verdict=SOFTWARE, reason=", ".join(software))
+    return replace(named, verdict=SOFTWARE, reason=", ".join(named.devices))
 
 
-def _verdict(deployed: Reads, cpu: Reads, low: float, high: float) -> tuple[str, str]:
-    if low >= RATIO:
-        return GPU_PROVEN, f"reads at least {low:.1f} times as fast as on the CPU"
-    if statistics.median(cpu.seconds) < FLOOR_S or statistics.median(deployed.seconds) < FLOOR_S:
-        return NOT_MEASURED, "the model is too small to measure: it reads any prompt at once"
-    if high < RATIO:
-        return NO_GPU, f"reads at most {high:.1f} times as fast as on the CPU alone"
-    return NOT_MEASURED, f"the runs differ too much: between {low:.1f} and {high:.1f} times"
-
-
-def _share(proof: Proof, verdict: str) -> str:
-    percent = proof.card_percent
-    if not percent:
-        return ""
-    if verdict == GPU_PROVEN:
-        return "" if percent >= 100 else f"only {percent} % of it lies on the card"
-    return f"Ollama reports {percent} % of it on a card, which proves nothing"
-
-
-def _per_token(seconds: Sequence[float], tokens: Sequence[int]) -> list[float]:
+def _per_token(reads: Sequence[Read]) -> list[float]:
     """Return seconds per token, sorted; of five or more, the two outermost are left out."""
-    each = sorted(s / n for s, n in zip(seconds, tokens, strict=True))
+    each = sorted(s / n for n, s in reads)
     return each[1:-1] if len(each) >= 5 else each
 
 
-async def _measure(call: JsonCall, model: str, rounds: int, repeats: int) -> Proof:
-    deployed, cpu = Reads(), Reads()
+async def _measure(call: JsonCall, model: str) -> Proof:
+    deployed: list[Read] = []
+    cpu: list[Read] = []
     there: Mapping[str, Any] = {}
     words = 0
-    cpu_only = {"options": {"num_gpu": 0}, "keep_alive": CPU_KEEP_ALIVE}
-    for _ in range(rounds):
+    cpu_only: dict[str, Any] = {"options": {"num_gpu": 0}, "keep_alive": CPU_KEEP_ALIVE}
+    for _ in range(ROUNDS):
         # Unloaded first: Ollama would go on with what a run before, or a killed one, has loaded.
         await _unload(call, model)
-        await _read(call, model, 5, {})
+        await _read(call, model, 5)
         there = await _loaded(call, model) or {}
         words = words or await _enough_words(call, model)
-        deployed += await _reads(call, model, words, repeats, {})
-        await _read(call, model, 5, cpu_only)
-        cpu += await _reads(call, model, words, repeats, cpu_only)
-    return judge(
-        model, deployed, cpu, int(there.get("size") or 0), int(there.get("size_vram") or 0)
-    )
+        deployed += [await _read(call, model, words) for _ in range(REPEATS)]
+        await _read(call, model, 5, **cpu_only)
+        cpu += [await _read(call, model, words, **cpu_only) for _ in range(REPEATS)]
+    size, on_card = int(there.get("size") or 0), int(there.get("size_vram") or 0)
+    return judge(model, deployed, cpu, size, on_card)
 
 
 async def _enough_words(call: JsonCall, model: str) -> int:
     """Return the length of prompt that takes this model a measurable time."""
     for words in PROMPT_WORDS:
-        _, seconds = await _read(call, model, words, {})
+        _, seconds = await _read(call, model, words)
         if seconds >= FLOOR_S:
             return words
     return PROMPT_WORDS[-1]
 
 
-async def _reads(
-    call: JsonCall, model: str, words: int, repeats: int, more: Mapping[str, Any]
-) -> Reads:
-    each = [await _read(call, model, words, more) for _ in range(repeats)]
-    return Reads(tuple(n for n, _ in each), tuple(s for _, s in each))
-
-
 async def _read(
-    call: JsonCall, model: str, words: int, more: Mapping[str, Any]
-) -> tuple[int, float]:
-    """Let the model read one fresh prompt; return the number of tokens read, and the seconds."""
-    options = {"num_predict": 1, "temperature": 0, **more.get("options", {})}
-    body = {"model": model, "prompt": prompt(words), "raw": True, "stream": False}
-    answer = await call("/api/generate", {**body, **more, "options": options})
+    call: JsonCall, model: str, words: int, options: Mapping[str, Any] | None = None, **more: Any
+) -> Read:
+    """Let the model read one fresh prompt, without the tokens that Ollama has cached."""
+    body = {"model": model, "prompt": prompt(words), "raw": True, "stream": False, **more}
+    body["options"] = {"num_predict": 1, "temperature": 0, **(options or {})}
+    answer = await call("/api/generate", body)
     # The count includes cached tokens, which cost nothing.
     tokens = int(answer.get("prompt_eval_count") or 0)
     tokens -= int(answer.get("prompt_eval_cached_count") or 0)
@@ -222,9 +186,7 @@ async def _read(
 
 def prompt(words: int) -> str:
     """Return a prompt with a unique start, so that no cached prompt helps."""
-    start = secrets.token_hex(6)
-    draw = random.Random(start)  # noqa: S311 - filler text
-    return " ".join([start, *(draw.choice(_WORDS) for _ in range(words))])
+    return " ".join([secrets.token_hex(6), *(secrets.choice(_WORDS) for _ in range(words))])
 
 
 async def _loaded(call: JsonCall, model: str) -> dict[str, Any] | None:
@@ -256,13 +218,12 @@ _STYLES = {GPU_PROVEN: "green", NO_GPU: "yellow", SOFTWARE: "yellow"}
 
 def proof_text(proof: Proof) -> Text:
     """Return what a model computes on, and the proof."""
-    known = proof.verdict != NOT_MEASURED and proof.ratio
-    ratio = f", {proof.ratio:.2f} times the CPU" if known else ""
-    speeds = ""
+    text = f"{proof.model}: {proof.verdict}"
+    if proof.verdict != NOT_MEASURED and proof.ratio:
+        text += f", {proof.ratio:.2f} times the CPU"
     if proof.deployed_tokens_per_s and proof.cpu_tokens_per_s:
-        speeds = (
+        text += (
             f" ({proof.deployed_tokens_per_s:.0f} against {proof.cpu_tokens_per_s:.0f} prompt "
             f"tokens/s, n={proof.n})"
         )
-    text = f"{proof.model}: {proof.verdict}{ratio}{speeds}: {proof.reason}"
-    return Text(text, style=_STYLES.get(proof.verdict, ""))
+    return Text(f"{text}: {proof.reason}", style=_STYLES.get(proof.verdict, ""))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import itertools
 import json
+import shutil
 import statistics
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,10 @@ _WHISPER = Path(__file__).with_name("whisper_baseline.py")
 Inputs = Sequence[Any]
 """Texts, or sounds as bytes."""
 Run = Callable[[Inputs], Awaitable[list[float]]]
-"""Processes each text or sound and returns the median seconds of each. Raises ClientError."""
+"""Processes each text or sound and returns the median seconds of each.
+
+Raises ClientError or EngineError.
+"""
 MakeRun = Callable[[Mapping[str, Any]], Run]
 """Makes the baseline of a server, from its /status. Raises ClientError."""
 Command = Callable[[list[str], list[str], Mapping[str, Any]], list[str]]
@@ -58,59 +61,29 @@ class Baseline:
             return []
         try:
             return await self.run(inputs)
-        except ClientError as error:
+        except (ClientError, engine.EngineError) as error:
             self.run, self.missing = None, str(error)
             return []
 
 
 def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Run:
     """Return a baseline by a command on this machine."""
-
-    async def run(inputs: Inputs) -> list[float]:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:
-            raise ClientError(f"the baseline cannot be run: {error}") from error
-        try:
-            async with asyncio.timeout(within_s):
-                out, err = await process.communicate(_lines(inputs).encode())
-        except TimeoutError as error:
-            raise ClientError(f"the baseline took longer than {within_s:g} s") from error
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-        texts = out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-        return _seconds(inputs, engine.Completed(process.returncode or 0, *texts))
-
-    return run
+    if shutil.which(argv[0]) is None:
+        raise ClientError(f"the baseline cannot be run: there is no program {argv[0]}")
+    return lambda inputs: asyncio.to_thread(_seconds, None, list(argv), inputs, within_s)
 
 
-def in_service(service: Service, command: Command, within_s: float = WITHIN_S) -> MakeRun:
+def in_service(service: Service, command: Command) -> MakeRun:
     """Return what makes a baseline inside a service's instance, by its server's process."""
-
-    def work(status: Mapping[str, Any], inputs: Inputs) -> list[float]:
-        try:
-            argv = command(*_process(service), status)
-            done = engine.execute(service.instance, argv, timeout=within_s, stdin=_lines(inputs))
-        except engine.EngineError as error:
-            raise ClientError(str(error)) from error
-        return _seconds(inputs, done)
 
     def make(status: Mapping[str, Any]) -> Run:
         if not service.address:
             raise ClientError(f"{service.name} is external: give a command by --baseline")
 
-        async def run(inputs: Inputs) -> list[float]:
-            return await asyncio.to_thread(work, status, inputs)
+        def work(inputs: Inputs) -> list[float]:
+            return _seconds(service.instance, command(*_process(service), status), inputs)
 
-        return run
+        return lambda inputs: asyncio.to_thread(work, inputs)
 
     return make
 
@@ -155,27 +128,32 @@ def _options(argv: list[str], name: str) -> list[str]:
     return values + [a.removeprefix(f"{name}=") for a in argv if a.startswith(f"{name}=")]
 
 
+def main_pid(service: Service) -> int:
+    """Return the number of a service's main process, 0 when it does not run."""
+    argv = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
+    pid = engine.execute(service.instance, argv, timeout=_INSPECT_S).stdout.strip()
+    return int(pid) if pid.isdecimal() else 0
+
+
 def _process(service: Service) -> tuple[list[str], list[str]]:
     """Return the command line of a service's process, and what is kept of its environment."""
-    show = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
-    number = engine.execute(service.instance, show, timeout=_INSPECT_S).stdout.strip()
-    if not number.isdigit() or number == "0":
+    if not (pid := main_pid(service)):
         raise ClientError(f"{service.unit} does not run")
-    argv = engine.read_file(service.instance, f"/proc/{number}/cmdline").split("\0")
-    environment = engine.read_file(service.instance, f"/proc/{number}/environ").split("\0")
+    argv = engine.read_file(service.instance, f"/proc/{pid}/cmdline").split("\0")
+    environment = engine.read_file(service.instance, f"/proc/{pid}/environ").split("\0")
     return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
 
 
-def _lines(inputs: Inputs) -> str:
+def _seconds(
+    instance: str | None, argv: list[str], inputs: Inputs, within_s: float = WITHIN_S
+) -> list[float]:
+    """Run a baseline and return the median seconds of each input."""
     lines = [
         {"text": one} if isinstance(one, str) else {"pcm": base64.b64encode(one).decode()}
         for one in inputs
     ]
-    return "".join(json.dumps(line) + "\n" for line in lines)
-
-
-def _seconds(inputs: Inputs, done: engine.Completed) -> list[float]:
-    """Return the median seconds of each input from a baseline's output."""
+    stdin = "".join(json.dumps(line) + "\n" for line in lines)
+    done = engine.execute(instance, argv, timeout=within_s, stdin=stdin)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ClientError(f"the baseline failed: {last[:200]}")

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from rich.console import RenderableType
 
 from hearth.bench.llm import (
     PAIR_PROMPT,
     PAIR_TOKENS,
+    TIMES,
     WARM_UPS,
     EndpointFigures,
-    endpoint_figures,
+    Progress,
+    added_text,
+    alternate,
+    cells,
+    errors_of,
     fresh,
 )
-from hearth.bench.report import Ratio, missed, ratio
-from hearth.bench.report.view import Section, middle, p95, ratio_section, terminal
+from hearth.bench.report import Ratio, figures_of, missed, ratio
+from hearth.bench.view import Section, ratio_section, terminal
 from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
 
@@ -28,15 +33,9 @@ APART_S = 1.0
 # What a person does not notice.
 MEDIAN_MS, P95_MS = 60.0, 150.0
 READY_S = 20.0
-Progress = Callable[[int, int], None]
 
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """One person, who calls the gateway directly and the chat in turns."""
-
-    direct: Measure
-    chat: Measure
+User = tuple[Measure, Measure]
+"""One person, who calls the gateway directly and the chat in turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +72,6 @@ class ChatReport:
         answered = not self.stopped and not self.direct.failed and not self.chat.failed
         return answered and not missed(self.ratios, "chat")
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON data."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class _Rounds:
-    """The results so far; kept outside the deadline, so that they outlive it."""
-
-    direct: list[Sample] = field(default_factory=list)
-    chat: list[Sample] = field(default_factory=list)
-    pairs: list[tuple[float, float]] = field(default_factory=list)
-    ended: int = 0
-
-    def add(self, direct: Sequence[Sample], chat: Sequence[Sample]) -> None:
-        """Add one round; a failed answer has no partner."""
-        self.direct += direct
-        self.chat += chat
-        self.pairs += zip(_first_ms(direct), _first_ms(chat), strict=False)
-        self.ended += 1
-
 
 async def bench_chat(
     model: str,
@@ -103,120 +81,88 @@ async def bench_chat(
     apart_s: float = APART_S,
     timeout_s: float = 1800.0,
     process: ChatProcess = ChatProcess(),
-    progress: Progress = lambda done, of: None,
+    progress: Progress = lambda done, of, what: None,
 ) -> ChatReport:
     """Let all start within `apart_s`, directly and in the chat in turns; neither is always first.
 
     The first rounds load the model and are not counted. It ends after
     `timeout_s` with the results until then.
     """
-    seen, stopped = _Rounds(), ""
+    done: list[tuple[list[Sample], list[Sample]]] = []
+    stopped = ""
     draw = random.Random(20261122)  # noqa: S311 - the same moments each time; it guards no secret
     try:
         async with asyncio.timeout(timeout_s):
             for number in range(-WARM_UPS, rounds):
                 starts = [draw.uniform(0, apart_s) for _ in users]
-                direct, chat = await _round(users, starts, first_chat=number % 2 == 1)
+                calls = (partial(_all, each, starts) for each in zip(*users, strict=True))
+                both = await alternate(number, *calls)
                 if number >= 0:
-                    seen.add(direct, chat)
-                    progress(number + 1, rounds)
+                    done.append(both)
+                    progress(number + 1, rounds, "rounds")
     except TimeoutError:
-        stopped = f"ended after {timeout_s:g} s with {seen.ended} of {rounds} rounds"
-    return _report((model, len(users), apart_s), seen, process, stopped)
-
-
-async def _round(
-    users: Sequence[User], starts: Sequence[float], *, first_chat: bool
-) -> tuple[list[Sample], list[Sample]]:
-    """Call both, each at the same moments."""
-    if first_chat:
-        chat = await _all([user.chat for user in users], starts)
-        return await _all([user.direct for user in users], starts), chat
-    direct = await _all([user.direct for user in users], starts)
-    return direct, await _all([user.chat for user in users], starts)
+        stopped = f"ended after {timeout_s:g} s with {len(done)} of {rounds} rounds"
+    direct = [sample for samples, _ in done for sample in samples]
+    chat = [sample for _, samples in done for sample in samples]
+    # A failed answer has no partner.
+    pairs = [pair for a, b in done for pair in zip(_first_ms(a), _first_ms(b), strict=False)]
+    added, each_ms = paired_difference(pairs), spread([b - a for a, b in pairs])
+    return ChatReport(
+        model=model,
+        users=len(users),
+        apart_s=apart_s,
+        direct=figures_of(EndpointFigures, direct, endpoint="directly"),
+        chat=figures_of(EndpointFigures, chat, endpoint="in the chat"),
+        added_first_ms=added,
+        added_ms=each_ms,
+        process=process,
+        ratios=_ratios(added, each_ms, process.ready_s),
+        stopped=stopped,
+    )
 
 
 async def _all(calls: Sequence[Measure], starts: Sequence[float]) -> list[Sample]:
     return list(await asyncio.gather(*map(_later, calls, starts)))
 
 
-async def _later(way: Measure, after_s: float) -> Sample:
+async def _later(measure: Measure, after_s: float) -> Sample:
     await asyncio.sleep(after_s)
-    return await way(fresh(PAIR_PROMPT), PAIR_TOKENS)
+    return await measure(fresh(PAIR_PROMPT), PAIR_TOKENS)
 
 
 def _first_ms(samples: Sequence[Sample]) -> list[float]:
     return sorted(s.first_ms for s in samples if not s.error and s.first_ms is not None)
 
 
-def _report(
-    asked: tuple[str, int, float], seen: _Rounds, process: ChatProcess, stopped: str
-) -> ChatReport:
-    added = paired_difference(seen.pairs)
-    each = spread([chat - direct for direct, chat in seen.pairs])
-    n, none = len(seen.pairs), "no pair of answers came"
-    what = "first word, in the chat - directly"
-    rows = [
-        ratio("chat", f"{what}, median", "ms", MEDIAN_MS, added.median if added else None, n, none),
-        ratio("chat", f"{what}, p95", "ms", P95_MS, each.p95 if each else None, n, none),
-    ]
-    why = "it was not restarted: --restart"
-    ready = process.ready_s
-    rows.append(
-        ratio("chat", "ready after a start", "s", READY_S, ready, int(ready is not None), why)
+def _ratios(
+    added: Difference | None, each: Spread | None, ready_s: float | None
+) -> tuple[Ratio, ...]:
+    what, why = "first word, in the chat - directly", "no pair of answers came"
+    n, started = each.n if each else 0, int(ready_s is not None)
+    unstarted = "it was not restarted: --restart"
+    rows = (
+        (f"{what}, median", "ms", MEDIAN_MS, added.median if added else None, n, why),
+        (f"{what}, p95", "ms", P95_MS, each.p95 if each else None, n, why),
+        ("ready after a start", "s", READY_S, ready_s, started, unstarted),
     )
-    model, users, apart_s = asked
-    return ChatReport(
-        model=model,
-        users=users,
-        apart_s=apart_s,
-        direct=endpoint_figures("directly", seen.direct),
-        chat=endpoint_figures("in the chat", seen.chat),
-        added_first_ms=added,
-        added_ms=each,
-        process=process,
-        ratios=tuple(rows),
-        stopped=stopped,
-    )
+    return tuple(ratio("chat", *row) for row in rows)
 
 
 def chat_view(report: ChatReport) -> RenderableType:
     """Return the figures of both endpoints, the cost and memory of the chat, and the errors."""
-    rows = [
-        (f.endpoint, str(f.calls - f.failed), str(f.failed) if f.failed else "", *_times(f))
-        for f in (report.direct, report.chat)
-    ]
-    columns = ("asked", "n", "failed", "first word ms", "p95", "whole ms", "p95")
+    crowd = f"{report.users} in the same instant"
+    if report.apart_s:
+        crowd = f"{report.users} who start within {report.apart_s:g} s"
+    columns = ("asked", "n", "failed", "first word ms", *TIMES)
+    rows = [cells(figures) for figures in (report.direct, report.chat)]
     size = report.process.memory_bytes
-    lines = [added_text(report)]
+    lines = [added_text(report.added_first_ms, "chat", "word")]
     lines += [f"Its process has {size / 2**20:.0f} MiB of memory."] if size else []
-    errors = dict.fromkeys([report.stopped, *report.direct.errors, *report.chat.errors])
+    errors = errors_of(report.stopped, report.direct, report.chat)
     return terminal(
         [
-            Section(f"{report.model}, {_crowd(report)}, medians", columns, rows),
+            Section(f"{report.model}, {crowd}, medians", columns, rows),
             ratio_section(report.ratios, "chat"),
-            Section(lines=lines, errors=[error for error in errors if error]),
+            Section(lines=lines, errors=errors),
         ]
     )
-
-
-def _times(figures: EndpointFigures) -> list[str]:
-    spreads = (figures.first_ms, figures.total_ms)
-    return [text for s in spreads for text in (middle(s, 1), p95(s, 1))]
-
-
-def added_text(report: ChatReport) -> str:
-    """Return what the chat adds to the first word."""
-    added = report.added_first_ms
-    if added is None:
-        return "The cost of the chat is not known: no pair of answers came."
-    return (
-        f"The chat adds {added.median:.1f} ms to the median first word "
-        f"(95 %: {added.low:.1f} to {added.high:.1f} ms, {added.pairs} pairs)."
-    )
-
-
-def _crowd(report: ChatReport) -> str:
-    if not report.apart_s:
-        return f"{report.users} in the same instant"
-    return f"{report.users} who start within {report.apart_s:g} s"

@@ -4,45 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
+from hearth.bench.report import Figures, figures_of
+from hearth.bench.view import Section, middle, p95, terminal
 from hearth.clients.llm import Measure, Sample
-from hearth.clients.stats import Difference, Spread, paired_difference, spread
+from hearth.clients.stats import Difference, Spread, paired_difference
 
-# The three prompts that published figures are made with.
+# The three prompts that published figures are made with, and the tokens of their answers.
 PROMPTS = {
-    "short": "What is 2 + 2? Answer in one word.",
+    "short": (32, "What is 2 + 2? Answer in one word."),
     "reasoning": (
+        256,
         "A shop sells pens at 3 for 4 euros and pads at 2.50 euros each. I buy 12 pens and 5 pads "
-        "and pay with a 50 euro note. How much change do I get? Think step by step."
+        "and pay with a 50 euro note. How much change do I get? Think step by step.",
     ),
-    "coding": "Write a Python function that returns Fibonacci numbers with memoisation.",
+    "coding": (256, "Write a Python function that returns Fibonacci numbers with memoisation."),
 }
-PROMPT_TOKENS = {"short": 32, "reasoning": 256, "coding": 256}
-PAIR_PROMPT = "Name one colour."
-PAIR_TOKENS = 16
+PAIR_PROMPT, PAIR_TOKENS = "Name one colour.", 16
 WARM_UPS = 2
+TIMES = ("p95", "whole ms", "p95")
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[int, int, str], None]
+"""Called with (done, planned, what is counted)."""
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointFigures:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointFigures(Figures):
     """All calls of one endpoint; the spreads are of those that succeeded."""
 
     endpoint: str
-    calls: int
-    failed: int
     first_ms: Spread | None
     total_ms: Spread | None
     tokens_per_s: Spread | None
-    errors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +69,6 @@ class LlmReport:
         """Whether every call was made and answered."""
         return not self.stopped and not self.direct.failed and not self.gateway.failed
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON data."""
-        return asdict(self)
-
-
-@dataclass(slots=True)
-class _Calls:
-    """The results so far; kept outside the deadline, so that they outlive it."""
-
-    pairs: list[tuple[Sample, Sample]] = field(default_factory=list)
-    prompts: dict[str, list[tuple[Sample, Sample]]] = field(default_factory=dict)
-
 
 def fresh(prompt: str) -> str:
     """Return the prompt with a unique start of constant length.
@@ -89,6 +76,17 @@ def fresh(prompt: str) -> str:
     Ollama caches the start of prompts; a repeated start would measure that cache.
     """
     return f"[{secrets.token_hex(4)}] {prompt}"
+
+
+async def alternate(
+    number: int, one: Callable[[], Awaitable[T]], other: Callable[[], Awaitable[T]]
+) -> tuple[T, T]:
+    """Call both, every second time in reverse order: none is always the first."""
+    if number % 2:
+        second = await other()
+        return await one(), second
+    first = await one()
+    return first, await other()
 
 
 async def bench_llm(
@@ -99,117 +97,87 @@ async def bench_llm(
     pairs: int = 100,
     prompt_runs: int = 3,
     timeout_s: float = 1800.0,
-    progress: Progress = lambda done, of: None,
+    progress: Progress = lambda done, of, what: None,
 ) -> LlmReport:
     """Measure both endpoints `pairs` times in turns, then the three prompts.
 
     The first calls load the model and are not counted. It ends after
     `timeout_s` with the results until then.
     """
-    calls = _Calls()
+    done: list[tuple[Sample, Sample]] = []
+    prompts: dict[str, list[tuple[Sample, Sample]]] = {}
     stopped = ""
+
+    async def pair(number: int, tokens: int, prompt: str) -> tuple[Sample, Sample]:
+        return await alternate(
+            number, lambda: direct(fresh(prompt), tokens), lambda: gateway(fresh(prompt), tokens)
+        )
+
     try:
         async with asyncio.timeout(timeout_s):
-            for _ in range(WARM_UPS):
-                await _pair(direct, gateway, PAIR_PROMPT, PAIR_TOKENS, 0)
-            for number in range(pairs):
-                pair = await _pair(direct, gateway, PAIR_PROMPT, PAIR_TOKENS, number)
-                calls.pairs.append(pair)
-                progress(number + 1, pairs)
-            for name, prompt in PROMPTS.items():
+            for number in range(-WARM_UPS, pairs):
+                both = await pair(number, PAIR_TOKENS, PAIR_PROMPT)
+                if number >= 0:
+                    done.append(both)
+                    progress(number + 1, pairs, "pairs")
+            for name, asked in PROMPTS.items():
                 for number in range(prompt_runs):
-                    pair = await _pair(direct, gateway, prompt, PROMPT_TOKENS[name], number)
-                    calls.prompts.setdefault(name, []).append(pair)
+                    prompts.setdefault(name, []).append(await pair(number, *asked))
     except TimeoutError:
-        stopped = f"ended after {timeout_s:g} s with {len(calls.pairs)} of {pairs} pairs"
-    return _report(model, calls, stopped)
-
-
-def endpoint_figures(endpoint: str, samples: Sequence[Sample]) -> EndpointFigures:
-    """Return the figures of many answers; each error is named once."""
-    good = [sample for sample in samples if not sample.error]
-    return EndpointFigures(
-        endpoint=endpoint,
-        calls=len(samples),
-        failed=len(samples) - len(good),
-        first_ms=spread([s.first_ms for s in good if s.first_ms is not None]),
-        total_ms=spread([s.total_ms for s in good]),
-        tokens_per_s=spread([s.tokens_per_s for s in good if s.tokens_per_s is not None]),
-        errors=tuple(dict.fromkeys(s.error for s in samples if s.error)),
-    )
-
-
-async def _pair(
-    direct: Measure, gateway: Measure, prompt: str, tokens: int, number: int
-) -> tuple[Sample, Sample]:
-    """Call both, every second time in reverse order: none is always the first."""
-    if number % 2:
-        through = await gateway(fresh(prompt), tokens)
-        return await direct(fresh(prompt), tokens), through
-    straight = await direct(fresh(prompt), tokens)
-    return straight, await gateway(fresh(prompt), tokens)
-
-
-def _report(model: str, calls: _Calls, stopped: str) -> LlmReport:
+        stopped = f"ended after {timeout_s:g} s with {len(done)} of {pairs} pairs"
     # A pair counts only when both of its calls succeeded.
     first_ms = [
         (a.first_ms, b.first_ms)
-        for a, b in calls.pairs
+        for a, b in done
         if not a.error and not b.error and a.first_ms is not None and b.first_ms is not None
     ]
-    direct, gateway = _both(calls.pairs)
-    prompts = tuple(PromptFigures(name, *_both(pairs)) for name, pairs in calls.prompts.items())
-    return LlmReport(model, direct, gateway, paired_difference(first_ms), prompts, stopped)
+    each = tuple(PromptFigures(name, *_both(samples)) for name, samples in prompts.items())
+    return LlmReport(model, *_both(done), paired_difference(first_ms), each, stopped)
 
 
 def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[EndpointFigures, EndpointFigures]:
     return (
-        endpoint_figures("direct", [a for a, _ in pairs]),
-        endpoint_figures("gateway", [b for _, b in pairs]),
+        figures_of(EndpointFigures, [a for a, _ in pairs], endpoint="direct"),
+        figures_of(EndpointFigures, [b for _, b in pairs], endpoint="gateway"),
     )
 
 
-def llm_table(report: LlmReport) -> RenderableType:
+def llm_view(report: LlmReport) -> RenderableType:
     """Return the figures of both endpoints, the cost of the gateway, and the errors."""
-    table = Table(
-        *("calls of", "endpoint", "n", "failed"),
-        *("first token ms", "p95", "whole ms", "p95", "tokens/s"),
-        title=f"{report.model}, medians",
-        box=None,
-        pad_edge=False,
-    )
-    for figures in (report.direct, report.gateway):
-        table.add_row("one short answer", *_row(figures))
-    for prompt in report.prompts:
-        for figures in (prompt.direct, prompt.gateway):
-            table.add_row(prompt.prompt, *_row(figures))
-    below = [Text(added_text(report.added_first_ms))]
-    errors = dict.fromkeys(report.direct.errors + report.gateway.errors)
-    below += [Text(line, style="red") for line in [report.stopped, *errors] if line]
-    return Group(table, *below)
+    asked = [("one short answer", report.direct, report.gateway)]
+    asked += [(each.prompt, each.direct, each.gateway) for each in report.prompts]
+    rows = [
+        (what, *cells(figures), middle(figures.tokens_per_s, 1))
+        for what, *both in asked
+        for figures in both
+    ]
+    columns = ("calls of", "endpoint", "n", "failed", "first token ms", *TIMES, "tokens/s")
+    errors = errors_of(report.stopped, report.direct, report.gateway)
+    lines = [added_text(report.added_first_ms)]
+    return terminal([Section(f"{report.model}, medians", columns, rows, lines, errors)])
 
 
-def added_text(added: Difference | None) -> str:
-    """Return what the gateway adds to the first token."""
+def added_text(added: Difference | None, by: str = "gateway", first: str = "token") -> str:
+    """Return what the gateway, or the chat, adds to the first token."""
     if added is None:
-        return "The cost of the gateway is not known: no pair of calls succeeded."
+        return f"The cost of the {by} is not known: no pair of calls succeeded."
     ratio = f", {added.ratio:.2f} times the direct call" if added.ratio else ""
     return (
-        f"The gateway adds {added.median:.1f} ms to the median first token "
+        f"The {by} adds {added.median:.1f} ms to the median first {first} "
         f"(95 %: {added.low:.1f} to {added.high:.1f} ms, {added.pairs} pairs{ratio})."
     )
 
 
-def _row(figures: EndpointFigures) -> list[str]:
-    return [
-        figures.endpoint,
-        str(figures.calls - figures.failed),
-        str(figures.failed) if figures.failed else "",
-        *_cells(figures.first_ms),
-        *_cells(figures.total_ms),
-        _cells(figures.tokens_per_s)[0],
-    ]
+def cells(figures: EndpointFigures) -> tuple[str, ...]:
+    """Return the row of one endpoint: its name, the number of calls, and the times."""
+    times = (figures.first_ms, figures.total_ms)
+    return (
+        *(figures.endpoint, str(figures.calls - figures.failed), str(figures.failed or "")),
+        *(text for each in times for text in (middle(each, 1), p95(each, 1))),
+    )
 
 
-def _cells(spread: Spread | None) -> tuple[str, str]:
-    return (f"{spread.median:.1f}", f"{spread.p95:.1f}") if spread else ("-", "-")
+def errors_of(stopped: str, *figures: EndpointFigures) -> list[str]:
+    """Return why a run ended early, and each error once."""
+    errors = dict.fromkeys([stopped, *(error for each in figures for error in each.errors)])
+    return [error for error in errors if error]

@@ -1,12 +1,52 @@
 """`hearth bench`: measure."""
 
+import asyncio
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
+import httpx
 import typer
+from rich.console import RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hearth.bench import stt, tts
-from hearth.cli.console import AsJson
+from hearth.bench import STT_PARTS, STT_USUAL, TTS_PARTS, accelerator, chat_people, view
+from hearth.bench import baseline as baselines
+from hearth.bench import chart as charts
+from hearth.bench import chat as chat_bench
+from hearth.bench import llm as llm_bench
+from hearth.bench.report import Report
+from hearth.bench.session import Plan, measure
+from hearth.bench.stt import run as stt_run
+from hearth.bench.stt import view as stt_view
+from hearth.bench.tts import run as tts_run
+from hearth.bench.tts import view as tts_view
+from hearth.catalogue.house import House, Service
+from hearth.cli.console import AsJson, err, find, print_error, print_json, show
+from hearth.clients import ClientError
+from hearth.clients.chat import Person, sign_in
+from hearth.clients.edge import house_edge
+from hearth.clients.endpoints import Endpoint
+from hearth.clients.llm import (
+    CALL_S,
+    devices_of,
+    direct_and_gateway,
+    gateway_of,
+    local_model,
+    measurer,
+    server_api,
+)
+from hearth.machine import engine
+from hearth.project import VERIFIER, Project, current
+
+CHAT_PASSWORD = "open_webui_admin_password"  # noqa: S105 - its name in the vault
+CHAT_SETTINGS, CHAT_EMAIL = "/etc/hearth/open-webui.json", "WEBUI_ADMIN_EMAIL"
 
 app = typer.Typer(
     name="bench", help="Measure language models, speech and chat.", no_args_is_help=True
@@ -38,6 +78,8 @@ Chart = Annotated[Path | None, typer.Option("--chart", help="Draw a chart as a P
 Out = Annotated[
     Path | None, typer.Option("--out", help="Write JSON, Markdown and PNG into a folder.")
 ]
+T = TypeVar("T")
+Tell = Callable[[int, int, str], None]
 
 
 @app.command("llm")
@@ -52,9 +94,22 @@ def bench_llm(
 
     Example: hearth bench llm -n 100
     """
-    from hearth.cli import bench_run
+    project = current()
+    house, key = project.house(), project.vault.get(VERIFIER)
 
-    bench_run.llm(pairs, model, as_json)
+    async def work(tell: Tell) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
+        local = local_model(house, model)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            both = direct_and_gateway(client, house, local, key)
+            report = await llm_bench.bench_llm(local.name, *both, pairs=pairs, progress=tell)
+            proof = await accelerator.prove(server_api(client, house, local), local.id)
+            return report, accelerator.on(proof, devices_of(house, local))
+
+    report, proof = _run(work)
+    document = {"llm": asdict(report), "accelerator": proof.as_json()}
+    shown = (llm_bench.llm_view(report), accelerator.proof_text(proof))
+    _print(document if as_json else None, *shown)
+    raise typer.Exit(0 if report.fine else 1)
 
 
 @app.command("chat")
@@ -79,9 +134,45 @@ def bench_chat(
 
     Example: hearth bench chat -n 20 --users 5
     """
-    from hearth.cli import bench_run
+    project = current()
+    house = project.house()
+    service = _chat_service(house)
 
-    bench_run.chat(model, users, rounds, apart_s, restart, as_json)
+    async def work(tell: Tell) -> chat_bench.ChatReport:
+        admin = _chat_admin(project, house, service)
+        process = chat_people.inspect_process(service, admin.server, restart)
+        key = project.vault.get(VERIFIER)
+        gateway = Endpoint("directly", gateway_of(house).url, model, key, call_s=CALL_S)
+        async with AsyncExitStack() as stack:
+            each = []
+            for page in await stack.enter_async_context(
+                chat_people.open_pages(admin, users, model)
+            ):
+                direct = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
+                each.append((measurer(direct, gateway), page.measure))
+            return await chat_bench.bench_chat(
+                model, each, rounds=rounds, apart_s=apart_s, process=process, progress=tell
+            )
+
+    report = _run(work)
+    _print(asdict(report) if as_json else None, chat_bench.chat_view(report))
+    raise typer.Exit(0 if report.fine else 1)
+
+
+def _chat_service(house: House) -> Service:
+    for service in house.services.values():
+        if "chat" in service.offers and service.publish:
+            return service
+    raise ClientError("this house has no chat: put `enabled: true` on it in services.yml")
+
+
+def _chat_admin(project: Project, house: House, service: Service) -> Person:
+    settings = json.loads(engine.read_file(service.instance, CHAT_SETTINGS))["environment"]
+    server = house_edge(house).endpoint(service.publish[0].fqdn)
+    try:
+        return sign_in(server, settings[CHAT_EMAIL], project.vault.get(CHAT_PASSWORD))
+    except ClientError as error:
+        raise ClientError(f"the first account cannot sign in: {error}") from error
 
 
 @app.command("tts")
@@ -113,7 +204,7 @@ def bench_tts(
     ] = False,
     runs: Runs = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(tts.PARTS)}.")
+        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(TTS_PARTS)}.")
     ] = None,
     markdown: Markdown = None,
     chart: Chart = None,
@@ -127,12 +218,17 @@ def bench_tts(
 
     Example: hearth bench tts --quick --chart speech.png
     """
-    from hearth.cli import bench_run as run
-
-    plan = run.tts_plan(quick, runs, tuple(only or ()), tuple(voice or ()))
-    files = run.Files("bench-tts", markdown, chart, out)
-    targets = run.Targets(service, url, key_env, model, against, against_model, against_key_env)
-    run.tts(targets, plan, baseline, against_voice, files, as_json)
+    plan = tts_run.QUICK if quick else tts_run.TtsPlan()
+    parts, voices = _parts(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
+    _speech(
+        _TTS,
+        replace(plan, runs=runs or plan.runs, parts=parts, voices=voices),
+        Servers(service, url, key_env, model, against, against_model, against_key_env),
+        baseline,
+        Files("bench-tts", markdown, chart, out),
+        as_json,
+        against_voice,
+    )
 
 
 @app.command("stt")
@@ -163,7 +259,7 @@ def bench_stt(
     quick: Annotated[bool, typer.Option("--quick", help="About two minutes, not ten.")] = False,
     runs: Runs = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(stt.PARTS)}.")
+        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(STT_PARTS)}.")
     ] = None,
     minutes: Annotated[
         int, typer.Option("--minutes", min=1, max=600, help="Minutes of speech for memory.")
@@ -181,9 +277,186 @@ def bench_stt(
 
     Example: hearth bench stt --quick --chart listening.png
     """
-    from hearth.cli import bench_run as run
+    plan = stt_run.QUICK if quick else stt_run.SttPlan()
+    parts = _parts(STT_PARTS, only or STT_USUAL)
+    plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
+    _speech(
+        _STT,
+        replace(plan, end_of_speech_ms=end_of_speech_ms, loop_s=60 * minutes),
+        Servers(service, url, key_env, model, against, against_model, against_key_env),
+        baseline,
+        Files("bench-stt", markdown, chart, out),
+        as_json,
+    )
 
-    plan = run.stt_plan(quick, runs, tuple(only or ()), spoken, end_of_speech_ms, minutes)
-    files = run.Files("bench-stt", markdown, chart, out)
-    targets = run.Targets(service, url, key_env, model, against, against_model, against_key_env)
-    run.stt(targets, plan, baseline, files, as_json)
+
+def _parts(known: Sequence[str], only: Sequence[str]) -> tuple[str, ...]:
+    if unknown := sorted(set(only) - set(known)):
+        raise typer.BadParameter(f"--only {unknown[0]}: it is one of {', '.join(known)}")
+    return tuple(part for part in known if part in only)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers that the options name."""
+
+    service: str
+    url: str | None
+    key_env: str | None
+    model: str
+    against: str | None
+    against_model: str
+    against_key_env: str | None
+
+    def first(self, offers: str) -> tuple[Endpoint, Service | None]:
+        """Return the first server, and its service if it is one of the house."""
+        if self.url:
+            return Endpoint("server", self.url, self.model, _key(self.key_env)), None
+        service = _service(self.service, offers)
+        return Endpoint(service.instance, service.url, self.model), service
+
+    def other(self, offers: str, voice: str | None = None) -> list[Endpoint]:
+        """Return the server to compare with, if there is one."""
+        if not self.against:
+            return []
+        name, url = "other", self.against
+        if "://" not in url:
+            service = _service(url, offers)
+            if not self.url and service.name == self.service.replace("-", "_"):
+                raise typer.BadParameter(f"--against {url}: name another service, or a URL")
+            name, url = service.instance, service.url
+        return [Endpoint(name, url, self.against_model, _key(self.against_key_env), voice=voice)]
+
+
+def _service(name: str, offers: str) -> Service:
+    service = find(current().house(), name)
+    if not isinstance(service, Service) or offers not in service.offers:
+        raise typer.BadParameter(f"{name} offers no {offers}: name another service, or a URL")
+    return service
+
+
+def _key(variable: str | None) -> str | None:
+    """Return a key from the environment: a command line is visible to every user."""
+    if variable is None:
+        return None
+    if not os.environ.get(variable):
+        raise typer.BadParameter(f"{variable} is not set: put the key into that variable")
+    return os.environ[variable]
+
+
+def _through_caddy(service: Service, model: str) -> Endpoint | None:
+    """Return a published service as its clients reach it, with a consumer's key."""
+    if not service.publish:
+        return None
+    project = current()
+    edge, key = house_edge(project.house()), project.vault.get(VERIFIER)
+    return edge.endpoint(service.publish[0].fqdn, key, name="caddy", model=model)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where each form of a report goes."""
+
+    name: str
+    markdown: Path | None
+    chart: Path | None
+    out: Path | None
+
+    def paths(self, suffix: str, given: Path | None = None) -> list[Path]:
+        """Return the files of one form."""
+        named = [given] if given else []
+        return named + ([self.out / f"{self.name}.{suffix}"] if self.out else [])
+
+    def check(self) -> None:
+        """Refuse files that cannot be written, before minutes of measuring."""
+        try:
+            if self.out:
+                self.out.mkdir(parents=True, exist_ok=True)
+            images = self.paths("png", self.chart) if charts.available() else []
+            for path in [*self.paths("json"), *self.paths("md", self.markdown), *images]:
+                path.open("a").close()
+        except OSError as error:
+            raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
+
+    def write(self, report: Report, driver: "Driver") -> None:
+        """Write the report in every form."""
+        foot, sections = view.machine_text(report), driver.view.sections(report)
+        for path in self.paths("json"):
+            text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
+            path.write_text(text, "utf-8")
+        command = shlex.join(["hearth", *sys.argv[1:]])
+        for path in self.paths("md", self.markdown):
+            path.write_text(view.markdown(driver.view.TITLE, command, foot, sections), "utf-8")
+        for path in self.paths("png", self.chart):
+            if not charts.available():
+                print_error(f"{path}: {charts.INSTALL}")
+                break
+            charts.draw(driver.view.CHART, foot, driver.view.panels(report), path)
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """What differs between TTS and STT; `how` describes the baseline by `command`."""
+
+    session: Any
+    view: Any
+    offers: str
+    command: baselines.Command
+    how: str
+
+
+_TTS = Driver(
+    *(tts_run.TtsSession, tts_view, "speech"), baselines.kokoro_command, baselines.KOKORO_HOW
+)
+_STT = Driver(
+    *(stt_run.SttSession, stt_view, "transcription"),
+    *(baselines.whisper_command, baselines.WHISPER_HOW),
+)
+
+
+def _speech(
+    driver: Driver,
+    plan: Plan,
+    servers: Servers,
+    command: str | None,
+    files: Files,
+    as_json: bool,
+    against_voice: str | None = None,
+) -> None:
+    """Measure, print and write the report, and exit with 1 where a target is missed."""
+    files.check()
+    endpoint, service = servers.first(driver.offers)
+    endpoints = [endpoint, *servers.other(driver.offers, against_voice)]
+    more: dict[str, Any] = {}
+    if argv := shlex.split(command or ""):
+        more = {"baseline": lambda status: baselines.by_command(argv), "how": baselines.BY_COMMAND}
+    elif service:
+        more = {"baseline": baselines.in_service(service, driver.command), "how": driver.how}
+    if driver is _TTS and service:
+        more["through"] = _through_caddy(service, servers.model)
+    report = _run(lambda tell: measure(driver.session, endpoints, plan, progress=tell, **more))
+    shown = view.terminal(driver.view.sections(report), view.machine_text(report))
+    _print(asdict(report) if as_json else None, shown)
+    files.write(report, driver)
+    raise typer.Exit(0 if report.fine else 1)
+
+
+def _run(work: Callable[[Tell], Coroutine[Any, Any, T]]) -> T:
+    """Run a measurement with a progress bar."""
+    columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
+        task = bar.add_task("warming up", total=None)
+
+        def tell(done: int, of: int, what: str) -> None:
+            bar.update(task, completed=done, total=of, description=what)
+
+        return asyncio.run(work(tell))
+
+
+def _print(document: Any, *shown: RenderableType) -> None:
+    """Print a document as JSON, or the text where there is none."""
+    if document is not None:
+        print_json(document)
+    else:
+        for each in shown:
+            show(each)

@@ -39,8 +39,7 @@ PROBE = """
 import asyncio, json, sys, time
 from hearth.clients.endpoints import Endpoint
 from hearth.bench.tts.figures import Case
-from hearth.bench.tts.ratios import TtsServer
-from hearth.bench.tts.run import speak
+from hearth.bench.tts.run import TtsServer, speak
 from hearth.clients.texts import Texts
 
 async def main(url, turns):
@@ -50,14 +49,16 @@ async def main(url, turns):
         await speak(target, Case("phrase"), texts.phrase())
         await beside.get("/health")
         for turn in range(turns):
-            sample = await speak(target, Case("phrase"), texts.phrase())
+            (sample,) = await speak(target, Case("phrase"), texts.phrase())
             early.append(sample.early)
             errors.append(sample.error)
             speaking = asyncio.create_task(speak(target, Case("phrase"), texts.phrase()))
             await asyncio.sleep(0.1)
             began = time.perf_counter()
             answer = await beside.get("/health")
-            health.append((time.perf_counter() - began) / (await speaking).last_byte_s)
+            took_s = time.perf_counter() - began
+            (spoken,) = await speaking
+            health.append(took_s / (spoken.last_byte_ms / 1000))
             errors.append("" if answer.is_success else answer.text)
     print(json.dumps({"early": early, "health": health, "errors": [e for e in errors if e]}))
 

@@ -8,15 +8,12 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import httpx
 
-from hearth.bench.servers import FAILURES
-from hearth.bench.stt.figures import MemoryLoop, Vad, WordErrors
-from hearth.bench.stt.ratios import SttServer
+from hearth.bench.session import FAILURES
+from hearth.bench.stt.figures import MemoryLoop, SttServer, Vad, WordErrors
 from hearth.bench.stt.requests import transcribe
 from hearth.clients import ClientError
 from hearth.clients.recordings import BYTES, RATE, Utterance, concatenated, read_audio, utterances
@@ -38,10 +35,11 @@ _QUARTERS = 4
 _CHUNK = RATE * BYTES
 
 
-async def detect_voice(server: SttServer, seconds: int, runs: int) -> Vad:
-    """Send noise as fast as the server takes it; return what a second of it took."""
+async def detect_voice(server: SttServer, seconds: int, runs: int) -> None:
+    """Send noise as fast as the server takes it; the server's `vad` is what a second of it took."""
     if server.stopped or not server.streams:
-        return Vad(None, None, None, server.stopped or _NO_STREAMS)
+        server.vad = Vad(None, None, None, server.stopped or _NO_STREAMS)
+        return
     times, reason = [], ""
     before = await _cpu_time_s(server)
     try:
@@ -62,12 +60,14 @@ async def detect_voice(server: SttServer, seconds: int, runs: int) -> Vad:
         server.streams, reason = False, _NO_STREAMS
     except ClientError as error:
         times, reason = [], str(error)
-    after = await _cpu_time_s(server)
-    processor = None
+    after, processor = await _cpu_time_s(server), None
     if times and before is not None and after is not None:
         processor = (after - before) * 1000 / (seconds * runs)
     await server.sample_memory()
-    return Vad(spread(times), processor, _reported(server.status), reason)
+    vad = server.status.get("vad")
+    own = vad.get("ms_per_s") if isinstance(vad, Mapping) else server.status.get("vad_ms_per_s")
+    reported = float(own) if isinstance(own, int | float) else None
+    server.vad = Vad(spread(times), processor, reported, reason)
 
 
 async def _cpu_time_s(server: SttServer) -> float | None:
@@ -81,15 +81,8 @@ async def _cpu_time_s(server: SttServer) -> float | None:
     return float(found[1]) if found else None
 
 
-def _reported(status: Mapping[str, Any]) -> float | None:
-    """Return the server's own figure in milliseconds for a second of sound."""
-    vad = status.get("vad")
-    value = vad.get("ms_per_s") if isinstance(vad, Mapping) else status.get("vad_ms_per_s")
-    return float(value) if isinstance(value, int | float) else None
-
-
-async def count_word_errors(server: SttServer, folder: Path | None) -> WordErrors:
-    """Transcribe every recording, and compare the words.
+async def count_word_errors(server: SttServer, folder: Path | None) -> None:
+    """Transcribe every recording, and compare the words; the result is the server's `words`.
 
     A server that gets hardly a word right is not measured: its weights are made up, or of another
     language.
@@ -102,16 +95,17 @@ async def count_word_errors(server: SttServer, folder: Path | None) -> WordError
     for one in spoken:
         result = await transcribe(server.client, server.endpoint, one.pcm)
         if result.error:
-            return WordErrors(None, 0, 0, result.error, failed=True)
+            server.words = WordErrors(None, 0, 0, result.error, failed=True)
+            return
         pairs.append((one.text, result.text))
         if len(pairs) == _ENOUGH and (error_rate(pairs) or 0) > NOT_UNDERSTOOD:
             break
-    rate = error_rate(pairs)
+    rate, reason = error_rate(pairs), ""
+    if rate is None or rate > NOT_UNDERSTOOD:
+        reason = "hardly a word is right: made-up weights, or another language"
+        rate, reason = None, reason if pairs else "no recording has words"
     words = sum(len(words_of(text)) for text, _ in pairs)
-    if rate is not None and rate <= NOT_UNDERSTOOD:
-        return WordErrors(rate, len(pairs), words, "")
-    reason = "hardly a word is right: made-up weights, or another language"
-    return WordErrors(None, len(pairs), words, reason if pairs else "no recording has words")
+    server.words = WordErrors(rate, len(pairs), words, reason)
 
 
 def own_recordings(folder: Path) -> list[Utterance]:
@@ -134,57 +128,53 @@ def own_recordings(folder: Path) -> list[Utterance]:
     return found
 
 
-@dataclass(slots=True)
-class LoopProgress:
-    """The memory loop so far, of so many seconds of sound."""
-
-    wanted_s: int
-    audio_s: float = 0.0
-    samples: list[tuple[float, int]] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-
-    def result(self, took_s: float) -> MemoryLoop:
-        """Return the growth of memory; the first quarter may still allocate what the rest needs."""
-        sizes = [size for _, size in self.samples]
-        quarter, growth = len(sizes) // _QUARTERS, None
-        if quarter:
-            before, after = sizes[quarter : 2 * quarter], sizes[-quarter:]
-            growth = round(statistics.median(after) - statistics.median(before))
-        return MemoryLoop(
-            wanted_s=self.wanted_s,
-            audio_s=round(self.audio_s, 1),
-            seconds=took_s,
-            growth_bytes=growth,
-            most_bytes=max(sizes, default=None),
-            samples=tuple(self.samples),
-            failed=len(self.errors),
-            errors=tuple(dict.fromkeys(self.errors)),
-        )
+def memory_loop(
+    wanted_s: int,
+    audio_s: float,
+    samples: Sequence[tuple[float, int]],
+    errors: Sequence[str] = (),
+    took_s: float = 0.0,
+) -> MemoryLoop:
+    """Return the growth of memory; the first quarter may still allocate what the rest needs."""
+    sizes = [size for _, size in samples]
+    quarter, growth = len(sizes) // _QUARTERS, None
+    if quarter:
+        before, after = sizes[quarter : 2 * quarter], sizes[-quarter:]
+        growth = round(statistics.median(after) - statistics.median(before))
+    return MemoryLoop(
+        wanted_s=wanted_s,
+        audio_s=round(audio_s, 1),
+        seconds=round(took_s, 1),
+        growth_bytes=growth,
+        most_bytes=max(sizes, default=None),
+        samples=tuple(samples),
+        failed=len(errors),
+        errors=tuple(dict.fromkeys(errors)),
+    )
 
 
-async def loop_memory(server: SttServer, seconds: int, progress: Callable[[str], None]) -> None:
+async def loop_memory(server: SttServer, seconds: int, tell: Callable[[str], None]) -> None:
     """Speak for so many seconds of sound, as fast as the server takes it, and sample its memory.
 
     The result is the server's `loop`, also when this is ended early.
     """
-    started, so_far = time.perf_counter(), LoopProgress(seconds)
-    file = concatenated(_FILE_S)
+    started, audio_s, file = time.perf_counter(), 0.0, concatenated(_FILE_S)
+    samples: list[tuple[float, int]] = []
+    errors: list[str] = []
     try:
         for number in itertools.count():
-            over = so_far.audio_s >= seconds or len(so_far.errors) > FAILURES
-            if over or server.stopped:
+            if audio_s >= seconds or len(errors) > FAILURES or server.stopped:
                 break
-            progress(f"memory, {so_far.audio_s / 60:.0f} of {seconds / 60:.0f} minutes")
+            tell(f"memory, {audio_s / 60:.0f} of {seconds / 60:.0f} minutes")
             try:
-                so_far.audio_s += await _turn(server, number, file)
-                size = await server.sample_memory()
+                audio_s += await _turn(server, number, file)
+                if (size := await server.sample_memory()) is not None:
+                    samples.append((round(audio_s, 1), size))
             except (NoStreamError, ClientError) as error:
-                so_far.errors.append(str(error))
-                continue
-            if size is not None:
-                so_far.samples.append((round(so_far.audio_s, 1), size))
+                errors.append(str(error))
     finally:
-        server.loop = so_far.result(round(time.perf_counter() - started, 1))
+        took_s = time.perf_counter() - started
+        server.loop = memory_loop(seconds, audio_s, samples, errors, took_s)
 
 
 async def _turn(server: SttServer, number: int, file: bytes) -> float:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from hearth.bench.report import Health, Machine, Ratio, missed, ms
-from hearth.bench.servers import errors
-from hearth.bench.stt.requests import FileResult, Result, StreamResult
-from hearth.clients.stats import Spread, spread
-
-FORM = "hearth-bench-stt/1"
+from hearth.bench.report import Figures, Report, ServerReport, figures_of
+from hearth.bench.session import MeasuredServer
+from hearth.bench.stt.requests import SttSample
+from hearth.clients.stats import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +24,8 @@ class Case:
     streams: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SttFigures(Figures):
     """All answers of one kind; the spreads are of those that succeeded, n is their number.
 
     Of a stream: `final_ms` from the end of speech (the last sample above -40 dBFS) to its final
@@ -38,8 +36,6 @@ class Figures:
 
     case: Case
     audio_s: float
-    calls: int
-    failed: int
     final_ms: Spread | None
     ended_ms: Spread | None
     started_ms: Spread | None
@@ -48,7 +44,6 @@ class Figures:
     finals: Spread | None
     whole_ms: Spread | None
     rtf: Spread | None
-    errors: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,30 +98,31 @@ class MemoryLoop:
         return self.audio_s >= self.wanted_s
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
-    """One server: its status, and its results.
+@dataclass(slots=True)
+class SttServer(MeasuredServer[Case, SttSample]):
+    """One STT server; `streams` is False once it has shown that it has none."""
 
-    `streams` says whether it has live ones; `memory_bytes` is the most that its /status reported;
-    `stopped` is the reason for giving it up.
-    """
+    memory_every: ClassVar[int] = 40
 
-    name: str
-    url: str
-    model: str
+    streams: bool = True
+    vad: Vad | None = None
+    words: WordErrors | None = None
+    loop: MemoryLoop | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SttServerReport(ServerReport):
+    """One STT server: its status, and its results; `streams` says whether it has live ones."""
+
     draft: str
     device: str
     compute_type: str
-    threads: int | None
     choice_reason: str
-    memory_bytes: int | None
     streams: bool
-    figures: tuple[Figures, ...]
+    figures: tuple[SttFigures, ...]
     vad: Vad | None
     words: WordErrors | None
     loop: MemoryLoop | None
-    health: Health | None
-    stopped: str
 
     @property
     def failed(self) -> bool:
@@ -137,7 +133,7 @@ class ServerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineFigures:
+class SttBaseline:
     """The baseline: faster_whisper calls on the same sound, in turns with the server.
 
     `three_ms` of 3 s, `thirty_ms` of 30 s, `four_ms` of four of 3 s one after the other; `how`
@@ -151,52 +147,19 @@ class BaselineFigures:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SttReport(Report):
     """The results of one run of `hearth bench stt`; the ratios of the first server come first.
 
     `stopped` is the reason for an early end.
     """
 
-    form: str
-    started: str
-    seconds: float
-    quick: bool
-    runs: int
     end_of_speech_ms: int
-    machine: Machine
-    servers: tuple[ServerReport, ...]
-    baseline: BaselineFigures
-    ratios: tuple[Ratio, ...]
-    stopped: str = ""
-
-    @property
-    def fine(self) -> bool:
-        """Whether every call was answered and the first server missed no target."""
-        first = self.servers[0]
-        return not (self.stopped or missed(self.ratios, first.name) or first.failed)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON data."""
-        return asdict(self)
+    servers: tuple[SttServerReport, ...]
+    baseline: SttBaseline
 
 
-def figures_of(case: Case, results: Sequence[Result]) -> Figures:
-    """Return the figures of one kind of request; each error is named once."""
-    streams = [r for r in results if isinstance(r, StreamResult) and not r.error]
-    files = [r for r in results if isinstance(r, FileResult) and not r.error]
-    return Figures(
-        case=case,
-        audio_s=round(sum(r.audio_s for r in results) / len(results), 2),
-        calls=len(results),
-        failed=sum(1 for r in results if r.error),
-        final_ms=ms([r.final_s for r in streams]),
-        ended_ms=ms([r.ended_s for r in streams]),
-        started_ms=ms([r.started_s for r in streams]),
-        first_partial_ms=ms([r.first_partial_s for r in streams]),
-        partials=spread([float(r.partials) for r in streams]),
-        finals=spread([float(r.finals) for r in streams]),
-        whole_ms=ms([r.whole_s for r in files]),
-        rtf=spread([r.rtf for r in files]),
-        errors=errors(results),
-    )
+def stt_figures(case: Case, samples: Sequence[SttSample]) -> SttFigures:
+    """Return the figures of one kind of request."""
+    audio_s = round(sum(one.audio_s for one in samples) / len(samples), 2)
+    return figures_of(SttFigures, samples, case=case, audio_s=audio_s)

@@ -2,60 +2,50 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
 import random
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hearth.bench.baseline import Baseline, MakeRun
-from hearth.bench.report import Ratio, health_of, ms, this_machine
-from hearth.bench.servers import prepare, run_parts
-from hearth.bench.stt import PARTS, USUAL
+from hearth.bench import STT_PARTS, STT_USUAL
+from hearth.bench.report import Ratio, health_ratio, median, median_ratio, ms, ratio
+from hearth.bench.session import Plan, Session, Step
 from hearth.bench.stt.extras import count_word_errors, detect_voice, loop_memory
 from hearth.bench.stt.figures import (
-    FORM,
-    BaselineFigures,
     Case,
-    Report,
-    ServerReport,
-    figures_of,
-)
-from hearth.bench.stt.ratios import (
-    CROWD,
-    FILE,
-    FOUR,
-    LIVE,
-    BaselineTimes,
-    Measured,
+    MemoryLoop,
+    SttBaseline,
+    SttReport,
     SttServer,
-    good_finals,
-    ratios,
+    SttServerReport,
+    Vad,
+    stt_figures,
 )
-from hearth.bench.stt.requests import StreamResult, stream_at_once, transcribe
-from hearth.clients.endpoints import Endpoint
+from hearth.bench.stt.requests import stream_at_once, transcribe
 from hearth.clients.recordings import Utterance, concatenated, utterances
 from hearth.clients.stt import NoStreamError, StreamOptions
 
-Progress = Callable[[str], None]
-"""Called with the next step."""
+FORM = "hearth-bench-stt/1"
+FOUR = 4
+LIVE, FILE, CROWD = Case("live", 3), Case("file", 30), Case("crowd", 3, FOUR)
+_QUIET_MS = 200.0
+"""After so much silence the server starts with the text that it may send."""
+_MIB = 2**20
+_GROWTH_MIB = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SttPlan(Plan):
     """How much is requested; every number bounds the load. `runs` counts those of 3 s."""
 
-    quick: bool = False
-    runs: int = 10
+    parts: tuple[str, ...] = STT_USUAL
     block: int = 5
     """So many utterances alternate with as many baselines of them."""
     lengths: tuple[int, ...] = (1, 10, 30)
     """The lengths beside 3 s; the longer, the fewer rounds."""
-    clients: int = FOUR
     long_s: int = 120
     vad_s: int = 60
     vad_runs: int = 3
@@ -63,15 +53,12 @@ class Plan:
     lead_s: float = 0.4
     """The least length of noise before the speech."""
     end_of_speech_ms: int = 500
-    timeout_s: float = 3600.0
-    """All parts together; `memory` has the length of its sound in addition."""
     spoken: Path | None = None
     """A folder of recordings, each with its words beside it in a file that ends in .txt."""
-    parts: tuple[str, ...] = field(default=USUAL)
 
     @property
     def within_s(self) -> float:
-        """After so many seconds the run ends with the results until then."""
+        """After so many seconds the run ends; `memory` has the length of its sound in addition."""
         return self.timeout_s + (self.loop_s if "memory" in self.parts else 0)
 
     def rounds(self, length_s: int) -> int:
@@ -84,144 +71,147 @@ class Plan:
         return max(1, self.runs // 3)
 
 
-def quick() -> Plan:
-    """Return the plan of about two minutes: everything once or a few times."""
-    return Plan(quick=True, runs=3, lengths=(1, 10), long_s=0, vad_runs=1, timeout_s=600.0)
+QUICK = SttPlan(quick=True, runs=3, lengths=(1, 10), long_s=0, vad_runs=1, timeout_s=600.0)
+"""About two minutes: everything once or a few times."""
+
+
+def _no_times() -> dict[Case, list[float]]:
+    return {LIVE: [], FILE: [], CROWD: []}
 
 
 @dataclass(slots=True)
-class Session:
-    """One run: the first server is compared with its baseline, and the others with it."""
+class SttSession(Session[SttPlan, SttServer, SttReport]):
+    """One run of STT servers."""
 
-    plan: Plan
-    servers: Sequence[SttServer]
-    baseline: Baseline
-    progress: Progress = lambda what: None
-    times: BaselineTimes = field(default_factory=BaselineTimes)
-    _reverse: bool = True
+    server = SttServer
+
+    times_s: dict[Case, list[float]] = field(default_factory=_no_times)
+    """Seconds of the baseline: of 3 s, of 30 s, and of four of 3 s one after the other."""
     # Speakers start at random moments, but at the same ones in every run.
     _draw: random.Random = field(default_factory=lambda: random.Random(5))  # noqa: S311
 
-    async def run(self) -> str:
-        """Measure everything; return why it ended early."""
+    def steps(self) -> list[Step]:
+        """Return all steps of the plan, in their order."""
         parts = (self._live, self._files, self._crowds, self._vad, self._words, self._memory)
-        work = [part for name, part in zip(PARTS, parts, strict=True) if name in self.plan.parts]
-        return await run_parts([self._warm_up, *work], self.plan.within_s)
+        work = dict(zip(STT_PARTS, parts, strict=True))
+        planned = [step for name in self.plan.parts for step in work[name]()]
+        return [("warming up", self._warm_up), *planned]
 
     async def _warm_up(self) -> None:
         """Use every server once before anything counts: it loads its model on first use."""
         for server in self.servers:
-            self.progress(f"warming up, {server.name}")
-            with server.uncounted():
-                await write(server, FILE, utterances(3)[0].pcm)
-                await talk(server, LIVE, [utterances(1)[0]], StreamOptions(self.plan.lead_s))
+            await write(server, FILE, utterances(3)[0].pcm)
+            await talk(server, LIVE, [utterances(1)[0]], StreamOptions(self.plan.lead_s))
+            server.samples.clear()
 
-    async def _live(self) -> None:
+    def _live(self) -> Iterator[Step]:
         """Speak utterances of every length; those of 3 s in turns with baselines of the same."""
         spoken = itertools.cycle(utterances(LIVE.seconds))
         for number in range(0, self.plan.runs, self.plan.block):
             some = [next(spoken) for _ in range(min(self.plan.block, self.plan.runs - number))]
             for utterance in some:
-                await self._say(LIVE, utterance)
-            self.times.three_s += await self._baseline([one.pcm for one in some])
-        variants = (
-            (Case("live without partials", LIVE.seconds), StreamOptions(partials=False)),
-            (Case("flush", LIVE.seconds), StreamOptions(flush=True)),
-        )
-        for case, options in variants:
-            for _ in range(self.plan.few):
-                await self._say(case, next(spoken), options)
+                yield from self._talk(LIVE, [utterance])
+            yield "baseline", partial(self._call, LIVE, [one.pcm for one in some])
+        for _ in range(self.plan.few):
+            case = Case("live without partials", LIVE.seconds)
+            yield from self._talk(case, [next(spoken)], partials=False)
+        for _ in range(self.plan.few):
+            yield from self._talk(Case("flush", LIVE.seconds), [next(spoken)], flush=True)
         for length_s in self.plan.lengths:
             others = itertools.cycle(utterances(length_s))
             for _ in range(self.plan.rounds(length_s)):
-                await self._say(Case("live", length_s), next(others))
+                yield from self._talk(Case("live", length_s), [next(others)])
 
-    async def _say(
-        self, case: Case, utterance: Utterance, options: StreamOptions | None = None
-    ) -> None:
-        options = replace(
-            options or StreamOptions(),
-            lead_s=self.plan.lead_s * (1 + self._draw.random()),
-            end_of_speech_ms=self.plan.end_of_speech_ms,
-        )
-        for server in self._turns(case):
-            async with contextlib.AsyncExitStack() as stack:
-                # Health checks beside a short utterance would be part of the result.
-                if case.seconds > LIVE.seconds:
-                    await stack.enter_async_context(server.watched())
-                await talk(server, case, [utterance], options)
-            await server.settle()
-
-    async def _files(self) -> None:
+    def _files(self) -> Iterator[Step]:
         """Transcribe a file of 30 s in turns with baselines, and a longer one."""
         (utterance, *_) = utterances(FILE.seconds)
         for _ in range(self.plan.few):
-            await self._write(FILE, utterance.pcm)
-            self.times.thirty_s += await self._baseline([utterance.pcm])
+            yield from self._write(FILE, utterance.pcm)
+            yield "baseline", partial(self._call, FILE, [utterance.pcm])
         if self.plan.long_s:
-            await self._write(Case("file", self.plan.long_s), concatenated(self.plan.long_s))
+            yield from self._write(Case("file", self.plan.long_s), concatenated(self.plan.long_s))
 
-    async def _write(self, case: Case, pcm: bytes) -> None:
-        for server in self._turns(case):
-            async with server.watched():
-                await write(server, case, pcm)
+    def _crowds(self) -> Iterator[Step]:
+        """Let four speak at once, in turns with baselines of the four one after the other."""
+        some = list(itertools.islice(itertools.cycle(utterances(CROWD.seconds)), CROWD.streams))
+        for _ in range(self.plan.few):
+            yield from self._talk(CROWD, some)
+            yield "baseline", partial(self._call, CROWD, [one.pcm for one in some])
+
+    def _talk(self, case: Case, spoken: Sequence[Utterance], **manner: Any) -> Iterator[Step]:
+        lead_s = self.plan.lead_s * (1 + self._draw.random() if len(spoken) == 1 else 1)
+        options = StreamOptions(lead_s, self.plan.end_of_speech_ms, **manner)
+        for server in self.turns():
+            yield self._step(server, case, partial(talk, server, case, spoken, options))
+
+    def _write(self, case: Case, pcm: bytes) -> Iterator[Step]:
+        for server in self.turns():
+            yield self._step(server, case, partial(write, server, case, pcm))
+
+    def _step(self, server: SttServer, case: Case, work: Callable[[], Awaitable[None]]) -> Step:
+        async def measured() -> None:
+            # Health checks beside a short utterance would be part of the result.
+            async with server.watched(case.seconds > LIVE.seconds or case.streams > 1):
+                await work()
             await server.settle()
 
-    async def _crowds(self) -> None:
-        """Let four speak at once, in turns with baselines of the four one after the other."""
-        some = list(itertools.islice(itertools.cycle(utterances(CROWD.seconds)), self.plan.clients))
-        options = StreamOptions(self.plan.lead_s, self.plan.end_of_speech_ms)
-        for _ in range(self.plan.few):
-            last: dict[str, float] = {}
-            for server in self._turns(CROWD):
-                async with server.watched():
-                    finals = good_finals(await talk(server, CROWD, some, options))
-                if len(finals) == len(some):
-                    last[server.name] = max(finals)
-                await server.settle()
-            calls = await self._baseline([one.pcm for one in some])
-            self.times.four_s += [(name, s, sum(calls)) for name, s in last.items() if calls]
+        return f"{case.what}, {case.seconds} s, {server.name}", measured
 
-    async def _vad(self) -> None:
-        for server in self._turns():
-            self.progress(f"background noise, {server.name}")
-            server.vad = await detect_voice(server, self.plan.vad_s, self.plan.vad_runs)
+    async def _call(self, case: Case, sounds: Sequence[bytes]) -> None:
+        seconds = await self.baseline.seconds(sounds)
+        self.times_s[case] += [sum(seconds)] if seconds and case == CROWD else seconds
 
-    async def _words(self) -> None:
-        for server in self._turns():
-            self.progress(f"words, {server.name}")
-            server.words = await count_word_errors(server, self.plan.spoken)
+    def _vad(self) -> Iterator[Step]:
+        for server in self.turns():
+            work = partial(detect_voice, server, self.plan.vad_s, self.plan.vad_runs)
+            yield f"background noise, {server.name}", work
 
-    async def _memory(self) -> None:
-        async with self.servers[0].watched():
-            await loop_memory(self.servers[0], self.plan.loop_s, self.progress)
+    def _words(self) -> Iterator[Step]:
+        for server in self.turns():
+            yield f"words, {server.name}", partial(count_word_errors, server, self.plan.spoken)
 
-    async def _baseline(self, sounds: Sequence[bytes]) -> list[float]:
-        if self.baseline.run is not None:
-            self.progress("baseline")
-        return await self.baseline.seconds(sounds)
+    def _memory(self) -> Iterator[Step]:
+        async def work() -> None:
+            async with self.servers[0].watched():
+                await loop_memory(self.servers[0], self.plan.loop_s, self.tell)
 
-    def _turns(self, case: Case | None = None) -> list[SttServer]:
-        """Return the servers, every second time in reverse order: none is always the first."""
-        self._reverse = not self._reverse
-        if case:
-            self.progress(f"{case.what}, {case.seconds} s")
-        return list(self.servers)[::-1] if self._reverse else list(self.servers)
+        yield "memory", work
+
+    def report(self, how: str, **more: Any) -> SttReport:
+        """Return the report; `how` describes the baseline, `more` are the fields of the run."""
+        texts = ("draft", "device", "compute_type", "choice_reason")
+        servers = [
+            SttServerReport(
+                **server.results(stt_figures, *texts),
+                streams=server.streams,
+                vad=server.vad,
+                words=server.words,
+                loop=server.loop,
+            )
+            for server in self.servers
+        ]
+        three, thirty, four = (ms(self.times_s[case]) for case in (LIVE, FILE, CROWD))
+        reason = self.baseline.missing or "no part that was run needs it"
+        about = (how, "") if three or thirty or four else ("", reason)
+        return SttReport(
+            form=FORM,
+            end_of_speech_ms=self.plan.end_of_speech_ms,
+            servers=tuple(servers),
+            baseline=SttBaseline(three, thirty, four, *about),
+            ratios=tuple(row for server in self.servers for row in ratios(self, server)),
+            **more,
+        )
 
 
 async def talk(
     server: SttServer, case: Case, spoken: Sequence[Utterance], options: StreamOptions
-) -> list[StreamResult]:
+) -> None:
     """Let speakers start together; a server that was given up, or has no streams, gets none."""
-    if server.stopped or not server.streams:
-        return []
-    try:
-        results = await stream_at_once(server.endpoint, spoken, options)
-    except NoStreamError:
-        server.streams = False
-        return []
-    server.add(case, results)
-    return results
+    if server.streams and not server.stopped:
+        try:
+            server.add(case, await stream_at_once(server.endpoint, spoken, options))
+        except NoStreamError:
+            server.streams = False
 
 
 async def write(server: SttServer, case: Case, pcm: bytes) -> None:
@@ -230,77 +220,69 @@ async def write(server: SttServer, case: Case, pcm: bytes) -> None:
         server.add(case, [await transcribe(server.client, server.endpoint, pcm)])
 
 
-async def bench_stt(
-    endpoints: Sequence[Endpoint],
-    plan: Plan,
-    *,
-    baseline: MakeRun | None = None,
-    how: str = "",
-    progress: Progress = lambda what: None,
-) -> Report:
-    """Measure the first server, and the others in turns with it.
+def ratios(session: SttSession, server: SttServer) -> list[Ratio]:
+    """Return every ratio of a server, each against what its own machine can do.
 
-    Raises:
-        ClientError: the first server does not answer, or a recording cannot be read.
+    Only the first server has targets beyond files and health.
     """
-    started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
-    async with contextlib.AsyncExitStack() as stack:
-        servers = [
-            SttServer(endpoint, await stack.enter_async_context(endpoint.client()))
-            for endpoint in endpoints
-        ]
-        session = Session(plan, servers, await prepare(servers, baseline), progress)
-        stopped = await session.run()
-    return Report(
-        form=FORM,
-        started=started.isoformat(timespec="seconds"),
-        seconds=round(time.perf_counter() - clock, 1),
-        quick=plan.quick,
-        runs=plan.runs,
-        end_of_speech_ms=plan.end_of_speech_ms,
-        machine=this_machine(load),
-        servers=tuple(_server_report(server) for server in servers),
-        baseline=_baseline_figures(session, how),
-        ratios=tuple(_ratios(session)),
-        stopped=stopped,
-    )
-
-
-def _ratios(session: Session) -> list[Ratio]:
-    missing, threshold = session.baseline.missing, session.plan.end_of_speech_ms
-    return [
-        row
-        for number, server in enumerate(session.servers)
-        for row in ratios(Measured(server, threshold, session.times, number == 0, missing))
+    times = [rtf for one in server.good(FILE) if (rtf := one.rtf) is not None]
+    what = "seconds of work for a second of sound, file of 30 s"
+    rows = [
+        health_ratio(server.name, "/health p99 during transcription", server.health_s),
+        median_ratio(server.name, what, "", 0.5, times, "no file was transcribed"),
     ]
+    if server is session.servers[0]:
+        rows = [_final(session, server), _crowd(session, server), _vad(server), *rows]
+    return rows + ([_growth(server, server.loop)] if server.loop else [])
 
 
-def _baseline_figures(session: Session, how: str) -> BaselineFigures:
-    times, name = session.times, session.servers[0].name
-    three, thirty = ms(times.three_s), ms(times.thirty_s)
-    four = ms([seconds for server, _, seconds in times.four_s if server == name])
-    if three or thirty or four:
-        return BaselineFigures(three, thirty, four, how, "")
-    reason = session.baseline.missing or "no part that was run needs it"
-    return BaselineFigures(None, None, None, "", reason)
+def _final(session: SttSession, server: SttServer) -> Ratio:
+    """Hold the final text to the threshold, or to one baseline call where that takes longer."""
+    threshold = session.plan.end_of_speech_ms
+    times = [one.final_ms for one in server.good(LIVE) if one.final_ms is not None]
+    value, baseline = median(times), median(session.times_s[LIVE])
+    target = threshold + 50.0
+    what = f"end of speech to final text, 3 s: {threshold} ms threshold + 50 ms"
+    why = "nothing came through the stream"
+    if baseline is not None:
+        target = max(target, _QUIET_MS + 1.1 * baseline * 1000)
+        what += f", or 200 ms + 1.1 baselines of {baseline * 1000:.0f} ms"
+    elif value is not None and value > target:
+        # It may be as fast as the machine allows: only the baseline could tell.
+        value, why = None, session.baseline.missing or "no baseline"
+    return ratio(server.name, what, "ms", target, value, len(times), why)
 
 
-def _server_report(server: SttServer) -> ServerReport:
-    return ServerReport(
-        name=server.name,
-        url=server.endpoint.url,
-        model=server.text("model") or server.endpoint.model,
-        draft=server.text("draft"),
-        device=server.text("device"),
-        compute_type=server.text("compute_type"),
-        threads=server.threads,
-        choice_reason=server.text("choice_reason"),
-        memory_bytes=server.memory_bytes,
-        streams=server.streams,
-        figures=tuple(figures_of(case, results) for case, results in server.samples.items()),
-        vad=server.vad,
-        words=server.words,
-        loop=server.loop,
-        health=health_of(server.health_s),
-        stopped=server.stopped,
-    )
+def _crowd(session: SttSession, server: SttServer) -> Ratio:
+    samples = server.samples.get(CROWD, [])
+    rounds = [samples[at : at + FOUR] for at in range(0, len(samples), FOUR)]
+    each = [
+        max(finals) / 1000 / calls_s
+        for some, calls_s in zip(rounds, session.times_s[CROWD], strict=False)
+        if len(finals := [s.final_ms for s in some if s.final_ms and not s.error]) == len(some)
+        if calls_s
+    ]
+    what = "four streams of 3 s at once, end of speech to last final text ÷ four baselines"
+    why = session.baseline.missing or "four at once had no answer"
+    return median_ratio(server.name, what, "", 1.2, each, why)
+
+
+def _vad(server: SttServer) -> Ratio:
+    """Prefer CPU time: the wall clock includes other load of the machine."""
+    vad = server.vad or Vad(None, None, None, "that part was not run")
+    n, value = (vad.stream.n, vad.stream.median) if vad.stream else (0, None)
+    what = "voice detection with the whole stream, for a second of sound"
+    if vad.processor is not None:
+        what, value = f"{what}, CPU time", vad.processor
+    return ratio(server.name, what, "ms", 3.0, value, n, vad.reason)
+
+
+def _growth(server: SttServer, loop: MemoryLoop) -> Ratio:
+    what, n = f"growth over {loop.wanted_s / 60:.3g} minutes of speech", len(loop.samples)
+    value = None if loop.growth_bytes is None else max(0.0, loop.growth_bytes / _MIB)
+    why = f"only {n} samples" if n else "the server does not report its memory"
+    if not loop.whole:
+        why = f"only {loop.audio_s / 60:.3g} of {loop.wanted_s / 60:.3g} minutes"
+        # Too much growth is a result even so; less may still become too much.
+        value = value if value is not None and value > _GROWTH_MIB else None
+    return ratio(server.name, what, "MiB", _GROWTH_MIB, value, n, why)

@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk, duration, first_sound, stalls
 from hearth.clients.tts import MODEL, PATH, SpeechRequest
 
-Clock = Callable[[], float]
 # The slowest speech: 24 kHz of 16 bits, and four characters a second.
 _BYTES_PER_CHARACTER = 12_000
 _BYTES = 2_000_000
@@ -33,41 +31,40 @@ def body_of(endpoint: Endpoint, request: SpeechRequest) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured answer; all times in seconds from the request."""
+    """One measured answer; all times from the request."""
 
     characters: int
     error: str = ""
-    first_byte_s: float | None = None
-    ttfa_s: float | None = None
+    first_byte_ms: float | None = None
+    ttfa_ms: float | None = None
     """When the first block above -45 dBFS could be decoded."""
-    last_byte_s: float = 0.0
-    gap_s: float = 0.0
+    last_byte_ms: float = 0.0
+    gap_ms: float = 0.0
     """The longest wait between two chunks."""
     chunks: int = 0
-    lead_s: float = 0.0
+    lead_ms: float = 0.0
     """Silence in the sound before its first loud block."""
     stalls: int = 0
-    dry_s: float = 0.0
+    dry_ms: float = 0.0
     audio_s: float = 0.0
-    size_bytes: int = 0
     sha256: str = ""
 
     @property
     def early(self) -> float | None:
         """The part of the answer's time that is left at its first byte; 0 is a burst."""
-        if self.first_byte_s is None or not self.last_byte_s:
+        if self.first_byte_ms is None or not self.last_byte_ms:
             return None
-        return (self.last_byte_s - self.first_byte_s) / self.last_byte_s
+        return (self.last_byte_ms - self.first_byte_ms) / self.last_byte_ms
 
     @property
     def rtf(self) -> float | None:
         """Seconds of work for a second of sound."""
-        return self.last_byte_s / self.audio_s if self.audio_s else None
+        return self.last_byte_ms / 1000 / self.audio_s if self.audio_s else None
 
     @property
     def characters_per_s(self) -> float | None:
         """Characters spoken in a second of work."""
-        return self.characters / self.last_byte_s if self.last_byte_s else None
+        return self.characters / self.last_byte_ms * 1000 if self.last_byte_ms else None
 
 
 @dataclass(slots=True)
@@ -76,48 +73,35 @@ class Answer:
 
     request: SpeechRequest
     chunks: list[Chunk] = field(default_factory=list)
-    size: int = 0
     last_s: float = 0.0
     error: str = ""
 
 
-async def fetch(
-    client: httpx.AsyncClient,
-    endpoint: Endpoint,
-    request: SpeechRequest,
-    clock: Clock = time.perf_counter,
-) -> Answer:
+async def fetch(client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRequest) -> Answer:
     """Receive one answer within its total deadline; a failure is in `error`, never raised."""
-    answer = Answer(request)
-    limit_s = endpoint.call_s + _SECONDS_PER_CHARACTER * len(request.text)
-    start = clock()
+    answer, size, characters = Answer(request), 0, len(request.text)
+    limit_s = endpoint.call_s + _SECONDS_PER_CHARACTER * characters
+    most = _BYTES + _BYTES_PER_CHARACTER * characters
+    body, start = body_of(endpoint, request), time.perf_counter()
     try:
         # httpx bounds each read; an answer that is slow would outlive any of its timeouts.
-        async with asyncio.timeout(limit_s):
-            await _receive(client, body_of(endpoint, request), answer, lambda: clock() - start)
+        async with asyncio.timeout(limit_s), client.stream("POST", PATH, json=body) as response:
+            if not response.is_success:
+                text = (await response.aread())[:4000].decode("utf-8", "replace")
+                answer.error = f"HTTP {response.status_code}: {one_line(text)}"
+            else:
+                async for data in response.aiter_raw():
+                    answer.chunks.append(Chunk(time.perf_counter() - start, data))
+                    size += len(data)
+                    if size > most:
+                        answer.error = f"more than {most} bytes for {characters} characters"
+                        break
     except TimeoutError:
         answer.error = f"no complete answer within {limit_s:g} s"
     except (httpx.HTTPError, OSError) as error:
         answer.error = f"{type(error).__name__}: {error}"
-    answer.last_s = clock() - start
+    answer.last_s = time.perf_counter() - start
     return answer
-
-
-async def _receive(
-    client: httpx.AsyncClient, body: Mapping[str, Any], answer: Answer, since: Clock
-) -> None:
-    most = _BYTES + _BYTES_PER_CHARACTER * len(body["input"])
-    async with client.stream("POST", PATH, json=body) as response:
-        if not response.is_success:
-            text = (await response.aread())[:4000].decode("utf-8", "replace")
-            answer.error = f"HTTP {response.status_code}: {one_line(text)}"
-            return
-        async for data in response.aiter_raw():
-            answer.chunks.append(Chunk(since(), data))
-            answer.size += len(data)
-            if answer.size > most:
-                answer.error = f"more than {most} bytes for {len(body['input'])} characters"
-                return
 
 
 def analyse(answer: Answer) -> Sample:
@@ -125,31 +109,29 @@ def analyse(answer: Answer) -> Sample:
 
     Decoding takes time: of several answers at once, analyse them afterwards.
     """
-    chunks, last_s, error = answer.chunks, answer.last_s, answer.error
-    characters = len(answer.request.text)
-    if error:
-        return Sample(characters, error, last_byte_s=last_s, chunks=len(chunks))
+    chunks, characters = answer.chunks, len(answer.request.text)
     try:
+        if answer.error:
+            raise ClientError(answer.error)
         sound = decode(answer.request.format, chunks)
-    except ClientError as failure:
-        return Sample(characters, str(failure), last_byte_s=last_s, chunks=len(chunks))
+    except ClientError as error:
+        last_ms = answer.last_s * 1000
+        return Sample(characters, str(error), last_byte_ms=last_ms, chunks=len(chunks))
     first = first_sound(sound.chunks, sound.rate)
     gaps = stalls(sound.chunks, sound.rate)
-    if first is None:
-        error = "silence: no 10 ms of it are louder than -45 dBFS"
+    waits = (b.at_s - a.at_s for a, b in itertools.pairwise(chunks))
     return Sample(
         characters,
-        error,
-        first_byte_s=chunks[0].at_s if chunks else None,
-        ttfa_s=first.at_s if first else None,
-        last_byte_s=chunks[-1].at_s if chunks else last_s,
-        gap_s=max((b.at_s - a.at_s for a, b in itertools.pairwise(chunks)), default=0.0),
+        "" if first else "silence: no 10 ms of it are louder than -45 dBFS",
+        first_byte_ms=chunks[0].at_s * 1000 if chunks else None,
+        ttfa_ms=first.at_s * 1000 if first else None,
+        last_byte_ms=(chunks[-1].at_s if chunks else answer.last_s) * 1000,
+        gap_ms=max(waits, default=0.0) * 1000,
         chunks=len(chunks),
-        lead_s=first.lead_s if first else 0.0,
+        lead_ms=first.lead_s * 1000 if first else 0.0,
         stalls=len(gaps),
-        dry_s=sum(stall.dry_s for stall in gaps),
+        dry_ms=sum(stall.dry_s for stall in gaps) * 1000,
         audio_s=duration(sound.chunks, sound.rate),
-        size_bytes=answer.size,
         sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
     )
 
@@ -170,22 +152,12 @@ async def first_piece(
             kind = response.headers.get("content-type", "")
             if not response.is_success or not kind.startswith("text/event-stream"):
                 return None
-            async for event in _events(response):
+            async for line in response.aiter_lines():
+                event = json.loads(line.removeprefix("data:")) if line.startswith("data:") else {}
                 if event.get("type") == "speech.audio.delta":
                     text = event.get("text")
                     return text if isinstance(text, str) and text.strip() else None
-    except (TimeoutError, httpx.HTTPError, OSError):
+    except (TimeoutError, httpx.HTTPError, OSError, ValueError, AttributeError):
+        # Also an event that is not a JSON object, as `[DONE]` at the end.
         return None
     return None
-
-
-async def _events(response: httpx.Response) -> AsyncIterator[dict[str, object]]:
-    async for line in response.aiter_lines():
-        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        if data and data != "[DONE]":
-            try:
-                event = json.loads(data)
-            except ValueError:
-                return
-            if isinstance(event, dict):
-                yield event

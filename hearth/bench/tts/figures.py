@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from hearth.bench.report import Health, Machine, Ratio, missed, ms
-from hearth.bench.servers import errors, good
+from hearth.bench.report import Figures, Report, ServerReport, figures_of, good
 from hearth.bench.tts.answer import Sample
-from hearth.clients.stats import Spread, spread
+from hearth.clients.stats import Spread
 from hearth.clients.tts import VOICE
 
-FORM = "hearth-bench-tts/1"
-FOUR = 4
+LONGER = ("paragraph", "long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +29,8 @@ class Case:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtsFigures(Figures):
     """All answers of one kind; the spreads are of those that succeeded, n is their number.
 
     Times run from the request. `ttfa_ms` is when the first 10 ms block above -45 dBFS could be
@@ -45,8 +42,6 @@ class Figures:
 
     case: Case
     characters: int
-    calls: int
-    failed: int
     first_byte_ms: Spread | None
     ttfa_ms: Spread | None
     last_byte_ms: Spread | None
@@ -60,32 +55,20 @@ class Figures:
     rtf: Spread | None
     characters_per_s: Spread | None
     sha256: tuple[str, ...]
-    errors: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReport:
-    """One server: its status, and its results.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtsServerReport(ServerReport):
+    """One TTS server: its status, and its results."""
 
-    `memory_bytes` is the most that its /status reported, also while it spoke; `stopped` is the
-    reason for giving it up.
-    """
-
-    name: str
-    url: str
     engine: str
     provider: str
-    model: str
     model_sha256: str
-    threads: int | None
-    memory_bytes: int | None
-    figures: tuple[Figures, ...]
-    health: Health | None
-    stopped: str
+    figures: tuple[TtsFigures, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class BaselineFigures:
+class TtsBaseline:
     """The baseline: one inference of the same words without a server, in turns with the requests.
 
     `how` describes its options; `first_piece` is the latest text that the server spoke first;
@@ -100,67 +83,53 @@ class BaselineFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundFigures:
-    """One fresh phrase: the times of each server by its name, and those of the baseline."""
+class Round:
+    """The baseline's times of one fresh phrase, and of the piece that the server speaks first."""
 
-    ttfa_ms: dict[str, float | None]
-    last_byte_ms: dict[str, float]
     first_piece: str | None
     baseline_first_ms: float | None
     baseline_whole_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RoundFigures(Round):
+    """One fresh phrase: the times of each server by its name, and those of the baseline."""
+
+    ttfa_ms: dict[str, float | None]
+    last_byte_ms: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtsReport(Report):
     """The results of one run of `hearth bench tts`; the ratios of the first server come first.
 
     `stopped` is the reason for an early end.
     """
 
-    form: str
-    started: str
-    seconds: float
-    quick: bool
-    runs: int
-    machine: Machine
-    servers: tuple[ServerReport, ...]
-    baseline: BaselineFigures
+    servers: tuple[TtsServerReport, ...]
+    baseline: TtsBaseline
     rounds: tuple[RoundFigures, ...]
-    ratios: tuple[Ratio, ...]
-    stopped: str = ""
-
-    @property
-    def fine(self) -> bool:
-        """Whether every call was answered and the first server missed no target."""
-        first = self.servers[0]
-        failed = first.stopped or any(figures.failed for figures in first.figures)
-        return not (self.stopped or missed(self.ratios, first.name) or failed)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as plain JSON data."""
-        return asdict(self)
 
 
-def figures_of(case: Case, samples: Sequence[Sample]) -> Figures:
-    """Return the figures of answers of one kind; each error is named once."""
+def tts_figures(case: Case, samples: Sequence[Sample]) -> TtsFigures:
+    """Return the figures of answers of one kind."""
     answered = good(samples)
-    return Figures(
+    return figures_of(
+        TtsFigures,
+        samples,
         case=case,
         characters=max((s.characters for s in samples), default=0),
-        calls=len(samples),
-        failed=len(samples) - len(answered),
-        first_byte_ms=ms([s.first_byte_s for s in answered]),
-        ttfa_ms=ms([s.ttfa_s for s in answered]),
-        last_byte_ms=ms([s.last_byte_s for s in answered]),
-        gap_ms=ms([s.gap_s for s in answered]),
-        early=spread([s.early for s in answered if s.early is not None]),
-        chunks=spread([float(s.chunks) for s in answered]),
-        lead_ms=ms([s.lead_s for s in answered]),
         stalls=sum(s.stalls for s in answered),
-        dry_ms=sum(s.dry_s for s in answered) * 1000,
-        audio_s=spread([s.audio_s for s in answered]),
-        rtf=spread([s.rtf for s in answered if s.rtf is not None]),
-        characters_per_s=spread([s.characters_per_s for s in answered if s.characters_per_s]),
+        dry_ms=sum(s.dry_ms for s in answered),
         sha256=tuple(s.sha256 for s in answered),
-        errors=errors(samples),
     )
+
+
+def case_text(case: Case, characters: int) -> str:
+    """Return the name of a kind of request."""
+    what = f"{characters:,} characters" if case.what == "long" else case.what
+    words = [what, case.format, case.voice]
+    words += [] if case.streamed else ["not streamed"]
+    words += ["again"] if case.repeated else []
+    words += [f"{case.clients} at once"] if case.clients > 1 else []
+    return ", ".join(words)

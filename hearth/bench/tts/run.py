@@ -3,47 +3,47 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import os
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any
 
-from hearth.bench.baseline import Baseline, MakeRun
-from hearth.bench.report import Ratio, health_of, ms, this_machine
-from hearth.bench.servers import prepare, run_parts
-from hearth.bench.tts import PARTS
+from hearth.bench import TTS_PARTS
+from hearth.bench.report import Ratio, health_ratio, median, median_ratio, ratio
+from hearth.bench.session import MeasuredServer, Plan, Session, Step
 from hearth.bench.tts.answer import Sample, analyse, fetch, first_piece
 from hearth.bench.tts.decode import FORMATS
 from hearth.bench.tts.figures import (
-    FORM,
-    FOUR,
-    BaselineFigures,
+    LONGER,
     Case,
-    Report,
+    Round,
     RoundFigures,
-    ServerReport,
-    figures_of,
+    TtsBaseline,
+    TtsReport,
+    TtsServerReport,
+    case_text,
+    tts_figures,
 )
-from hearth.bench.tts.ratios import Measured, Round, TtsServer, ratios
 from hearth.clients.endpoints import Endpoint
+from hearth.clients.stats import spread
 from hearth.clients.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
 from hearth.clients.tts import VOICE, SpeechRequest
 
-Progress = Callable[[int, int, str], None]
-"""Called with (steps done, steps in all, the next step)."""
+FORM = "hearth-bench-tts/1"
+FOUR = 4
 WARM_UPS = 2
 NO_CADDY = "no path through Caddy: only a service of a house has one"
 
+TtsServer = MeasuredServer[Case, Sample]
+
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TtsPlan(Plan):
     """How much is requested; every number bounds the load."""
 
-    quick: bool = False
-    runs: int = 10
+    parts: tuple[str, ...] = TTS_PARTS
     cell_runs: int = 3
     long_characters: int = LONG_CHARACTERS
     # Each takes minutes: a third would take the whole far beyond a quarter of an hour.
@@ -52,13 +52,10 @@ class Plan:
     formats: tuple[str, ...] = FORMATS
     voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
     caddy_pairs: int = 20
-    timeout_s: float = 3600.0
-    parts: tuple[str, ...] = PARTS
 
-    @property
-    def voice(self) -> str:
-        """The voice of all parts but formats."""
-        return self.voices[0]
+    def case(self, what: str = "phrase", **more: Any) -> Case:
+        """Return a kind of request by the voice of all parts but formats."""
+        return Case(what, voice=self.voices[0], **more)
 
     @property
     def cells(self) -> list[Case]:
@@ -66,165 +63,148 @@ class Plan:
         grid = itertools.product(self.formats, self.voices, (True, False))
         return [Case("sample", form, voice, streamed) for form, voice, streamed in grid]
 
-    def steps(self, servers: int, through: bool) -> int:
-        """Return the number of steps, for a progress bar."""
-        each = {
-            "phrase": 2 * self.runs,
-            "paragraph": self.runs,
-            "crowd": self.runs * len(self.clients),
-            "long": self.long_runs,
-            "formats": len(self.cells) * self.cell_runs,
-        }
-        once = {"phrase": self.runs, "caddy": self.caddy_pairs if through else 0}
-        return sum(each.get(p, 0) * servers + once.get(p, 0) for p in self.parts)
 
-
-def quick() -> Plan:
-    """Return the plan of about a minute: everything once or a few times."""
-    return Plan(
-        quick=True,
-        runs=3,
-        cell_runs=1,
-        long_characters=SHORT_CHARACTERS,
-        long_runs=1,
-        clients=(FOUR,),
-        formats=("pcm", "mp3"),
-        voices=(VOICE,),
-        caddy_pairs=10,
-        timeout_s=600.0,
-    )
+QUICK = TtsPlan(
+    quick=True,
+    runs=3,
+    cell_runs=1,
+    long_characters=SHORT_CHARACTERS,
+    long_runs=1,
+    clients=(FOUR,),
+    formats=("pcm", "mp3"),
+    voices=(VOICE,),
+    caddy_pairs=10,
+    timeout_s=600.0,
+)
+"""About a minute: everything once or a few times."""
 
 
 @dataclass(slots=True)
-class Session:
-    """One run: the first server is compared with its baseline, and the others with it."""
+class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
+    """One run of TTS servers."""
 
-    plan: Plan
-    servers: Sequence[TtsServer]
-    baseline: Baseline
-    through: TtsServer | None = None
+    through: Endpoint | None = None
     """The first server again, through Caddy."""
-    progress: Progress = lambda done, of, what: None
     texts: Texts = field(default_factory=Texts)
     rounds: list[Round] = field(default_factory=list)
-    caddy_s: list[tuple[float, float]] = field(default_factory=list)
-    _done: int = 0
+    caddy: TtsServer | None = None
 
-    async def run(self) -> str:
-        """Measure everything; return why it ended early."""
-        rounds, caddy, paragraphs = self._rounds, self._caddy, self._paragraphs
-        parts = (rounds, caddy, paragraphs, self._crowds, self._long, self._cells)
-        work = [part for name, part in zip(PARTS, parts, strict=True) if name in self.plan.parts]
-        return await run_parts([self._warm_up, *work], self.plan.timeout_s)
+    def steps(self) -> list[Step]:
+        """Return all steps of the plan, in their order."""
+        parts = (self._rounds, self._caddy, self._paragraphs, self._crowds, self._long, self._cells)
+        work = dict(zip(TTS_PARTS, parts, strict=True))
+        planned = [step for name in self.plan.parts for step in work[name]()]
+        return [("warming up", self._warm_up), *planned]
 
     async def _warm_up(self) -> None:
         """Let every server speak before anything counts: it loads its model on first use."""
         for server in self.servers:
-            with server.uncounted():
-                for _ in range(WARM_UPS):
-                    await speak(server, Case("phrase"), self.texts.phrase(self.plan.voice))
+            for _ in range(WARM_UPS):
+                await speak(server, Case("phrase"), self.texts.phrase(self.plan.voices[0]))
+            server.samples.clear()
         await self.baseline.seconds([SAMPLE])
 
-    async def _rounds(self) -> None:
-        for number in range(self.plan.runs):
-            await self._round(number)
+    def _rounds(self) -> Iterator[Step]:
+        """Speak fresh phrases and repeat each, with every server and the baseline, in turns."""
+        for _ in range(self.plan.runs):
+            phrase = self.texts.phrase(self.plan.voices[0])
+            for server in self.turns():
+                yield self._speak(server, self.plan.case(), phrase)
+                yield self._speak(server, self.plan.case(repeated=True), phrase)
+            yield "baseline", partial(self._round, phrase)
 
-    async def _round(self, number: int) -> None:
-        """Speak one fresh phrase and repeat it, with every server and the baseline, in turns."""
-        voice = self.plan.voice
-        phrase, around = self.texts.phrase(voice), Round()
-        self.rounds.append(around)
-        for server in self._turns(number):
-            self._step(f"phrase, {server.name}")
-            around.fresh[server.name] = await speak(server, Case("phrase", voice=voice), phrase)
-            await server.settle()
-            self._step(f"repeated phrase, {server.name}")
-            await speak(server, Case("phrase", voice=voice, repeated=True), phrase)
-            await server.settle()
-        self._step("baseline")
+    async def _round(self, phrase: str) -> None:
+        piece, seconds = None, []
         if self.baseline.run is not None:
             first = self.servers[0]
-            request = SpeechRequest(phrase, voice)
-            around.first_piece = await first_piece(first.client, first.endpoint, request)
+            request = SpeechRequest(phrase, self.plan.voices[0])
+            piece = await first_piece(first.client, first.endpoint, request)
             await first.settle()
-            texts = [phrase] + ([around.first_piece] if around.first_piece else [])
-            seconds = await self.baseline.seconds(texts)
-            if seconds:
-                around.baseline_whole_s = seconds[0]
-                around.baseline_first_s = seconds[1] if len(seconds) > 1 else None
+            seconds = await self.baseline.seconds([phrase, *([piece] if piece else [])])
+        whole, start, *_ = *(s * 1000 for s in seconds), None, None
+        self.rounds.append(Round(piece, start, whole))
 
-    async def _caddy(self) -> None:
+    def _caddy(self) -> Iterator[Step]:
+        if self.through is not None:
+            yield "through Caddy", partial(self._compare_paths, self.through)
+
+    async def _compare_paths(self, through: Endpoint) -> None:
         """Compare the path through Caddy with the direct one, by a text that the server caches."""
-        if self.through is None:
-            return
-        paths, case = (self.servers[0], self.through), Case("caddy", voice=self.plan.voice)
-        # Once each uncounted: this opens the connections and fills the server's cache.
-        for number in range(-1, self.plan.caddy_pairs):
-            first_byte_s: dict[int, float] = {}
-            for which in (0, 1) if number % 2 else (1, 0):
-                sample = await speak(paths[which], case, SAMPLE)
-                if sample.first_byte_s is not None:
-                    first_byte_s[which] = sample.first_byte_s
-            if number < 0:
-                continue
-            self._step("through Caddy")
-            if len(first_byte_s) == len(paths):
-                self.caddy_s.append((first_byte_s[0], first_byte_s[1]))
+        async with through.client() as client:
+            self.caddy = MeasuredServer(through, client)
+            paths = [self.servers[0], self.caddy]
+            # The first pair opens the connections and fills the server's cache.
+            for number in range(self.plan.caddy_pairs + 1):
+                for server in paths[:: -1 if number % 2 else 1]:
+                    await speak(server, self.plan.case("caddy"), SAMPLE)
 
-    async def _paragraphs(self) -> None:
-        case = Case("paragraph", voice=self.plan.voice)
-        for number in range(self.plan.runs):
-            for server in self._turns(number):
-                self._step(f"paragraph, {server.name}")
-                async with server.watched():
-                    await speak(server, case, self.texts.paragraph())
+    def _paragraphs(self) -> Iterator[Step]:
+        for _ in range(self.plan.runs):
+            for server in self.turns():
+                yield self._speak(server, self.plan.case("paragraph"), self.texts.paragraph())
 
-    async def _crowds(self) -> None:
-        for clients, number in itertools.product(self.plan.clients, range(self.plan.runs)):
-            case = Case("phrase", voice=self.plan.voice, clients=clients)
-            for server in self._turns(number):
-                self._step(f"{clients} at once, {server.name}")
-                texts = [self.texts.phrase(self.plan.voice) for _ in range(clients)]
-                async with server.watched():
-                    await speak_at_once(server, case, texts)
+    def _crowds(self) -> Iterator[Step]:
+        for clients, _ in itertools.product(self.plan.clients, range(self.plan.runs)):
+            case = self.plan.case(clients=clients)
+            for server in self.turns():
+                yield self._speak(server, case, *(self.texts.phrase() for _ in range(clients)))
+
+    def _long(self) -> Iterator[Step]:
+        for _ in range(self.plan.long_runs):
+            text = self.texts.long(self.plan.long_characters)
+            for server in self.turns():
+                yield self._speak(server, self.plan.case("long"), text)
+
+    def _cells(self) -> Iterator[Step]:
+        for _, case in itertools.product(range(self.plan.cell_runs), self.plan.cells):
+            for server in self.turns():
+                yield self._speak(server, case, self.texts.phrase(case.voice))
+
+    def _speak(self, server: TtsServer, case: Case, *texts: str) -> Step:
+        async def work() -> None:
+            # Health checks beside a single phrase would be part of its result.
+            async with server.watched(case.clients > 1 or case.what in LONGER):
+                await speak(server, case, *texts)
+            if case.what == "phrase":
                 await server.settle()
 
-    async def _long(self) -> None:
-        for number in range(self.plan.long_runs):
-            text = self.texts.long(self.plan.long_characters)
-            for server in self._turns(number):
-                self._step(f"{len(text):,} characters, {server.name}")
-                async with server.watched():
-                    await speak(server, Case("long", voice=self.plan.voice), text)
+        return f"{case_text(case, max(map(len, texts)))}, {server.name}", work
 
-    async def _cells(self) -> None:
-        for number, case in itertools.product(range(self.plan.cell_runs), self.plan.cells):
-            for server in self._turns(number):
-                how = "streamed" if case.streamed else "whole"
-                self._step(f"{case.format}, {case.voice}, {how}, {server.name}")
-                await speak(server, case, self.texts.phrase(case.voice))
+    def report(self, how: str, **more: Any) -> TtsReport:
+        """Return the report; `how` describes the baseline, `more` are the fields of the run."""
+        texts = ("engine", "provider", "model_sha256")
+        return TtsReport(
+            form=FORM,
+            servers=tuple(
+                TtsServerReport(**server.results(tts_figures, *texts)) for server in self.servers
+            ),
+            baseline=self._baseline(how),
+            rounds=tuple(self._round_figures(*each) for each in enumerate(self.rounds)),
+            ratios=tuple(row for server in self.servers for row in ratios(self, server)),
+            **more,
+        )
 
-    def _turns(self, number: int) -> list[TtsServer]:
-        """Return the servers, every second time in reverse order: none is always the first."""
-        order = list(self.servers)
-        return order[::-1] if number % 2 else order
+    def _baseline(self, how: str) -> TtsBaseline:
+        whole = [r.baseline_whole_ms for r in self.rounds if r.baseline_whole_ms is not None]
+        first = [r.baseline_first_ms for r in self.rounds if r.baseline_first_ms is not None]
+        pieces = [r.first_piece for r in self.rounds if r.first_piece]
+        reason = "" if whole else self.baseline.missing or "no round was completed"
+        return TtsBaseline(spread(first), spread(whole), pieces[-1] if pieces else "", how, reason)
 
-    def _step(self, what: str) -> None:
-        steps = self.plan.steps(len(self.servers), self.through is not None)
-        self.progress(self._done, steps, what)
-        self._done += 1
+    def _round_figures(self, number: int, around: Round) -> RoundFigures:
+        fresh = {s.name: s.samples.get(self.plan.case(), ())[number:] for s in self.servers}
+        answered = {name: each[0] for name, each in fresh.items() if each and not each[0].error}
+        return RoundFigures(
+            **asdict(around),
+            ttfa_ms={name: sample.ttfa_ms for name, sample in answered.items()},
+            last_byte_ms={name: sample.last_byte_ms for name, sample in answered.items()},
+        )
 
 
-async def speak(server: TtsServer, case: Case, text: str) -> Sample:
-    """Let the server speak one text, and keep the sample."""
-    (sample,) = await speak_at_once(server, case, [text])
-    return sample
-
-
-async def speak_at_once(server: TtsServer, case: Case, texts: list[str]) -> list[Sample]:
-    """Let the server speak several texts at once; one that was given up gets no requests."""
+async def speak(server: TtsServer, case: Case, *texts: str) -> list[Sample]:
+    """Let the server speak texts at once, and keep the samples; none of one that was given up."""
     if server.stopped:
-        return [Sample(len(text), server.stopped) for text in texts]
+        return []
     requests = [SpeechRequest(text, case.voice, case.format, case.streamed) for text in texts]
     answers = await asyncio.gather(*(fetch(server.client, server.endpoint, r) for r in requests))
     samples = [analyse(answer) for answer in answers]
@@ -232,103 +212,72 @@ async def speak_at_once(server: TtsServer, case: Case, texts: list[str]) -> list
     return samples
 
 
-async def bench_tts(
-    endpoints: Sequence[Endpoint],
-    plan: Plan,
-    *,
-    baseline: MakeRun | None = None,
-    how: str = "",
-    through: Endpoint | None = None,
-    progress: Progress = lambda done, of, what: None,
-) -> Report:
-    """Measure the first server, and the others in turns with it.
+def ratios(session: TtsSession, server: TtsServer) -> list[Ratio]:
+    """Return every ratio of a server, each against what its own machine can do.
 
-    Raises:
-        ClientError: the first server does not answer.
+    The baseline and Caddy belong to the first server, so another one has fewer.
     """
-    started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
-    async with contextlib.AsyncExitStack() as stack:
-        every = [
-            TtsServer(endpoint, await stack.enter_async_context(endpoint.client()))
-            for endpoint in [*endpoints, *([through] if through else [])]
-        ]
-        servers, caddy = every[: len(endpoints)], every[-1] if through else None
-        session = Session(plan, servers, await prepare(servers, baseline), caddy, progress)
-        stopped = await session.run()
-    return Report(
-        form=FORM,
-        started=started.isoformat(timespec="seconds"),
-        seconds=round(time.perf_counter() - clock, 1),
-        quick=plan.quick,
-        runs=plan.runs,
-        machine=this_machine(load),
-        servers=tuple(_server_report(server) for server in servers),
-        baseline=_baseline_figures(session, how),
-        rounds=tuple(_round_figures(around) for around in session.rounds),
-        ratios=tuple(_ratios(session)),
-        stopped=stopped,
-    )
+    case = session.plan.case
+    row, middle = partial(ratio, server.name), partial(median_ratio, server.name)
+    fresh, repeats = server.good(case()), server.good(case(repeated=True))
+    four, long = server.good(case(clients=FOUR)), server.good(case("long"))
+    # Each round has one fresh phrase.
+    rounds = zip(server.samples.get(case(), ()), session.rounds, strict=False)
+    pairs = [(sample, around) for sample, around in rounds if not sample.error]
+    missing = session.baseline.missing or "the server does not report its first piece"
 
-
-def _ratios(session: Session) -> list[Ratio]:
-    rows = []
-    no_caddy = NO_CADDY
-    if session.through is not None:
-        errors = [s.error for samples in session.through.samples.values() for s in samples]
-        no_caddy = next(filter(None, errors), session.through.stopped or "no pair was answered")
-    for number, server in enumerate(session.servers):
-        rows += ratios(
-            Measured(
-                server=server,
-                voice=session.plan.voice,
-                rounds=session.rounds,
-                caddy_s=session.caddy_s if number == 0 else (),
-                primary=number == 0,
-                no_baseline=session.baseline.missing
-                or "the server does not report its first piece",
-                no_caddy=no_caddy,
-            )
+    def baselines(what: str, target: float, name: str) -> Ratio:
+        times = [(getattr(sample, name), r.baseline_whole_ms) for sample, r in pairs]
+        return middle(
+            what, "", target, [ms / whole for ms, whole in times if ms and whole], missing
         )
-    return rows
 
+    def stalls(what: str, samples: Sequence[Sample]) -> Ratio:
+        total = float(sum(sample.stalls for sample in samples)) if samples else None
+        what = f"stalls, {what}, one client"
+        return row(what, "", 0.0, total, len(samples), "there was no answer")
 
-def _server_report(server: TtsServer) -> ServerReport:
-    return ServerReport(
-        name=server.name,
-        url=server.endpoint.url,
-        engine=server.text("engine"),
-        provider=server.text("provider"),
-        model=server.text("model") or server.endpoint.model,
-        model_sha256=server.text("model_sha256"),
-        threads=server.threads,
-        memory_bytes=server.memory_bytes,
-        figures=tuple(figures_of(case, samples) for case, samples in server.samples.items()),
-        health=health_of(server.health_s),
-        stopped=server.stopped,
+    alone, together = (
+        median([s.last_byte_ms for s in fresh]),
+        [s.ttfa_ms for s in four if s.ttfa_ms],
     )
+    mean = statistics.mean(together) / alone if together and alone else None
+    what = "mean TTFA of four at once ÷ whole phrase alone"
+    again = [s.ttfa_ms for s in repeats if s.ttfa_ms is not None]
+    rows = [
+        baselines("TTFA ÷ baseline of the whole phrase", 0.20, "ttfa_ms"),
+        stalls("phrase", [*fresh, *repeats]),
+        stalls(_long_text(long), long),
+        baselines("whole synthesis ÷ baseline", 1.15, "last_byte_ms"),
+        row(what, "", 0.60, mean, len(together), "four at once had no answer"),
+        health_ratio(server.name, "/health p99 during synthesis", server.health_s),
+        middle("TTFA of a repeat", "ms", 10.0, again, "no repeat was answered"),
+    ]
+    if server is not session.servers[0]:
+        return rows
+    first = [
+        sample.ttfa_ms - around.baseline_first_ms
+        for sample, around in pairs
+        if sample.ttfa_ms is not None and around.baseline_first_ms is not None
+    ]
+    what = "TTFA - baseline of the same first piece"
+    return [middle(what, "ms", 20.0, first, missing), *rows, _caddy(session, server)]
 
 
-def _baseline_figures(session: Session, how: str) -> BaselineFigures:
-    whole = ms([around.baseline_whole_s for around in session.rounds])
-    pieces = [around.first_piece for around in session.rounds if around.first_piece]
-    return BaselineFigures(
-        first_piece_ms=ms([around.baseline_first_s for around in session.rounds]),
-        whole_ms=whole,
-        first_piece=pieces[-1] if pieces else "",
-        how=how,
-        reason="" if whole else session.baseline.missing or "no round was completed",
-    )
+def _long_text(samples: Sequence[Sample]) -> str:
+    lengths = sorted({sample.characters for sample in samples})
+    span = " to ".join(f"{length:,}" for length in dict.fromkeys(lengths[:1] + lengths[-1:]))
+    return f"long text of {span} characters" if samples else "long text"
 
 
-def _round_figures(around: Round) -> RoundFigures:
-    def in_ms(seconds: float | None) -> float | None:
-        return None if seconds is None else seconds * 1000
-
-    good = {name: sample for name, sample in around.fresh.items() if not sample.error}
-    return RoundFigures(
-        ttfa_ms={name: in_ms(sample.ttfa_s) for name, sample in good.items()},
-        last_byte_ms={name: sample.last_byte_s * 1000 for name, sample in good.items()},
-        first_piece=around.first_piece,
-        baseline_first_ms=in_ms(around.baseline_first_s),
-        baseline_whole_ms=in_ms(around.baseline_whole_s),
-    )
+def _caddy(session: TtsSession, direct: TtsServer) -> Ratio:
+    case, through, missing = session.plan.case("caddy"), session.caddy, NO_CADDY
+    added = []
+    if through is not None:
+        pairs = list(zip(direct.samples.get(case, ()), through.samples.get(case, ()), strict=False))
+        times = [(a.first_byte_ms, b.first_byte_ms) for a, b in pairs[1:]]
+        added = [b - a for a, b in times if a is not None and b is not None]
+        errors = [sample.error for sample in through.samples.get(case, ())]
+        missing = next(filter(None, errors), through.stopped or "no pair was answered")
+    what = "first byte through Caddy - direct"
+    return median_ratio(direct.name, what, "ms", 5.0, added, missing)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from hearth.bench.report.chart import COLOURS, Bar, Panel
-from hearth.bench.report.view import (
+from hearth.bench.chart import Bar, Panel, bars
+from hearth.bench.tts.figures import (
+    LONGER,
+    Case,
+    TtsFigures,
+    TtsReport,
+    TtsServerReport,
+    case_text,
+)
+from hearth.bench.view import (
     Section,
     calls,
+    errors_of,
     health_text,
     middle,
     p95,
-    ratio_section,
-    stopped_section,
+    sections_of,
+    server_text,
 )
-from hearth.bench.tts.figures import Case, Figures, Report, ServerReport
 
 TITLE = "Speech, measured"
 CHART = "Speech: pale until the first sound, full until the last byte; medians in ms"
@@ -24,47 +32,30 @@ _COLUMNS = (
 )
 # Voices side by side.
 _BESIDE = 3
-_LONGER = ("paragraph", "long")
 
 
-def sections(report: Report) -> list[Section]:
+def sections(report: TtsReport) -> list[Section]:
     """Return the comparison, the ratios, the figures of every server, and the errors."""
-    rows = comparison(report)
-    names = [server.name for server in report.servers]
+    rows, names = comparison(report), [server.name for server in report.servers]
     found = [Section("Side by side", ("medians", *names), rows)] if rows else []
-    found += [ratio_section(report.ratios, name) for name in names]
-    found += [Section(lines=[baseline_text(report)])]
-    for server in report.servers:
-        errors = [error for figures in server.figures for error in figures.errors]
-        errors = [line for line in dict.fromkeys([server.stopped, *errors]) if line]
-        title = f"{server.name}: medians"
-        lines = [_server_text(server)]
-        found.append(Section(title, _COLUMNS, _figure_rows(server), lines, errors))
-    return found + stopped_section(report.stopped)
+    return found + sections_of(report, baseline_text(report), _server_sections)
 
 
-def _figure_rows(server: ServerReport) -> list[tuple[str, ...]]:
-    return [
+def _server_sections(server: TtsServerReport) -> list[Section]:
+    rows = [
         (
-            *(case_text(f.case, f.characters), calls(f.calls, f.failed)),
+            *(case_text(f.case, f.characters), calls(f)),
             *(middle(f.ttfa_ms), p95(f.ttfa_ms), middle(f.last_byte_ms), middle(f.gap_ms)),
             *(middle(f.chunks), str(f.stalls), middle(f.rtf, 2), middle(f.characters_per_s, 1)),
         )
         for f in server.figures
     ]
+    program = f"{server.engine} on {server.provider}, {server.model}" if server.engine else ""
+    line = "; ".join(filter(None, [server_text(server, program), *health_text(server.health)]))
+    return [Section(f"{server.name}: medians", _COLUMNS, rows, [line], errors_of(server))]
 
 
-def case_text(case: Case, characters: int) -> str:
-    """Return the name of a kind of request."""
-    what = f"{characters:,} characters" if case.what == "long" else case.what
-    words = [what, case.format, case.voice]
-    words += [] if case.streamed else ["not streamed"]
-    words += ["again"] if case.repeated else []
-    words += [f"{case.clients} at once"] if case.clients > 1 else []
-    return ", ".join(words)
-
-
-def baseline_text(report: Report) -> str:
+def baseline_text(report: TtsReport) -> str:
     """Return the times of the baseline, or why there are none."""
     baseline = report.baseline
     if baseline.whole_ms is None:
@@ -75,16 +66,7 @@ def baseline_text(report: Report) -> str:
     return f"{text} (medians of {baseline.whole_ms.n}). {baseline.how}".rstrip()
 
 
-def _server_text(server: ServerReport) -> str:
-    words = [server.url]
-    words += [f"{server.engine} on {server.provider}, {server.model}"] if server.engine else []
-    words += [f"{server.threads} threads"] if server.threads else []
-    words += [f"at most {server.memory_bytes / 2**20:.0f} MiB"] if server.memory_bytes else []
-    words += [health_text(server.health)] if server.health else []
-    return "; ".join(words)
-
-
-def comparison(report: Report) -> list[tuple[str, ...]]:
+def comparison(report: TtsReport) -> list[tuple[str, ...]]:
     """Return a row for each figure with a cell for each of several servers."""
     if len(report.servers) == 1:
         return []
@@ -93,12 +75,12 @@ def comparison(report: Report) -> list[tuple[str, ...]]:
     return [(name, *(column.get(name, "-") for column in columns)) for name in names]
 
 
-def _column(server: ServerReport) -> Iterator[tuple[str, str]]:
+def _column(server: TtsServerReport) -> Iterator[tuple[str, str]]:
     for figures in server.figures:
         if figures.case.what == "phrase" and not figures.case.repeated:
             yield from _phrase(figures)
     for figures in server.figures:
-        if figures.case.what in _LONGER and figures.ttfa_ms:
+        if figures.case.what in LONGER and figures.ttfa_ms:
             # The exact length differs by a character or two.
             what = "paragraph" if figures.case.what == "paragraph" else "long text"
             yield f"{what}: first sound", f"{figures.ttfa_ms.median:,.0f} ms"
@@ -108,7 +90,7 @@ def _column(server: ServerReport) -> Iterator[tuple[str, str]]:
         yield "/health while it speaks, p99", f"{server.health.p99_ms:,.0f} ms"
 
 
-def _phrase(figures: Figures) -> Iterator[tuple[str, str]]:
+def _phrase(figures: TtsFigures) -> Iterator[tuple[str, str]]:
     clients = figures.case.clients
     what = "phrase" if clients == 1 else f"{clients} phrases at once"
     if figures.ttfa_ms and figures.last_byte_ms:
@@ -121,15 +103,15 @@ def _phrase(figures: Figures) -> Iterator[tuple[str, str]]:
         yield f"{what}: work for a second of sound", f"{figures.rtf.median:.2f} s"
 
 
-def panels(report: Report) -> list[list[Panel]]:
+def panels(report: TtsReport) -> list[list[Panel]]:
     """Return the rows of the chart; long texts have a scale of their own."""
     cases = list(dict.fromkeys(f.case for server in report.servers for f in server.figures))
     cells = [case for case in cases if case.what == "sample"]
-    short = [case for case in cases if case.what not in (*_LONGER, "sample")]
+    short = [case for case in cases if case.what not in (*LONGER, "sample")]
     parts = (
         ("one at a time", [case for case in short if case.clients == 1]),
         ("several at once", [case for case in short if case.clients > 1]),
-        ("longer texts", [case for case in cases if case.what in _LONGER]),
+        ("longer texts", [case for case in cases if case.what in LONGER]),
     )
     rows = [[Panel(title, _bars(report, some, case_text))] for title, some in parts if some]
     # Each voice has a column of its own: the formats of all voices would make one long list.
@@ -149,24 +131,16 @@ def _form(case: Case, characters: int) -> str:
 
 
 def _bars(
-    report: Report, cases: Sequence[Case], label: Callable[[Case, int], str]
+    report: TtsReport, cases: Sequence[Case], label: Callable[[Case, int], str]
 ) -> tuple[Bar, ...]:
-    """Return the bars of some kinds of requests, those of all servers side by side."""
-    bars = []
-    for case in cases:
-        for number, server in enumerate(report.servers):
-            figures = next((f for f in server.figures if f.case == case), None)
-            name = label(case, figures.characters if figures else 0)
-            name += f" · {server.name}" if len(report.servers) > 1 else ""
-            bars.append(_bar(name, COLOURS[number % len(COLOURS)], figures))
-    return tuple(bars)
+    def draw(case: Case, figures: TtsFigures | None) -> Bar:
+        name = label(case, figures.characters if figures else 0)
+        if not figures or not figures.ttfa_ms or not figures.last_byte_ms:
+            return Bar(name)
+        first, last = figures.ttfa_ms.median, figures.last_byte_ms.median
+        text = f"{first:,.0f} → {last:,.0f}"
+        if figures.stalls:
+            text += f", {figures.stalls} stall{'s' if figures.stalls > 1 else ''}"
+        return Bar(name, last, text, start=first)
 
-
-def _bar(label: str, colour: str, figures: Figures | None) -> Bar:
-    if not figures or not figures.ttfa_ms or not figures.last_byte_ms:
-        return Bar(label, colour)
-    first, last = figures.ttfa_ms.median, figures.last_byte_ms.median
-    text = f"{first:,.0f} → {last:,.0f}"
-    if figures.stalls:
-        text += f", {figures.stalls} stall{'s' if figures.stalls > 1 else ''}"
-    return Bar(label, colour, last, text, start=first)
+    return bars(report.servers, cases, draw)

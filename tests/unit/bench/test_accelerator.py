@@ -14,7 +14,6 @@ from hearth.bench.accelerator import (
     GPU_PROVEN,
     NO_GPU,
     NOT_MEASURED,
-    Reads,
     judge,
     proof_text,
     prove,
@@ -174,14 +173,14 @@ async def test_an_answer_without_figures_is_not_measured() -> None:
 
 
 def test_runs_that_differ_too_much_decide_nothing() -> None:
-    deployed = Reads((100, 100, 100), (0.2, 0.4, 0.6))
-    cpu = Reads((100, 100, 100), (0.4, 0.6, 0.8))
+    deployed = [(100, s) for s in (0.2, 0.4, 0.6)]
+    cpu = [(100, s) for s in (0.4, 0.6, 0.8)]
     proof = judge("m", deployed, cpu)
     assert proof.verdict == NOT_MEASURED
     assert "the runs differ too much: between 0.7 and 4.0 times" in proof.reason
 
 
 def test_one_slow_run_of_five_does_not_hide_a_card() -> None:
-    deployed = Reads((100,) * 5, (0.2, 0.2, 0.2, 0.2, 5.0))
-    cpu = Reads((100,) * 5, (0.6, 0.6, 0.6, 0.6, 0.1))
+    deployed = [(100, s) for s in (0.2, 0.2, 0.2, 0.2, 5.0)]
+    cpu = [(100, s) for s in (0.6, 0.6, 0.6, 0.6, 0.1)]
     assert judge("m", deployed, cpu).verdict == GPU_PROVEN

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pytest
 from rich.console import Console
 
-from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, added_text, bench_llm, fresh, llm_table
+from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, added_text, bench_llm, fresh, llm_view
 from hearth.clients.llm import Sample
 from hearth.clients.stats import paired_difference, spread
 
@@ -108,7 +108,7 @@ async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
     report = await bench(direct, gateway, 3)
     assert report.added_first_ms is None
     console = Console(width=140, record=True, file=io.StringIO())
-    console.print(llm_table(report))
+    console.print(llm_view(report))
     seen = console.export_text()
     assert "no pair of calls succeeded" in seen
     assert "HTTP 500" in seen
@@ -117,7 +117,7 @@ async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
 async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
     direct, gateway = ways([1.0], [2.0])
     report = await bench(direct, gateway, 2)
-    document = json.loads(json.dumps(report.as_json()))
+    document = json.loads(json.dumps(asdict(report)))
     assert [p["prompt"] for p in document["prompts"]] == list(PROMPTS)
     assert document["prompts"][2]["gateway"]["tokens_per_s"]["median"] == 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pytest
 from rich.console import Console
@@ -38,7 +38,7 @@ class Fake:
 
 def crowd(*pairs: tuple[list[float], list[float]]) -> tuple[list[User], list[str]]:
     log: list[str] = []
-    return [User(Fake("direct", a, log), Fake("chat", b, log)) for a, b in pairs], log
+    return [(Fake("direct", a, log), Fake("chat", b, log)) for a, b in pairs], log
 
 
 async def bench(users: list[User], rounds: int, process: ChatProcess = UNSEEN) -> ChatReport:
@@ -103,7 +103,7 @@ async def test_a_start_is_judged_where_there_was_one_and_memory_is_reported() ->
 
 async def test_who_failed_has_no_partner_and_is_named() -> None:
     users, _ = crowd(([1.0], [2.0]), ([1.0], [2.0]))
-    chat = users[1].chat
+    chat = users[1][1]
     assert isinstance(chat, Fake)
     chat.broken = frozenset({WARM_UPS, WARM_UPS + 1})
     report = await bench(users, 5)
@@ -115,7 +115,7 @@ async def test_who_failed_has_no_partner_and_is_named() -> None:
 
 async def test_a_run_without_an_answer_is_reported() -> None:
     users, _ = crowd(([1.0], [2.0]))
-    chat = users[0].chat
+    chat = users[0][1]
     assert isinstance(chat, Fake)
     chat.broken = frozenset(range(100))
     report = await bench(users, 2)
@@ -126,7 +126,7 @@ async def test_a_run_without_an_answer_is_reported() -> None:
 
 async def test_at_its_deadline_it_reports_what_it_has() -> None:
     users, _ = crowd(([1.0], [2.0]))
-    chat = users[0].chat
+    chat = users[0][1]
     assert isinstance(chat, Fake)
 
     async def stuck(prompt: str, max_tokens: int) -> Sample:
@@ -134,7 +134,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
             await asyncio.Event().wait()
         return await chat(prompt, max_tokens)
 
-    one = [User(users[0].direct, stuck)]
+    one = [(users[0][0], stuck)]
     report = await bench_chat("fast", one, rounds=20, apart_s=0, timeout_s=0.1)
     assert report.stopped == "ended after 0.1 s with 3 of 20 rounds"
     assert not report.fine
@@ -159,6 +159,6 @@ async def test_users_start_at_their_own_times_the_same_on_both_paths(
 
 async def test_all_of_it_is_json() -> None:
     users, _ = crowd(([1.0], [2.0]))
-    document = json.loads(json.dumps((await bench(users, 2)).as_json()))
+    document = json.loads(json.dumps(asdict(await bench(users, 2))))
     assert (document["users"], document["apart_s"]) == (1, 0)
     assert document["ratios"][0]["value"] == 1

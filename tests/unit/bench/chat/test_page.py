@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from hearth.bench import chat_people as module
-from hearth.bench.chat_people import Page, client_for, people
+from hearth.bench.chat_people import Page, open_pages
 from hearth.clients import ClientError
 from hearth.clients.chat import ChatEvent, Connection, Person
 from hearth.clients.endpoints import Endpoint
@@ -40,7 +41,7 @@ def open_page(says: Says, status: int = 200) -> tuple[Page, list[dict[str, Any]]
         return httpx.Response(status, json={"chat_id": "c"})
 
     client = httpx.AsyncClient(transport=httpx.MockTransport(take), base_url="http://chat.lan")
-    return Page(ANN, line, client, "fast", call_s=0.3), asked
+    return Page(line, client, "fast", call_s=0.3), asked
 
 
 async def test_a_question_is_the_pages_own_and_the_words_come_over_the_line() -> None:
@@ -87,13 +88,7 @@ async def test_an_invalid_answer_is_an_error(
     assert (await page.measure("p", 1)).error.startswith(error)
 
 
-async def test_a_page_keeps_its_connection_and_says_who_it_is() -> None:
-    async with client_for(ANN) as client:
-        assert client.headers["authorization"] == "Bearer token-of-ann"
-        assert client.headers["host"] == "chat.lan"
-
-
-def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, str]] = []
 
     def ask(self: Person, method: str, path: str, **more: Any) -> Any:
@@ -113,10 +108,16 @@ def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Person, "request", ask)
     monkeypatch.setattr(Person, "send", send)
     monkeypatch.setattr(module, "sign_in", sign_in)
-    with people(ANN, 2) as persons:
-        assert [person.id for person in persons] == ["person-0", "person-1"]
+    monkeypatch.setattr(module, "live_connection", contextlib.nullcontext)
+    async with open_pages(ANN, 2, "fast") as pages:
         assert calls == [("POST", "user")] * 2
+        assert [page.connection.id for page in pages] == ["person-0", "person-1"]
+        # Each page keeps its connection and authenticates itself.
+        for page in pages:
+            assert page.client.headers["authorization"] == "Bearer token-of-ann"
+            assert page.client.headers["host"] == "chat.lan"
     gone = [("DELETE", "/api/v1/users/person-1"), ("DELETE", "/api/v1/users/person-0")]
     assert calls[2:] == gone
-    with pytest.raises(ClientError, match="no account could be created"), people(ANN, 1):
-        pytest.fail("there is nobody")
+    with pytest.raises(ClientError, match="no account could be created"):
+        async with open_pages(ANN, 1, "fast"):
+            pytest.fail("there is nobody")

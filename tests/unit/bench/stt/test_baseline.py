@@ -45,7 +45,7 @@ async def test_what_goes_wrong_is_one_line(argv: list[str], said: str) -> None:
 
 
 async def test_a_command_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(ClientError, match=r"longer than 0\.1 s"):
+    with pytest.raises(engine.EngineError, match=r"longer than 0\.1 s"):
         await by_command([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)([bytes(2)])
 
 

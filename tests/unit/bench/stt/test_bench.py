@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
+from hearth.bench import STT_PARTS, STT_USUAL, chart, view
 from hearth.bench.__main__ import SCHEMAS
 from hearth.bench.baseline import NO_COMMAND, Run
-from hearth.bench.report import Ratio, chart, schema_text, view
-from hearth.bench.stt import PARTS, USUAL
-from hearth.bench.stt.figures import FORM, Case, Figures, Report, WordErrors
-from hearth.bench.stt.run import Plan, bench_stt, quick
+from hearth.bench.report import Ratio
+from hearth.bench.session import measure
+from hearth.bench.stt.figures import Case, SttFigures, SttReport, WordErrors
+from hearth.bench.stt.run import FORM, QUICK, SttPlan, SttSession
 from hearth.bench.stt.view import CHART, TITLE, panels, sections
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
@@ -29,7 +30,7 @@ from tests.unit.bench.stt.conftest import tone
 from tests.unit.bench.stt.scripted import IDLE_BYTES, TEXT, Scripted
 
 ROOT = Path(__file__).parents[4]
-PLAN = Plan(
+PLAN = SttPlan(
     runs=3,
     block=2,
     lengths=(1,),
@@ -59,20 +60,24 @@ def server(scripted: Scripted, habit: str = "steady") -> Endpoint:
     return Endpoint(habit, scripted.at(habit), "whisper-1")
 
 
-def figures(report: Report, case: Case, number: int = 0) -> Figures:
+def figures(report: SttReport, case: Case, number: int = 0) -> SttFigures:
     (one,) = (f for f in report.servers[number].figures if f.case == case)
     return one
 
 
-def ratio(report: Report, what: str) -> Ratio:
+def ratio(report: SttReport, what: str) -> Ratio:
     return next(row for row in report.ratios if row.what.startswith(what))
 
 
 async def test_a_whole_run(scripted: Scripted) -> None:
     scripted.texts = [TEXT] * 4
     told: list[str] = []
-    report = await bench_stt(
-        [server(scripted)], replace(PLAN, parts=PARTS), baseline=baseline, progress=told.append
+    report = await measure(
+        SttSession,
+        [server(scripted)],
+        replace(PLAN, parts=STT_PARTS),
+        baseline=baseline,
+        progress=lambda done, of, what: told.append(what),
     )
     (ours,) = report.servers
     assert (ours.model, ours.draft, ours.device, ours.threads) == ("small", "tiny.en", "cpu", 2)
@@ -106,7 +111,7 @@ async def test_a_whole_run(scripted: Scripted) -> None:
 async def test_the_speech_is_as_long_as_requested_and_the_warm_up_is_not_counted(
     scripted: Scripted,
 ) -> None:
-    await bench_stt([server(scripted)], replace(PLAN, parts=("live",)))
+    await measure(SttSession, [server(scripted)], replace(PLAN, parts=("live",)))
     starts = [order for order in scripted.orders if order[0] == "start"]
     # One to warm up, three of 3 s, one each without partials, flushed, and of 1 s.
     assert len(starts) == 7
@@ -116,7 +121,9 @@ async def test_the_speech_is_as_long_as_requested_and_the_warm_up_is_not_counted
 
 async def test_a_server_without_a_socket_gets_files_in_turn(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("live", "file"))
-    report = await bench_stt([server(scripted), server(scripted, "deaf")], plan, baseline=baseline)
+    report = await measure(
+        SttSession, [server(scripted), server(scripted, "deaf")], plan, baseline=baseline
+    )
     ours, other = report.servers
     assert (ours.streams, other.streams) == (True, False)
     assert {f.case.what for f in other.figures} == {"file"}
@@ -131,7 +138,7 @@ async def test_a_server_without_a_socket_gets_files_in_turn(scripted: Scripted) 
 
 
 async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted, "hanging-up")], PLAN)
+    report = await measure(SttSession, [server(scripted, "hanging-up")], PLAN)
     assert "given up after 3 failures in a row: it hung up (1011)" in report.servers[0].stopped
     assert not report.fine
     assert len(scripted.orders) <= 4
@@ -140,7 +147,7 @@ async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
 async def test_the_answer_to_a_file_is_reported(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("file", "wer"))
     for habit, said in (("refusing", "HTTP 404"), ("lying", "without a text")):
-        report = await bench_stt([server(scripted, habit)], plan)
+        report = await measure(SttSession, [server(scripted, habit)], plan)
         assert said in figures(report, Case("file", 30)).errors[0]
         words = report.servers[0].words
         assert words is not None
@@ -151,26 +158,26 @@ async def test_words_are_counted_only_where_they_are_words(
     scripted: Scripted, tmp_path: Path
 ) -> None:
     plan = replace(PLAN, parts=("wer",))
-    report = await bench_stt([server(scripted)], plan)
+    report = await measure(SttSession, [server(scripted)], plan)
     assert report.servers[0].words is not None
     assert report.servers[0].words.rate is None
     assert "hardly a word" in report.servers[0].words.reason
     spoken = [one.text for kind in (3, 10, 30) for one in utterances(kind)]
     scripted.texts = [TEXT, *spoken[:-1], spoken[-1].replace("kettle", "cattle")]
-    report = await bench_stt([server(scripted)], plan)
+    report = await measure(SttSession, [server(scripted)], plan)
     words = report.servers[0].words
     assert words is not None
     assert (words.texts, words.reason) == (len(spoken), "")
     assert words.rate == pytest.approx(2 / words.words)
     (tmp_path / "mine.wav").write_bytes(wav(tone()))
     (tmp_path / "mine.txt").write_text(TEXT)
-    report = await bench_stt([server(scripted)], replace(plan, spoken=tmp_path))
+    report = await measure(SttSession, [server(scripted)], replace(plan, spoken=tmp_path))
     assert report.servers[0].words is not None
     assert (report.servers[0].words.rate, report.servers[0].words.texts) == (0.0, 1)
 
 
 async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted)], replace(PLAN, parts=("vad",)))
+    report = await measure(SttSession, [server(scripted)], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None
     assert vad.stream is not None
@@ -178,7 +185,7 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
     # Half a second of work for twice two seconds of sound.
     assert vad.processor == pytest.approx(125)
     # Whoever hears ghosts has not been asked what silence costs.
-    report = await bench_stt([server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
+    report = await measure(SttSession, [server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None
     assert (vad.stream, vad.processor, vad.reason) == (
@@ -189,7 +196,7 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
 
 
 async def test_a_missing_baseline_is_reported_with_its_reason(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted)], replace(PLAN, parts=("crowd",)))
+    report = await measure(SttSession, [server(scripted)], replace(PLAN, parts=("crowd",)))
     assert report.baseline.reason == NO_COMMAND
     assert ratio(report, "four").reason == NO_COMMAND
 
@@ -197,13 +204,13 @@ async def test_a_missing_baseline_is_reported_with_its_reason(scripted: Scripted
         raise ClientError("no model there")
 
     plan = replace(PLAN, parts=("live", "crowd"))
-    report = await bench_stt([server(scripted)], plan, baseline=lambda status: broken)
+    report = await measure(SttSession, [server(scripted)], plan, baseline=lambda status: broken)
     assert report.baseline.reason == "no model there"
     assert ratio(report, "four").reason == "no model there"
 
 
 async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted)], replace(PLAN, timeout_s=0.6, runs=100))
+    report = await measure(SttSession, [server(scripted)], replace(PLAN, timeout_s=0.6, runs=100))
     assert "ended after 0.6 s" in report.stopped
     assert not report.fine
 
@@ -211,14 +218,14 @@ async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> 
 async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scripted) -> None:
     told: list[str] = []
 
-    def interrupt(what: str) -> None:
+    def interrupt(done: int, of: int, what: str) -> None:
         told.append(what)
         task = asyncio.current_task()
-        if len([line for line in told if "memory" in line]) == 3 and task is not None:
+        if len([line for line in told if "memory," in line]) == 3 and task is not None:
             task.cancel()
 
     plan = replace(PLAN, parts=("memory",), loop_s=10**6)
-    report = await bench_stt([server(scripted)], plan, progress=interrupt)
+    report = await measure(SttSession, [server(scripted)], plan, progress=interrupt)
     loop = report.servers[0].loop
     assert loop is not None
     assert len(loop.samples) == 2
@@ -229,12 +236,14 @@ async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scrip
 
 
 def test_an_hour_of_speech_has_its_own_hour() -> None:
-    assert quick().within_s == quick().timeout_s
-    assert replace(quick(), parts=PARTS).within_s == quick().timeout_s + 3600
+    assert QUICK.within_s == QUICK.timeout_s
+    assert replace(QUICK, parts=STT_PARTS).within_s == QUICK.timeout_s + 3600
 
 
 async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -> None:
-    report = await bench_stt([server(scripted, "refusing")], replace(PLAN, parts=("memory",)))
+    report = await measure(
+        SttSession, [server(scripted, "refusing")], replace(PLAN, parts=("memory",))
+    )
     (ours,) = report.servers
     assert ours.loop is not None
     assert not ours.loop.whole
@@ -253,17 +262,17 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
 
 async def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
-        await bench_stt([Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
+        await measure(SttSession, [Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1")], PLAN)
 
 
 async def test_it_is_read_by_people_programs_and_eyes(scripted: Scripted, tmp_path: Path) -> None:
     plan = replace(PLAN, parts=("live", "file", "vad", "memory"))
-    report = await bench_stt([server(scripted)], plan, baseline=baseline, how="By hand.")
-    as_json = json.loads(json.dumps(report.as_json()))
-    jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
+    report = await measure(SttSession, [server(scripted)], plan, baseline=baseline, how="By hand.")
+    as_json = json.loads(json.dumps(asdict(report)))
+    jsonschema.validate(as_json, json.loads(SCHEMAS["docs/schema/bench-stt.json"]))
     del as_json["servers"][0]["figures"][0]["final_ms"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
+        jsonschema.validate(as_json, json.loads(SCHEMAS["docs/schema/bench-stt.json"]))
     page = view.markdown(
         TITLE, "hearth bench stt --quick", view.machine_text(report), sections(report)
     )
@@ -282,6 +291,6 @@ def test_the_published_schemas_are_the_codes() -> None:
 
 
 def test_an_hour_of_speech_is_only_for_who_names_it() -> None:
-    assert "memory" not in USUAL
-    assert set(USUAL) < set(PARTS)
-    assert Plan().parts == quick().parts == USUAL
+    assert "memory" not in STT_USUAL
+    assert set(STT_USUAL) < set(STT_PARTS)
+    assert SttPlan().parts == QUICK.parts == STT_USUAL

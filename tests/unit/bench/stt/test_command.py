@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from hearth.cli import bench_run
-from hearth.cli.bench import app as bench
+from hearth.bench.stt import run
+from hearth.cli import bench
 from tests.documents import shipped_house
 from tests.unit.bench.stt.scripted import Scripted
 from tests.unit.bench.stt.test_bench import PLAN
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.usefixtures("short")
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hearth.bench.stt.run.quick", lambda: replace(PLAN, quick=True, runs=1))
+    monkeypatch.setattr(run, "QUICK", replace(PLAN, quick=True, runs=1))
 
 
 def measure(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(bench, ["stt", "--quick", *arguments])
+    done = CliRunner().invoke(bench.app, ["stt", "--quick", *arguments])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -44,7 +44,7 @@ def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
 def test_without_matplotlib_all_but_the_chart_is_written(
     scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hearth.bench.report.chart.available", lambda: False)
+    monkeypatch.setattr("hearth.bench.chart.available", lambda: False)
     out = tmp_path / "new"
     code, said, error = measure(
         *("--url", scripted.at("steady"), "--out", str(out), "--only", "live")
@@ -82,7 +82,7 @@ def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
         ours, name="whisper", role="whisper", offers=("transcription",), url=scripted.at("steady")
     )
     house = SimpleNamespace(services={"kokoro": ours, "whisper": theirs}, parts={})
-    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
+    monkeypatch.setattr(bench, "current", lambda: SimpleNamespace(house=lambda: house))
 
 
 @pytest.mark.usefixtures("house")

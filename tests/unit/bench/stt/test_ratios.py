@@ -7,40 +7,60 @@ from typing import Any
 import httpx
 import pytest
 
+from hearth.bench.baseline import Baseline
 from hearth.bench.report import Ratio
-from hearth.bench.stt.extras import LoopProgress
-from hearth.bench.stt.figures import Vad, figures_of
-from hearth.bench.stt.ratios import FILE, LIVE, BaselineTimes, Measured, SttServer, ratios
-from hearth.bench.stt.requests import FileResult, StreamResult
+from hearth.bench.stt.extras import memory_loop
+from hearth.bench.stt.figures import Case, SttServer, Vad, stt_figures
+from hearth.bench.stt.requests import SttSample
+from hearth.bench.stt.run import CROWD, FILE, FOUR, LIVE, SttPlan, SttSession
+from hearth.bench.stt.run import ratios as all_ratios
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import Spread
 
 MIB = 2**20
 
 
-def measured(*finals_s: float, files_s: tuple[float, ...] = (), **more: Any) -> Measured:
-    server = SttServer(Endpoint("s", ""), httpx.AsyncClient())
+Times = dict[Case, list[float]]
+
+
+def new_server() -> SttServer:
+    return SttServer(Endpoint("s", ""), httpx.AsyncClient())
+
+
+def measured(
+    *finals_s: float, files_s: tuple[float, ...] = (), missing: str = "", **more: Any
+) -> SttSession:
+    server = new_server()
     for final_s in finals_s:
-        server.add(LIVE, [StreamResult(3.2, "", final_s)])
+        server.add(LIVE, [SttSample(3.2, final_ms=final_s * 1000)])
     for whole_s in files_s:
-        server.add(FILE, [FileResult(30.0, "", whole_s)])
+        server.add(FILE, [SttSample(30.0, whole_ms=whole_s * 1000)])
+    for crowd_s in more.pop("crowds_s", ()):
+        server.add(CROWD, [SttSample(3.2, final_ms=crowd_s * 1000)] * FOUR)
     for name in ("health_s", "vad", "loop"):
         if name in more:
             setattr(server, name, more.pop(name))
-    return Measured(server, 500, **{"baseline": BaselineTimes(), **more})
+    session = SttSession(SttPlan(), [server], Baseline(None, missing))
+    session.times_s |= more.pop("baseline", {})
+    assert not more
+    return session
 
 
-def find(of: Measured, what: str) -> Ratio:
+def ratios(of: SttSession) -> list[Ratio]:
+    return all_ratios(of, of.servers[0])
+
+
+def find(of: SttSession, what: str) -> Ratio:
     (row,) = [row for row in ratios(of) if row.what.startswith(what)]
     return row
 
 
-def baseline(*three_s: float) -> BaselineTimes:
-    return BaselineTimes(three_s=list(three_s))
+def baseline(*three_s: float) -> Times:
+    return {LIVE: list(three_s)}
 
 
-def four(*pairs: tuple[float, float], name: str = "s") -> BaselineTimes:
-    return BaselineTimes(four_s=[(name, crowd, calls) for crowd, calls in pairs])
+def four(*calls_s: float) -> Times:
+    return {CROWD: list(calls_s)}
 
 
 def vad(ms: float) -> Vad:
@@ -49,7 +69,7 @@ def vad(ms: float) -> Vad:
 
 def grown(*mib: int, heard_s: float = 3600) -> Any:
     samples = [(60.0 * n, size * MIB) for n, size in enumerate(mib)]
-    return LoopProgress(3600, heard_s, samples).result(60)
+    return memory_loop(3600, heard_s, samples)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +81,16 @@ def grown(*mib: int, heard_s: float = 3600) -> Any:
         ("end", measured(3.4, baseline=baseline(3.0, 2.0, 9.0)), 3400, "reached"),
         ("end", measured(3.6, baseline=baseline(3.0)), 3600, "not reached"),
         # Without a plain call nobody knows whether the machine can do better.
-        ("end", measured(0.6, no_baseline="no command"), None, "not measured"),
+        ("end", measured(0.6, missing="no command"), None, "not measured"),
         ("end", measured(), None, "not measured"),
         (
             "four",
-            measured(baseline=four((11.0, 10.0), (13.0, 10.0), (11.5, 10.0))),
+            measured(crowds_s=(11.0, 13.0, 11.5), baseline=four(10.0, 10.0, 10.0)),
             1.15,
             "reached",
         ),
-        ("four", measured(baseline=four((12.5, 10.0))), 1.25, "not reached"),
-        ("four", measured(baseline=four((12.5, 10.0), name="other")), None, "not measured"),
+        ("four", measured(crowds_s=(12.5,), baseline=four(10.0)), 1.25, "not reached"),
+        ("four", measured(baseline=four(10.0)), None, "not measured"),
         ("voice", measured(vad=vad(2.9)), 2.9, "reached"),
         ("voice", measured(vad=vad(3.1)), 3.1, "not reached"),
         ("voice", measured(vad=Vad(None, None, None, "no socket")), None, "not measured"),
@@ -92,7 +112,7 @@ def grown(*mib: int, heard_s: float = 3600) -> Any:
         ("growth", measured(loop=grown(1, 1, 1, 20, heard_s=180)), 19, "not reached"),
     ],
 )
-def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
+def test_each_ratio(what: str, of: SttSession, value: float | None, verdict: str) -> None:
     row = find(of, what)
     assert (row.verdict, row.value) == (verdict, pytest.approx(value) if value else value)
     assert bool(row.reason) == (row.value is None or "answer" in row.reason)
@@ -109,12 +129,13 @@ def test_a_growth_that_was_not_measured_has_a_reason() -> None:
 
 def test_what_failed_counts_for_nothing() -> None:
     of = measured(0.5)
-    of.server.add(LIVE, [StreamResult(3.2, "it hung up", 9.0)])
+    (server,) = of.servers
+    server.add(LIVE, [SttSample(3.2, "it hung up", final_ms=9000)])
     assert find(of, "end").n == 1
-    assert figures_of(LIVE, of.server.samples[LIVE]).failed == 1
+    assert stt_figures(LIVE, server.samples[LIVE]).failed == 1
 
 
 def test_another_server_is_held_to_what_files_and_health_say() -> None:
     assert len(ratios(measured(0.5))) == 5
-    assert len(ratios(measured(0.5, primary=False))) == 2
+    assert len(all_ratios(measured(0.5), new_server())) == 2
     assert len(ratios(measured(0.5, loop=grown(1, 1, 1, 1)))) == 6

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hearth.bench.stt.requests import result_of, stream, stream_at_once
+from hearth.bench.stt.requests import SttSample, result_of, stream_at_once
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.recordings import BYTES, RATE, Utterance
@@ -24,18 +24,23 @@ def server(scripted: Scripted, habit: str, key: str | None = None) -> Endpoint:
     return Endpoint("server", scripted.at(habit), "whisper-1", key)
 
 
+async def stream(endpoint: Endpoint, spoken: Utterance, options: StreamOptions) -> SttSample:
+    (result,) = await stream_at_once(endpoint, [spoken], options)
+    return result
+
+
 async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> None:
     felt = await stream(server(scripted, "steady", "sesame"), WORD, BRIEF)
     assert (felt.error, felt.text, felt.finals) == ("", TEXT, 1)
     # No text before the silence that ends the speech was heard, however fast the machine is.
-    assert felt.final_s is not None
-    assert felt.final_s >= ENDS_S
-    assert felt.ended_s is not None
-    assert ENDS_S <= felt.ended_s <= felt.final_s
-    assert felt.started_s is not None
-    assert felt.first_partial_s is not None
-    assert 0 < felt.started_s <= felt.first_partial_s
-    assert felt.partials > 1
+    assert felt.final_ms is not None
+    assert felt.final_ms >= ENDS_S * 1000
+    assert felt.ended_ms is not None
+    assert ENDS_S * 1000 <= felt.ended_ms <= felt.final_ms
+    assert felt.started_ms is not None
+    assert felt.first_partial_ms is not None
+    assert 0 < felt.started_ms <= felt.first_partial_ms
+    assert (felt.partials or 0) > 1
     assert scripted.headers[0]["authorization"] == "Bearer sesame"
     assert scripted.starts[0]["sample_rate"] == RATE
     assert scripted.starts[0]["end_of_speech_ms"] == 60
@@ -66,8 +71,8 @@ async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> 
 async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) -> None:
     felt = await stream(server(scripted, "cutting"), WORD, BRIEF)
     assert (felt.finals, felt.text) == (2, f"put {TEXT}")
-    assert felt.final_s is not None
-    assert felt.final_s >= ENDS_S
+    assert felt.final_ms is not None
+    assert felt.final_ms >= ENDS_S * 1000
 
 
 @pytest.mark.parametrize(
@@ -145,10 +150,10 @@ def test_every_time_is_counted_from_its_own_beginning() -> None:
     spoken = Utterance("two", 1, "", bytes(RATE * BYTES // 2))
     felt = result_of(spoken, opened, 10.5, 1.0)
     assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 3, "put it on")
-    assert felt.final_s == pytest.approx(0.7)
-    assert felt.ended_s == pytest.approx(0.4)
-    assert felt.started_s == pytest.approx(0.1)
-    assert felt.first_partial_s == pytest.approx(0.4)
+    assert felt.final_ms == pytest.approx(700)
+    assert felt.ended_ms == pytest.approx(400)
+    assert felt.started_ms == pytest.approx(100)
+    assert felt.first_partial_ms == pytest.approx(400)
 
 
 def test_it_is_complete_with_the_text_of_what_ended_last() -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench.baseline import KOKORO_HOW, NO_COMMAND, Run
-from hearth.bench.report import Ratio, chart, schema_text, view
-from hearth.bench.tts.figures import FORM, Case, Figures, Report, ServerReport
-from hearth.bench.tts.run import Plan, bench_tts, quick
+from hearth.bench import chart, view
+from hearth.bench.__main__ import SCHEMAS
+from hearth.bench.baseline import KOKORO_HOW, NO_COMMAND, Baseline, Run
+from hearth.bench.report import Ratio
+from hearth.bench.session import measure
+from hearth.bench.tts.figures import Case, TtsFigures, TtsReport, TtsServerReport
+from hearth.bench.tts.run import FORM, QUICK, TtsPlan, TtsServer, TtsSession
 from hearth.bench.tts.view import CHART, TITLE, comparison, panels, sections
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
@@ -32,7 +36,7 @@ from tests.unit.bench.tts.scripted import (
 
 ROOT = Path(__file__).parents[4]
 # Two at once make the four of the issue too slow for a unit test only in number, not in kind.
-PLAN = Plan(
+PLAN = TtsPlan(
     runs=2,
     cell_runs=1,
     long_characters=200,
@@ -56,17 +60,17 @@ def baseline(status: Mapping[str, Any]) -> Run:
     return infer
 
 
-async def run(scripted: Scripted, *habits: str, plan: Plan = PLAN, **more: Any) -> Report:
+async def run(scripted: Scripted, *habits: str, plan: TtsPlan = PLAN, **more: Any) -> TtsReport:
     servers = [Endpoint(habit, scripted.at(habit), call_s=5.0) for habit in habits]
-    return await bench_tts(servers, plan, **more)
+    return await measure(TtsSession, servers, plan, **more)
 
 
-def row(report: Report, what: str, server: str = "steady") -> Ratio:
+def row(report: TtsReport, what: str, server: str = "steady") -> Ratio:
     (found,) = [r for r in report.ratios if r.what.startswith(what) and r.server == server]
     return found
 
 
-def figures(server: ServerReport, case: Case) -> Figures:
+def figures(server: TtsServerReport, case: Case) -> TtsFigures:
     (found,) = [figures for figures in server.figures if figures.case == case]
     return found
 
@@ -121,7 +125,7 @@ async def test_what_buffers_does_not_reach(scripted: Scripted) -> None:
     async def quick_baseline(texts: Sequence[str]) -> list[float]:
         return [PIECES * PIECE_S] * len(texts)
 
-    plan = Plan(**_small(formats=()))
+    plan = TtsPlan(**_small(formats=()))
     report = await run(scripted, "buffering", plan=plan, baseline=lambda status: quick_baseline)
     assert row(report, "TTFA ÷", "buffering").verdict == "not reached"
     assert row(report, "TTFA of a repeat", "buffering").verdict == "not reached"
@@ -135,7 +139,7 @@ async def test_what_buffers_does_not_reach(scripted: Scripted) -> None:
 
 
 async def test_what_stutters_does_not_reach(scripted: Scripted) -> None:
-    report = await run(scripted, "stalling", plan=Plan(**_small(clients=(), formats=())))
+    report = await run(scripted, "stalling", plan=TtsPlan(**_small(clients=(), formats=())))
     assert row(report, "stalls, phrase", "stalling").value == 4
     assert row(report, "stalls, phrase", "stalling").verdict == "not reached"
     assert row(report, "stalls, long", "stalling").verdict == "not reached"
@@ -143,7 +147,7 @@ async def test_what_stutters_does_not_reach(scripted: Scripted) -> None:
 
 async def test_another_server_is_measured_in_turns(brisk: Scripted) -> None:
     report = await run(
-        brisk, "steady", "buffering", plan=Plan(**_small(formats=())), baseline=baseline
+        brisk, "steady", "buffering", plan=TtsPlan(**_small(formats=())), baseline=baseline
     )
     assert [server.name for server in report.servers] == ["steady", "buffering"]
     assert row(report, "TTFA of a repeat", "buffering").verdict == "not reached"
@@ -164,7 +168,7 @@ async def test_what_only_fails_is_given_up(scripted: Scripted, habit: str) -> No
 
 async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: Scripted) -> None:
     # Of three a machine that is busy for a moment blurs one, and the median is another.
-    plan = Plan(**_small(runs=3, parts=("phrase", "paragraph", "crowd")))
+    plan = TtsPlan(**_small(runs=3, parts=("phrase", "paragraph", "crowd")))
     report = await run(scripted, "steady", "buffering", plan=plan)
     assert tuple(sections(report)[0].columns) == ("medians", "steady", "buffering")
     rows = {name: cells for name, *cells in comparison(report)}
@@ -183,25 +187,27 @@ async def test_another_server_that_is_not_there_spoils_nothing(brisk: Scripted) 
     with kept_port() as port:
         gone = Endpoint("gone", f"http://127.0.0.1:{port}")
         servers = [Endpoint("steady", brisk.at("steady")), gone]
-        report = await bench_tts(servers, Plan(**_small(formats=())), baseline=baseline)
+        report = await measure(
+            TtsSession, servers, TtsPlan(**_small(formats=())), baseline=baseline
+        )
     assert "ConnectError" in report.servers[1].stopped
     assert row(report, "whole synthesis").verdict == "reached"
 
 
 async def test_a_missing_server_is_reported_at_once() -> None:
     with kept_port() as port, pytest.raises(ClientError, match="ConnectError"):
-        await bench_tts([Endpoint("s", f"http://127.0.0.1:{port}")], PLAN)
+        await measure(TtsSession, [Endpoint("s", f"http://127.0.0.1:{port}")], PLAN)
 
 
 async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:
-    report = await run(scripted, "dripping", plan=Plan(**_small(timeout_s=0.3)))
+    report = await run(scripted, "dripping", plan=TtsPlan(**_small(timeout_s=0.3)))
     assert report.stopped.startswith("ended after 0.3 s")
     assert report.seconds < 10
     assert not report.fine
 
 
 async def test_a_baseline_that_fails_is_tried_once(brisk: Scripted) -> None:
-    tries, plan = 0, Plan(**_small(formats=(), clients=()))
+    tries, plan = 0, TtsPlan(**_small(formats=(), clients=()))
 
     async def broken(texts: Sequence[str]) -> list[float]:
         nonlocal tries
@@ -218,13 +224,13 @@ async def test_a_baseline_that_fails_is_tried_once(brisk: Scripted) -> None:
 
 async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> None:
     more: dict[str, Any] = {"baseline": baseline, "how": KOKORO_HOW}
-    report = await run(brisk, "steady", "refusing", plan=Plan(**_small()), **more)
-    as_json = json.loads(json.dumps(report.as_json()))
-    jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
+    report = await run(brisk, "steady", "refusing", plan=TtsPlan(**_small()), **more)
+    as_json = json.loads(json.dumps(asdict(report)))
+    jsonschema.validate(as_json, json.loads(SCHEMAS["docs/schema/bench-tts.json"]))
     assert as_json["form"] == FORM
     as_json["servers"][0]["threads"] = "two"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(as_json, json.loads(schema_text(Report, FORM)))
+        jsonschema.validate(as_json, json.loads(SCHEMAS["docs/schema/bench-tts.json"]))
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(view.terminal(sections(report)))
     said = console.export_text()
@@ -251,9 +257,14 @@ async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> N
 
 
 def test_a_quick_plan_is_a_small_part_of_the_whole() -> None:
-    assert quick().steps(1, True) < Plan().steps(1, True) / 5
-    assert Plan().runs == 10
-    assert len(Plan().cells) == 6 * 3 * 2
+    server = TtsServer(Endpoint("s", ""), httpx.AsyncClient())
+    small, whole = (
+        len(TtsSession(plan, [server], Baseline(), through=server.endpoint).steps())
+        for plan in (QUICK, TtsPlan())
+    )
+    assert small < whole / 5
+    assert TtsPlan().runs == 10
+    assert len(TtsPlan().cells) == 6 * 3 * 2
 
 
 def _small(**more: Any) -> dict[str, Any]:

@@ -36,18 +36,18 @@ async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]
 
 
 async def test_a_streaming_server_is_heard_before_it_is_done(scripted: Scripted) -> None:
-    sample = await seen(scripted, "steady", lambda sample: sample.gap_s >= 0.9 * PIECE_S)
+    sample = await seen(scripted, "steady", lambda sample: sample.gap_ms >= 900 * PIECE_S)
     assert sample.error == ""
-    assert sample.ttfa_s is not None
-    assert sample.ttfa_s == sample.first_byte_s
-    assert PIECE_S <= sample.ttfa_s < sample.last_byte_s
-    assert sample.last_byte_s >= PIECES * PIECE_S
+    assert sample.ttfa_ms is not None
+    assert sample.ttfa_ms == sample.first_byte_ms
+    assert PIECE_S * 1000 <= sample.ttfa_ms < sample.last_byte_ms
+    assert sample.last_byte_ms >= PIECES * PIECE_S * 1000
     assert sample.chunks >= PIECES
-    assert sample.gap_s >= 0.9 * PIECE_S
+    assert sample.gap_ms >= 900 * PIECE_S
     assert sample.audio_s == pytest.approx(PIECES * LONG_S)
     assert sample.stalls == 0
     assert len(sample.sha256) == 64
-    assert sample.rtf == pytest.approx(sample.last_byte_s / (PIECES * LONG_S))
+    assert sample.rtf == pytest.approx(sample.last_byte_ms / 1000 / (PIECES * LONG_S))
     assert scripted.headers[0]["authorization"] == "Bearer sesame"
     assert scripted.bodies[0] == {
         "model": "kokoro",
@@ -60,23 +60,23 @@ async def test_a_streaming_server_is_heard_before_it_is_done(scripted: Scripted)
 
 async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -> None:
     sample = await heard(scripted, "buffering")
-    assert sample.ttfa_s is not None
-    assert sample.ttfa_s >= PIECES * PIECE_S
+    assert sample.ttfa_ms is not None
+    assert sample.ttfa_ms >= PIECES * PIECE_S * 1000
 
 
 async def test_filler_is_not_speech(scripted: Scripted) -> None:
-    early = PIECES * PIECE_S
-    sample = await seen(scripted, "filling", lambda sample: (sample.first_byte_s or early) < early)
-    assert sample.first_byte_s is not None
-    assert sample.ttfa_s is not None
-    assert sample.first_byte_s < early <= sample.ttfa_s
-    assert sample.lead_s == pytest.approx(0.3)
+    early = PIECES * PIECE_S * 1000
+    sample = await seen(scripted, "filling", lambda sample: (sample.first_byte_ms or early) < early)
+    assert sample.first_byte_ms is not None
+    assert sample.ttfa_ms is not None
+    assert sample.first_byte_ms < early <= sample.ttfa_ms
+    assert sample.lead_ms == pytest.approx(300)
 
 
 async def test_a_stall_is_seen(scripted: Scripted) -> None:
-    sample = await seen(scripted, "stalling", lambda sample: sample.dry_s >= 0.1)
+    sample = await seen(scripted, "stalling", lambda sample: sample.dry_ms >= 100)
     assert sample.stalls == 1
-    assert sample.dry_s >= 0.1
+    assert sample.dry_ms >= 100
 
 
 @pytest.mark.parametrize(

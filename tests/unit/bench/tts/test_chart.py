@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hearth.bench.report import Machine, chart
+from hearth.bench import chart
+from hearth.bench.report import Machine
 from hearth.bench.tts.answer import Sample
-from hearth.bench.tts.figures import FORM, BaselineFigures, Case, Report, ServerReport, figures_of
-from hearth.bench.tts.run import Plan
+from hearth.bench.tts.figures import Case, TtsBaseline, TtsReport, TtsServerReport, tts_figures
+from hearth.bench.tts.run import FORM, TtsPlan
 from hearth.bench.tts.view import panels
 
 REST = (
@@ -19,22 +21,26 @@ REST = (
 )
 
 
-def report(cells: list[Case], *names: str) -> Report:
+def report(cells: list[Case], *names: str) -> TtsReport:
     servers = []
     for name in names:
         figures = []
         for case in (*REST, *cells):
             last_s = 290.0 if case.what == "long" else 2.8
-            sample = Sample(95, "", 0.3, 0.3, last_s, stalls=1, audio_s=6.0)
-            figures.append(figures_of(case, [sample]))
-        servers.append(ServerReport(name, "", "", "", "", "", 2, None, tuple(figures), None, ""))
+            sample = Sample(95, "", 300, 300, last_s * 1000, stalls=1, audio_s=6.0)
+            figures.append(tts_figures(case, [sample]))
+        words = dict.fromkeys(("url", "engine", "provider", "model", "model_sha256", "stopped"), "")
+        more: Any = {"threads": 2, "memory_bytes": None, "health": None, **words}
+        servers.append(TtsServerReport(name=name, figures=tuple(figures), **more))
     machine = Machine("m", "Debian", "6", "CPU", 2, 2**32, 0.1)
-    baseline = BaselineFigures(None, None, "", "", "none")
-    return Report(FORM, "now", 1.0, False, 10, machine, tuple(servers), baseline, (), ())
+    baseline = TtsBaseline(None, None, "", "", "none")
+    ran: Any = {"form": FORM, "started": "now", "seconds": 1.0, "quick": False, "runs": 10}
+    made: Any = {"machine": machine, "servers": tuple(servers), "baseline": baseline}
+    return TtsReport(**ran, **made, rounds=(), ratios=())
 
 
 def test_the_charts_of_a_whole_run_are_side_by_side() -> None:
-    lines = panels(report(Plan().cells, "kokoro"))
+    lines = panels(report(TtsPlan().cells, "kokoro"))
     assert [[panel.title for panel in line] for line in lines] == [
         ["one at a time"],
         ["several at once"],
@@ -50,7 +56,7 @@ def test_the_charts_of_a_whole_run_are_side_by_side() -> None:
 
 
 def test_what_one_voice_lacks_leaves_its_place_empty(tmp_path: Path) -> None:
-    cells = [case for case in Plan().cells if (case.voice, case.format) != ("bm_fable", "pcm")]
+    cells = [case for case in TtsPlan().cells if (case.voice, case.format) != ("bm_fable", "pcm")]
     less = report(cells, "kokoro")
     missing = {
         panel.title: [bar.label for bar in panel.bars if bar.end is None]
@@ -66,7 +72,7 @@ def test_what_one_voice_lacks_leaves_its_place_empty(tmp_path: Path) -> None:
 def test_it_is_no_taller_than_a_person_scrolls(
     tmp_path: Path, names: tuple[str, ...], most: int
 ) -> None:
-    chart.draw("Speech", "", panels(report(Plan().cells, *names)), tmp_path / "chart.png")
+    chart.draw("Speech", "", panels(report(TtsPlan().cells, *names)), tmp_path / "chart.png")
     width, height = struct.unpack(">II", (tmp_path / "chart.png").read_bytes()[16:24])
     assert 1200 < width < 1600
     assert height < most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,15 +11,14 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from hearth.bench.tts.run import Plan
-from hearth.cli import bench_run
-from hearth.cli.bench import app as bench
+from hearth.bench.tts import run
+from hearth.cli import bench, main
 from tests.documents import shipped_house
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted
 
 UPSTREAM = "kokoro_fastapi"
-SMALL = Plan(
+SMALL = run.TtsPlan(
     quick=True,
     runs=1,
     cell_runs=1,
@@ -32,11 +32,11 @@ SMALL = Plan(
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hearth.bench.tts.run.quick", lambda: SMALL)
+    monkeypatch.setattr(run, "QUICK", SMALL)
 
 
 def hearth(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(bench, ["tts", "--quick", *arguments])
+    done = CliRunner().invoke(bench.app, ["tts", "--quick", *arguments])
     return done.exit_code, done.stdout, done.stderr
 
 
@@ -73,7 +73,7 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     url = brisk.at("buffering")
     theirs = replace(ours, name=UPSTREAM, role=UPSTREAM, instance="kokoro-fastapi", url=url)
     house = SimpleNamespace(services={"kokoro": ours, UPSTREAM: theirs}, parts={})
-    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
+    monkeypatch.setattr(bench, "current", lambda: SimpleNamespace(house=lambda: house))
 
 
 @pytest.mark.usefixtures("house")
@@ -98,10 +98,16 @@ def test_nothing_is_compared_with_itself(brisk: Scripted) -> None:
     assert brisk.bodies == []
 
 
-def test_a_missing_server_is_one_line() -> None:
+def test_a_missing_server_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with kept_port() as port:
-        code, said, error = hearth("--url", f"http://127.0.0.1:{port}")
-    assert (code, said) == (1, "")
+        url = f"http://127.0.0.1:{port}"
+        monkeypatch.setattr(sys, "argv", ["hearth", "bench", "tts", "--quick", "--url", url])
+        with pytest.raises(SystemExit, match="1"):
+            main()
+    said, error = capsys.readouterr()
+    assert said == ""
     assert "ConnectError" in error
     assert len(error.strip().splitlines()) == 1
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.bench.tts.ratios import TtsServer
+from hearth.bench.tts.run import TtsServer
 from hearth.clients.endpoints import Endpoint
 from tests.unit.bench.tts.scripted import Scripted
 

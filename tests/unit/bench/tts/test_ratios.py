@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import httpx
 import pytest
 
+from hearth.bench.baseline import Baseline
 from hearth.bench.report import Ratio, health_of
 from hearth.bench.tts.answer import Sample
-from hearth.bench.tts.figures import Case
-from hearth.bench.tts.ratios import Measured, Round, TtsServer, ratios
+from hearth.bench.tts.figures import Case, Round
+from hearth.bench.tts.run import TtsPlan, TtsServer, TtsSession
+from hearth.bench.tts.run import ratios as all_ratios
 from hearth.clients.endpoints import Endpoint
 
 
 def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:
-    return Sample(90, error, ttfa_s, ttfa_s, last_s, stalls=stalls, audio_s=6.0)
+    first_ms = ttfa_s * 1000
+    return Sample(90, error, first_ms, first_ms, last_s * 1000, stalls=stalls, audio_s=6.0)
 
 
-def measured(*fresh: Sample, more: dict[Case, Sequence[Sample]] | None = None, **rest: Any) -> Any:
-    rounds = [Round({"s": one}, "Anna opened", 0.3, 1.5) for one in fresh]
-    server = TtsServer(Endpoint("s", ""), httpx.AsyncClient(), {Case("phrase"): list(fresh)})
-    server.samples |= {c: list(s) for c, s in (more or {}).items()}
-    server.health_s = rest.pop("health_s", [])
-    return Measured(server, "af_heart", rounds, **rest)
+def server(samples: Mapping[Case, Sequence[Sample]]) -> TtsServer:
+    kept = {case: list(some) for case, some in samples.items()}
+    return TtsServer(Endpoint("s", ""), httpx.AsyncClient(), kept)
 
 
-def find(of: Measured, what: str) -> Ratio:
+def measured(
+    *fresh: Sample,
+    more: dict[Case, Sequence[Sample]] | None = None,
+    caddy_s: Sequence[tuple[float, float]] = (),
+    health_s: Sequence[float | None] = (),
+) -> TtsSession:
+    """Return a session with these samples; the first of the pairs through Caddy does not count."""
+    paths = list(zip(*[(9.0, 9.0), *caddy_s], strict=True))
+    direct, through = ({Case("caddy"): [sample(each) for each in path]} for path in paths)
+    first = server({Case("phrase"): fresh, **direct, **(more or {})})
+    first.health_s = list(health_s)
+    rounds = [Round("Anna opened", 300, 1500) for _ in fresh]
+    session = TtsSession(TtsPlan(), [first], Baseline(), rounds=rounds)
+    session.caddy = server(through) if caddy_s else None
+    return session
+
+
+def ratios(of: TtsSession) -> list[Ratio]:
+    return all_ratios(of, of.servers[0])
+
+
+def find(of: TtsSession, what: str) -> Ratio:
     (row,) = [row for row in ratios(of) if row.what.startswith(what)]
     return row
 
@@ -80,14 +100,14 @@ def find(of: Measured, what: str) -> Ratio:
         ),
         ("first byte", measured(caddy_s=[(0.004, 0.008), (0.004, 0.1)]), 50.0, "not reached"),
         ("first byte", measured(caddy_s=[(0.004, 0.008)]), 4.0, "reached"),
-        ("first byte", measured(no_caddy="no answer"), None, "not measured"),
+        ("first byte", measured(), None, "not measured"),
         ("/health", measured(health_s=[0.002] * 99 + [0.4]), 2.0, "reached"),
         ("/health", measured(health_s=[0.002] * 98 + [0.4] * 2), 400.0, "not reached"),
         ("/health", measured(health_s=[0.002] * 5), None, "not measured"),
         ("/health", measured(health_s=[0.002] * 99 + [None]), 2.0, "not reached"),
     ],
 )
-def test_each_ratio(what: str, of: Measured, value: float | None, verdict: str) -> None:
+def test_each_ratio(what: str, of: TtsSession, value: float | None, verdict: str) -> None:
     row = find(of, what)
     assert row.verdict == verdict
     if value is not None:
@@ -102,8 +122,9 @@ def test_what_failed_counts_for_nothing() -> None:
 
 
 def test_all_rows_of_the_table_are_there_and_fewer_for_another_server() -> None:
-    assert len(ratios(measured(sample(0.3)))) == 9
-    assert len(ratios(measured(sample(0.3), primary=False))) == 7
+    session = measured(sample(0.3))
+    assert len(ratios(session)) == 9
+    assert len(all_ratios(session, server({}))) == 7
 
 
 def test_health_without_any_answer() -> None:

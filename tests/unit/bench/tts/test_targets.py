@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from hearth.bench.baseline import in_service, kokoro_command
-from hearth.cli import bench_run
+from hearth.cli import bench as command
 from hearth.clients import ClientError
 from hearth.clients.edge import Edge
 from tests.documents import shipped_house
@@ -29,25 +29,25 @@ def service(**more: Any) -> Any:
 def edge(monkeypatch: pytest.MonkeyPatch) -> Edge:
     edge = Edge("192.168.1.9", Path("root.crt"))
     monkeypatch.setattr(Edge, "trust", lambda _: TRUST)
-    monkeypatch.setattr(bench_run, "house_edge", lambda house: edge)
+    monkeypatch.setattr(command, "house_edge", lambda house: edge)
     vault = SimpleNamespace(get=lambda name: "sesame")
     project = SimpleNamespace(house=lambda: None, vault=vault)
-    monkeypatch.setattr(bench_run, "current", lambda: project)
+    monkeypatch.setattr(command, "current", lambda: project)
     return edge
 
 
-def targets(against: str | None = None) -> bench_run.Targets:
-    return bench_run.Targets("kokoro_gpu", None, None, "kokoro", against, "kokoro", None)
+def targets(against: str | None = None) -> command.Servers:
+    return command.Servers("kokoro_gpu", None, None, "kokoro", against, "kokoro", None)
 
 
 @pytest.mark.usefixtures("edge")
 def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_run, "_service", lambda name, offers: service())
+    monkeypatch.setattr(command, "_service", lambda name, offers: service())
     direct, found = targets().first("speech")
     assert found is not None
     assert (direct.name, direct.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
     assert direct.authorization == {}
-    through = bench_run._through_caddy(found, "kokoro")
+    through = command._through_caddy(found, "kokoro")
     assert through is not None
     assert through.url == "https://192.168.1.9"
     assert through.trust is TRUST
@@ -57,7 +57,7 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("edge")
 def test_a_service_that_is_not_published_or_is_external_has_less() -> None:
-    assert bench_run._through_caddy(service(publish=()), "kokoro") is None
+    assert command._through_caddy(service(publish=()), "kokoro") is None
     with pytest.raises(ClientError, match="is external"):
         in_service(service(address=None), kokoro_command)({})
 
@@ -70,14 +70,14 @@ def test_an_unreadable_root_certificate_is_one_line(
 
     monkeypatch.setattr(Edge, "trust", unreadable)
     with pytest.raises(ClientError, match="run `hearth up`"):
-        bench_run._through_caddy(service(), "kokoro")
+        command._through_caddy(service(), "kokoro")
 
 
 def test_another_tts_service_is_compared_with_and_no_other_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     house = shipped_house()
-    monkeypatch.setattr(bench_run, "current", lambda: SimpleNamespace(house=lambda: house))
+    monkeypatch.setattr(command, "current", lambda: SimpleNamespace(house=lambda: house))
     (other,) = targets("kokoro").other("speech", "af_sky")
     assert (other.url, other.voice) == (house.services["kokoro"].url, "af_sky")
     with pytest.raises(typer.BadParameter, match="ollama offers no speech"):

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.report import Health, Ratio
+from hearth.bench.report import Figures, Health, Ratio, Report, ServerReport
 from hearth.clients.stats import Spread
-
-if TYPE_CHECKING:
-    from hearth.bench.stt.figures import Report as SttReport
-    from hearth.bench.tts.figures import Report as TtsReport
 
 _COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 _RATIO_COLUMNS = ("what", "target", "measured", "n", "")
@@ -89,7 +85,7 @@ def _number(ratio: Ratio, value: float) -> str:
     return f"{value:,.0f} {ratio.unit}" if value >= 100 else f"{value:.1f} {ratio.unit}"
 
 
-def machine_text(report: SttReport | TtsReport) -> str:
+def machine_text(report: Report) -> str:
     """Return where and when a report was measured."""
     machine = report.machine
     return (
@@ -99,17 +95,43 @@ def machine_text(report: SttReport | TtsReport) -> str:
     )
 
 
-def health_text(health: Health) -> str:
-    """Return the times of the health checks."""
-    return (
+def sections_of(
+    report: Report, baseline: str, of_server: Callable[[Any], Sequence[Section]]
+) -> list[Section]:
+    """Return the ratios, the baseline, every server's sections, and why the run ended early."""
+    found = [ratio_section(report.ratios, server.name) for server in report.servers]
+    found.append(Section(lines=[baseline]))
+    found += [section for server in report.servers for section in of_server(server)]
+    return found + ([Section(errors=[report.stopped])] if report.stopped else [])
+
+
+def errors_of(server: ServerReport, *more: str) -> list[str]:
+    """Return all errors of a server, each once."""
+    errors = [error for figures in server.figures for error in figures.errors]
+    return [line for line in dict.fromkeys([server.stopped, *errors, *more]) if line]
+
+
+def server_text(server: ServerReport, *programs: str) -> str:
+    """Return where a server is, what it runs, and what that takes."""
+    threads = f"{server.threads} threads" if server.threads else ""
+    memory = f"at most {server.memory_bytes / 2**20:.0f} MiB" if server.memory_bytes else ""
+    return "; ".join(filter(None, [server.url, *programs, threads, memory]))
+
+
+def health_text(health: Health | None) -> list[str]:
+    """Return the times of the health checks, if there were any."""
+    if health is None:
+        return []
+    return [
         f"/health meanwhile {health.median_ms:.1f} ms, p99 {health.p99_ms:.1f} ms, "
         f"worst {health.worst_ms:.1f} ms (n={health.n}, {health.failed} without an answer)"
-    )
+    ]
 
 
-def calls(n: int, failed: int) -> str:
+def calls(figures: Figures) -> str:
     """Return how many calls succeeded."""
-    return f"{n - failed} ({failed} failed)" if failed else str(n)
+    n = figures.calls - figures.failed
+    return f"{n} ({figures.failed} failed)" if figures.failed else str(n)
 
 
 def middle(spread: Spread | None, digits: int = 0) -> str:
@@ -120,8 +142,3 @@ def middle(spread: Spread | None, digits: int = 0) -> str:
 def p95(spread: Spread | None, digits: int = 0) -> str:
     """Return a 95th percentile."""
     return f"{spread.p95:,.{digits}f}" if spread else "-"
-
-
-def stopped_section(stopped: str) -> list[Section]:
-    """Return why a run ended early, if it did."""
-    return [Section(errors=[stopped])] if stopped else []

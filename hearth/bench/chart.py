@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from hearth.bench.report import ServerReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,8 +17,8 @@ INSTALL = (
     "no chart without matplotlib: install it by `.hearth/uv/bin/python -m uv pip install --python "
     ".venv/bin/python --require-hashes -r requirements/charts.txt`"
 )
-COLOURS = ("#2a6f97", "#bc6c25", "#588157", "#9d4edd")
-GREY = "#999999"
+_COLOURS = ("#2a6f97", "#bc6c25", "#588157", "#9d4edd")
+_GREY = "#999999"
 _WIDTH_INCHES, _ROW_INCHES, _HEAD_INCHES = 11.0, 0.26, 0.8
 # A row of the figure has one, two or three panels.
 _COLUMNS = 6
@@ -30,11 +32,11 @@ class Bar:
     """
 
     label: str
-    colour: str
     end: float | None = None
     text: str = ""
     start: float = 0.0
     line: float | None = None
+    colour: str = _GREY
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,25 @@ class Panel:
     title: str
     bars: tuple[Bar, ...]
     mark: float | None = None
+
+
+def bars(
+    servers: Sequence[ServerReport],
+    cases: Sequence[Any],
+    draw: Callable[[Any, Any], Bar | None],
+) -> tuple[Bar, ...]:
+    """Return the bars of some cases, those of all servers side by side.
+
+    `draw` gets a case and a server's figures of it, None without any.
+    """
+    found = []
+    for case in cases:
+        for number, server in enumerate(servers):
+            bar = draw(case, next((f for f in server.figures if f.case == case), None))
+            if bar is not None:
+                label = bar.label + (f" · {server.name}" if len(servers) > 1 else "")
+                found.append(replace(bar, label=label, colour=_COLOURS[number % len(_COLOURS)]))
+    return tuple(found)
 
 
 def available() -> bool:

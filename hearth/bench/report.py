@@ -1,0 +1,205 @@
+"""The data of all reports: figures of samples, ratios with targets, health, and the machine."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Protocol, TypeVar
+
+from hearth.clients.stats import Spread, spread
+from hearth.machine import description
+
+Verdict = Literal["reached", "not reached", "not measured"]
+# A 99th percentile of fewer values is meaningless.
+_MIN_HEALTH_CHECKS = 20
+
+
+class Sample(Protocol):
+    """The result of one request."""
+
+    @property
+    def error(self) -> str:
+        """The reason for its failure, empty for none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The machine that ran it; `load` is the load average before the first request."""
+
+    name: str
+    system: str
+    kernel: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    load: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A figure with the target that a server should reach; `reason` says why it has no value."""
+
+    what: str
+    server: str
+    unit: str
+    target: float
+    value: float | None
+    n: int
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How long `GET /health` took while the server worked; `failed` counts missing answers."""
+
+    n: int
+    failed: int
+    median_ms: float
+    p99_ms: float
+    worst_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """All answers of one kind; the spreads are of those that succeeded, n is their number."""
+
+    calls: int
+    failed: int
+    errors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerReport:
+    """One server: its status, and its results.
+
+    `memory_bytes` is the most that its /status reported, also while it worked; `stopped` is the
+    reason for giving it up.
+    """
+
+    name: str
+    url: str
+    model: str
+    threads: int | None
+    memory_bytes: int | None
+    figures: tuple[Any, ...]
+    health: Health | None
+    stopped: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything was not answered, or ended early."""
+        return bool(self.stopped) or any(one.failed for one in self.figures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The results of one run; the ratios of the first server come first.
+
+    `stopped` is the reason for an early end.
+    """
+
+    form: str
+    started: str
+    seconds: float
+    quick: bool
+    runs: int
+    machine: Machine
+    servers: tuple[Any, ...]
+    baseline: Any
+    ratios: tuple[Ratio, ...]
+    stopped: str = ""
+
+    @property
+    def fine(self) -> bool:
+        """Whether every call was answered and the first server missed no target."""
+        first = self.servers[0]
+        return not (self.stopped or first.failed or missed(self.ratios, first.name))
+
+
+SampleT = TypeVar("SampleT", bound=Sample)
+FiguresT = TypeVar("FiguresT", bound=Figures)
+
+
+def good(samples: Sequence[SampleT]) -> list[SampleT]:
+    """Return the samples that succeeded."""
+    return [sample for sample in samples if not sample.error]
+
+
+def figures_of(kind: type[FiguresT], samples: Sequence[Sample], **more: Any) -> FiguresT:
+    """Return figures of samples; each of their spreads is that of the samples' field of its name.
+
+    Each error is named once.
+    """
+    answered = good(samples)
+    spreads = {
+        one.name: spread([float(v) for s in answered if (v := getattr(s, one.name)) is not None])
+        for one in fields(kind)
+        if one.type == "Spread | None"
+    }
+    errors = tuple(dict.fromkeys(sample.error for sample in samples if sample.error))
+    failed = len(samples) - len(answered)
+    return kind(calls=len(samples), failed=failed, errors=errors, **spreads, **more)
+
+
+def this_machine(load: float) -> Machine:
+    """Return this machine, with its load before the first request."""
+    seen = asdict(description.machine())
+    del seen["gpus"]
+    return Machine(**seen, load=round(load, 2))
+
+
+def health_of(seconds: Sequence[float | None]) -> Health | None:
+    """Return the times of health checks, of which None had no answer; None without any."""
+    if not seconds:
+        return None
+    answered = sorted(s * 1000 for s in seconds if s is not None)
+    if not answered:
+        return Health(0, len(seconds), 0.0, 0.0, 0.0)
+    p99 = answered[-(-99 * len(answered) // 100) - 1]
+    failed = len(seconds) - len(answered)
+    return Health(len(answered), failed, statistics.median(answered), p99, answered[-1])
+
+
+def ratio(
+    server: str, what: str, unit: str, target: float, value: float | None, n: int, missing: str
+) -> Ratio:
+    """Return a ratio with its verdict; `missing` is the reason where there is no value."""
+    verdict: Verdict = "not measured"
+    if value is not None:
+        verdict = "reached" if value <= target else "not reached"
+    return Ratio(what, server, unit, target, value, n, verdict, missing if value is None else "")
+
+
+def median_ratio(
+    server: str, what: str, unit: str, target: float, values: Sequence[float], missing: str
+) -> Ratio:
+    """Return the ratio of the median of some values."""
+    return ratio(server, what, unit, target, median(values), len(values), missing)
+
+
+def health_ratio(server: str, what: str, seconds: Sequence[float | None]) -> Ratio:
+    """Return the ratio of the health checks during the work."""
+    health = health_of(seconds) or Health(0, 0, 0.0, 0.0, 0.0)
+    if not health.failed:
+        value = health.p99_ms if health.n >= _MIN_HEALTH_CHECKS else None
+        return ratio(server, what, "ms", 50.0, value, health.n, f"only {health.n} answers arrived")
+    reason = f"{health.failed} of {health.n + health.failed} health checks had no answer"
+    return Ratio(what, server, "ms", 50.0, health.p99_ms, health.n, "not reached", reason)
+
+
+def median(values: Sequence[float]) -> float | None:
+    """Return the median, None without values."""
+    return statistics.median(values) if values else None
+
+
+def ms(seconds: Sequence[float]) -> Spread | None:
+    """Return the spread of times in milliseconds."""
+    return spread([s * 1000 for s in seconds])
+
+
+def missed(ratios: Sequence[Ratio], server: str) -> bool:
+    """Return whether a server missed a target."""
+    return any(row.verdict == "not reached" for row in ratios if row.server == server)

@@ -1,0 +1,253 @@
+"""The core of the TTS and STT benchmarks: servers that are measured in turns, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+import httpx
+
+from hearth.bench.baseline import Baseline, MakeRun
+from hearth.bench.report import Figures, SampleT, good, health_of, this_machine
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, fetch_json, is_healthy, wait_until_idle
+
+# So many failures in a row are no accident: more requests would only take hours.
+FAILURES = 3
+_HEALTH_EVERY_S = 0.025
+_HEALTH_S = 5.0
+
+Progress = Callable[[int, int, str], None]
+"""Called with (steps done, steps in all, the next step)."""
+Step = tuple[str, Callable[[], Awaitable[object]]]
+"""What a step does, and the function that does it."""
+CaseT = TypeVar("CaseT")
+
+
+@dataclass(slots=True)
+class MeasuredServer(Generic[CaseT, SampleT]):
+    """One server with its samples and status; `stopped` is the reason for giving it up."""
+
+    memory_every: ClassVar[int] = 10
+    """The number of health checks between two samples of memory."""
+
+    endpoint: Endpoint
+    client: httpx.AsyncClient
+    samples: dict[CaseT, list[SampleT]] = field(default_factory=dict)
+    """By the kind of request, in the order of their first."""
+    health_s: list[float | None] = field(default_factory=list)
+    status: dict[str, Any] = field(default_factory=dict)
+    memory_bytes: int | None = None
+    stopped: str = ""
+    _failures: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in the report."""
+        return self.endpoint.name
+
+    def add(self, case: CaseT, samples: Sequence[SampleT]) -> None:
+        """Keep samples, and give the server up when it only fails."""
+        for sample in samples:
+            self.samples.setdefault(case, []).append(sample)
+            self._failures = self._failures + 1 if sample.error else 0
+        if self._failures >= FAILURES:
+            error = samples[-1].error
+            self.stopped = f"given up after {self._failures} failures in a row: {error}"
+
+    def good(self, case: CaseT) -> list[SampleT]:
+        """Return the samples of one kind that succeeded."""
+        return good(self.samples.get(case, ()))
+
+    async def settle(self) -> None:
+        """Wait until the server is idle, unless it was given up."""
+        if not self.stopped:
+            await wait_until_idle(self.client)
+
+    @contextlib.asynccontextmanager
+    async def watched(self, yes: bool = True) -> AsyncIterator[None]:
+        """Sample health and memory while the body runs, on a connection of its own."""
+        if not yes:
+            yield
+            return
+        async with self.endpoint.client() as client:
+            watching = asyncio.create_task(self._watch(client))
+            try:
+                yield
+            finally:
+                watching.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watching
+
+    async def _watch(self, client: httpx.AsyncClient) -> None:
+        # The first request opens the connection and is not counted.
+        await is_healthy(client, _HEALTH_S)
+        for turn in itertools.count():
+            if self.stopped:
+                return
+            # Only during the work: afterwards the server has given most of its memory back.
+            if turn % self.memory_every == 0 and self.memory_bytes is not None:
+                with contextlib.suppress(ClientError):
+                    await self.sample_memory(client)
+            start = time.perf_counter()
+            healthy = await is_healthy(client, _HEALTH_S)
+            self.health_s.append(time.perf_counter() - start if healthy else None)
+            await asyncio.sleep(_HEALTH_EVERY_S)
+
+    async def sample_memory(self, client: httpx.AsyncClient | None = None) -> int | None:
+        """Fetch the status; return its memory in bytes (RSS), where it has that.
+
+        Raises:
+            ClientError: the server does not answer.
+        """
+        self.status = await fetch_json(client or self.client, "/status") or self.status
+        size = self.status.get("memory_bytes")
+        if not isinstance(size, int) or not size:
+            return None
+        self.memory_bytes = max(size, self.memory_bytes or 0)
+        return size
+
+    def text(self, name: str) -> str:
+        """Return a text of the status; of an object, its model or name."""
+        value = self.status.get(name)
+        if isinstance(value, Mapping):
+            value = value.get("model") or value.get("name")
+        return value if isinstance(value, str) else ""
+
+    def results(
+        self, figures: Callable[[CaseT, Sequence[SampleT]], Figures], *texts: str
+    ) -> dict[str, Any]:
+        """Return the fields of its report: figures of each case, and these texts of its status."""
+        threads = self.status.get("threads")
+        return {
+            "name": self.name,
+            "url": self.endpoint.url,
+            "model": self.text("model") or self.endpoint.model,
+            "threads": threads if isinstance(threads, int) else None,
+            "memory_bytes": self.memory_bytes,
+            "figures": tuple(figures(case, each) for case, each in self.samples.items()),
+            "health": health_of(self.health_s),
+            "stopped": self.stopped,
+            **{text: self.text(text) for text in texts},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is requested; every number bounds the load."""
+
+    quick: bool = False
+    runs: int = 10
+    timeout_s: float = 3600.0
+    parts: tuple[str, ...] = ()
+
+    @property
+    def within_s(self) -> float:
+        """After so many seconds the run ends with the results until then."""
+        return self.timeout_s
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+ServerT = TypeVar("ServerT", bound=MeasuredServer[Any, Any])
+ReportT = TypeVar("ReportT")
+
+
+@dataclass(slots=True)
+class Session(Generic[PlanT, ServerT, ReportT]):
+    """One run: the first server is compared with its baseline, and the others with it."""
+
+    server: ClassVar[Callable[..., Any]] = MeasuredServer
+
+    plan: PlanT
+    servers: Sequence[ServerT]
+    baseline: Baseline
+    progress: Progress = lambda done, of, what: None
+    _at: tuple[int, int] = (0, 0)
+    _reverse: bool = True
+
+    def steps(self) -> list[Step]:
+        """Return all steps of the plan, in their order."""
+        raise NotImplementedError
+
+    def report(self, how: str, **more: Any) -> ReportT:
+        """Return the report; `how` describes the baseline, `more` are the fields of the run."""
+        raise NotImplementedError
+
+    async def run(self) -> str:
+        """Do every step; return why that ended early, by the clock or by Ctrl-C."""
+        try:
+            async with asyncio.timeout(self.plan.within_s):
+                steps = self.steps()
+                for number, (what, work) in enumerate(steps):
+                    self._at = number, len(steps)
+                    self.tell(what)
+                    await work()
+        except TimeoutError:
+            return f"ended after {self.plan.within_s:g} s with the results until then"
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            return "interrupted: these are the results until then"
+        return ""
+
+    def tell(self, what: str) -> None:
+        """Report the progress."""
+        self.progress(*self._at, what)
+
+    def turns(self) -> list[ServerT]:
+        """Return the servers, every second time in reverse order: none is always the first."""
+        self._reverse = not self._reverse
+        return list(self.servers)[::-1] if self._reverse else list(self.servers)
+
+
+async def measure(
+    kind: type[Session[PlanT, ServerT, ReportT]],
+    endpoints: Sequence[Endpoint],
+    plan: PlanT,
+    *,
+    baseline: MakeRun | None = None,
+    how: str = "",
+    **more: Any,
+) -> ReportT:
+    """Measure the first server, and the others in turns with it.
+
+    Raises:
+        ClientError: the first server does not answer, or a recording cannot be read.
+    """
+    started, clock, load = datetime.now(UTC), time.perf_counter(), os.getloadavg()[0]
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(one.client()) for one in endpoints]
+        servers = [kind.server(*each) for each in zip(endpoints, clients, strict=True)]
+        session = kind(plan, servers, await _prepare(servers, baseline), **more)
+        stopped = await session.run()
+    return session.report(
+        how,
+        started=started.isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - clock, 1),
+        quick=plan.quick,
+        runs=plan.runs,
+        machine=this_machine(load),
+        stopped=stopped,
+    )
+
+
+async def _prepare(servers: Sequence[MeasuredServer[Any, Any]], make: MakeRun | None) -> Baseline:
+    """Fetch the status of every server, and return the baseline of the first."""
+    first, *others = servers
+    await first.sample_memory()
+    for other in others:
+        try:
+            await other.sample_memory()
+        except ClientError as error:
+            other.stopped = str(error)
+    try:
+        return Baseline(make(first.status), "") if make else Baseline()
+    except ClientError as error:
+        return Baseline(None, str(error))
