@@ -1,6 +1,7 @@
 """Fixtures of the smoke tests: the house as the catalogue derives it, and access to it."""
 
 from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,18 +17,7 @@ from hearth.smoke.plugin import Pending
 
 HOUSE = current().house()
 # Not a part of the catalogue, since it publishes nothing; its watch counts as its helper.
-FIREWALL = Part(
-    name="firewall",
-    role="firewall",
-    summary="Loads the rules and watches over them",
-    unit=FIREWALL_UNIT,
-    url=None,
-    port=None,
-    metrics_port=None,
-    publish=(),
-    secrets={},
-    settings={},
-)
+FIREWALL = SimpleNamespace(name="firewall", unit=FIREWALL_UNIT)
 SERVICES = list(HOUSE.services.values())
 LOCAL = [service for service in SERVICES if service.address]
 OFFERED = [alias for alias in HOUSE.aliases.values() if alias.offered]
@@ -136,12 +126,6 @@ def fast(overview: Overview) -> str:
     if state.answered_by is None:
         raise Pending(state.percent, f"{state.waits_for} is being downloaded")
     return state.answered_by
-
-
-@pytest.fixture(scope="session")
-def lan_address(edge: Edge) -> str:
-    """The address by which devices know the machine."""
-    return edge.address
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hearth.catalogue.house import Egress, House, Service, Site
+from hearth.clients.edge import Edge
 from hearth.machine import facts
 from hearth.smoke.hosts import Attempt, connections, dns_answers, host
 from hearth.smoke.plugin import NotMeasured
@@ -178,16 +179,16 @@ def test_only_root_and_the_reverse_proxy_reach_the_login(house: House) -> None:
 
 
 @dnsmasq
-def test_a_site_resolves_to_the_machine(site: Site, house: House, lan_address: str) -> None:
-    for server in (house.machine.resolver_address, lan_address):
+def test_a_site_resolves_to_the_machine(site: Site, house: House, edge: Edge) -> None:
+    for server in (house.machine.resolver_address, edge.address):
         found = dns_answers(None, server, (site.fqdn, "A"), (site.fqdn, "AAAA"))
-        assert found == [(0, [lan_address]), (0, [])], f"{server} returns {found} for {site.fqdn}"
+        assert found == [(0, [edge.address]), (0, [])], f"{server} returns {found} for {site.fqdn}"
 
 
 @dnsmasq
-def test_an_instance_resolves_names(local: Service, house: House, lan_address: str) -> None:
+def test_an_instance_resolves_names(local: Service, house: House, edge: Edge) -> None:
     resolver, name = house.machine.resolver_address, house.sites[0].fqdn
-    assert dns_answers(local.instance, resolver, (name, "A")) == [(0, [lan_address])]
+    assert dns_answers(local.instance, resolver, (name, "A")) == [(0, [edge.address])]
 
 
 @dnsmasq
@@ -198,14 +199,14 @@ def test_an_unknown_name_of_the_domain_is_not_resolved(house: House) -> None:
 
 
 @dnsmasq
-def test_firefox_is_told_to_use_the_houses_resolver(house: House, lan_address: str) -> None:
-    for server in (house.machine.resolver_address, lan_address):
+def test_firefox_is_told_to_use_the_houses_resolver(house: House, edge: Edge) -> None:
+    for server in (house.machine.resolver_address, edge.address):
         found = dns_answers(None, server, ("use-application-dns.net", "A"))
         assert found == [(NO_SUCH_NAME, [])], f"{server} returns {found} for Firefox's query"
 
 
 @dnsmasq
-def test_public_names_are_resolved(house: House, lan_address: str) -> None:
+def test_public_names_are_resolved(house: House, edge: Edge) -> None:
     servers = facts.configured_upstream()
     if not servers:
         raise NotMeasured("this house has no upstream resolver: write upstream_dns")
@@ -221,6 +222,6 @@ def test_public_names_are_resolved(house: House, lan_address: str) -> None:
         what = "know none of these names" if answered else "do not answer"
         raise NotMeasured(f"{', '.join(servers)} {what}: no internet")
     name = min(known)
-    for server in (house.machine.resolver_address, lan_address):
+    for server in (house.machine.resolver_address, edge.address):
         ((code, addresses),) = dns_answers(None, server, name)
         assert addresses, f"{server} does not know {name[0]} (DNS code {code}), {servers} do"
