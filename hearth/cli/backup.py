@@ -20,7 +20,7 @@ from hearth.cli.console import AsJson, err, note, print_json, show, step
 from hearth.files import locked
 from hearth.machine import engine, runs
 from hearth.project import Project, current
-from hearth.smoke.run import version
+from hearth.smoke.receipt import version
 from hearth.yaml_edit import set_in_file
 
 LOCK = Path("/run/hearth-backup.lock")

@@ -9,8 +9,7 @@ from rich.text import Text
 from hearth.cli.console import AsJson, err, print_json, show, table
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project, current
-from hearth.smoke.receipt import Drill, Receipt, Verdict, number, write
-from hearth.smoke.run import run
+from hearth.smoke.receipt import Drill, Receipt, Verdict, number, run, write
 
 app = typer.Typer()
 _COLOURS = {"passed": "green", "failed": "red", "pending": "yellow", "not measured": "yellow"}

@@ -14,8 +14,7 @@ from hearth.catalogue import house as catalogue
 from hearth.cli.verify import view
 from hearth.machine.description import MachineInfo, gpus, machine
 from hearth.smoke.plugin import Notes
-from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, write
-from hearth.smoke.run import unverified
+from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, unverified, write
 from hearth.sources import Source
 from hearth.sources.lock import record_unverified
 from tests.documents import shipped_house
