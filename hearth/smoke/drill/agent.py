@@ -8,6 +8,7 @@ on a socket that only root can open, and ends when it has had none for a while.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
@@ -165,9 +166,12 @@ def _content(kind: str, body: bytes) -> object:
         rows = [{"object": "embedding", "index": n, "embedding": [0.5, n]} for n in range(count)]
         return {"object": "list", "model": "drill", "data": rows, "usage": usage}
     message = {"role": "assistant", "content": "".join(_WORDS)}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    head = {"id": "drill", "object": "chat.completion", "created": 1, "model": "drill"}
-    return {**head, "choices": [choice], "usage": usage}
+    return {**_chat("completion", message=message, finish_reason="stop"), "usage": usage}
+
+
+def _chat(kind: str, **choice: object) -> dict[str, object]:
+    head = {"id": "drill", "object": f"chat.{kind}", "created": 1, "model": "drill"}
+    return {**head, "choices": [{"index": 0, **choice}]}
 
 
 def _stream(kind: str, cut: bool) -> list[bytes]:
@@ -176,12 +180,11 @@ def _stream(kind: str, cut: bool) -> list[bytes]:
         payloads: list[object] = [{"type": "transcript.text.delta", "delta": w} for w in _WORDS]
         payloads.append({"type": "transcript.text.done", "text": "".join(_WORDS)})
     else:
-        head = {"id": "drill", "object": "chat.completion.chunk", "created": 1, "model": "drill"}
+        deltas: list[tuple[dict[str, str], str | None]] = [({"content": w}, None) for w in _WORDS]
         payloads = [
-            {**head, "choices": [{"index": 0, "delta": {"content": w}, "finish_reason": None}]}
-            for w in _WORDS
+            _chat("completion.chunk", delta=delta, finish_reason=reason)
+            for delta, reason in (*deltas, ({}, "stop"))
         ]
-        payloads.append({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     events = [_event(each) for each in payloads]
     return events[:2] if cut else [*events, b"data: [DONE]\n\n"]
 
@@ -192,26 +195,32 @@ class Agent:
     def __init__(self, members: list[Member], gateway: tuple[str, int]) -> None:
         self._members = {member.name: member for member in members}
         self._gateway = gateway
-        self._ordered = asyncio.Event()
-        self._busy = 0
 
     async def set_faults(self, faults: dict[str, str]) -> None:
         """Break these members, and let the others be well."""
         for name, member in self._members.items():
             await member.set_fault(faults.get(name, ""))
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry out one line of JSON and answer with another one."""
-        self._busy += 1
-        try:
-            order = json.loads(await reader.readline())
-            steps = [await self.step(step, order["key"]) for step in order["steps"]]
-            writer.write(json.dumps({"steps": steps}).encode() + b"\n")
-            await writer.drain()
-        finally:
-            self._busy -= 1
-            self._ordered.set()
-            writer.close()
+    async def serve(self, control: Path, idle_s: float) -> None:
+        """Take orders, each one line of JSON, until there was none for `idle_s` seconds."""
+
+        async def carry_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            idle.reschedule(None)
+            try:
+                order = json.loads(await reader.readline())
+                steps = [await self.step(step, order["key"]) for step in order["steps"]]
+                writer.write(json.dumps({"steps": steps}).encode() + b"\n")
+                await writer.drain()
+            finally:
+                idle.reschedule(asyncio.get_running_loop().time() + idle_s)
+                writer.close()
+
+        with contextlib.suppress(TimeoutError):
+            async with (
+                asyncio.timeout(idle_s) as idle,
+                await asyncio.start_unix_server(carry_out, control, limit=_ORDER_BYTES) as server,
+            ):
+                await server.serve_forever()
 
     async def step(self, step: dict[str, Any], key: str) -> dict[str, Any]:
         """Set the faults, send all requests at once; return answers, calls and own times."""
@@ -221,17 +230,6 @@ class Agent:
         calls = {name: member.calls for name, member in self._members.items()}
         took = {name: [one.first_s, one.whole_s] for name, one in self._members.items()}
         return {"answers": answers, "calls": calls, "took_s": took}
-
-    async def until_idle(self, idle_s: float) -> None:
-        """Return after `idle_s` seconds without an order."""
-        while True:
-            self._ordered.clear()
-            try:
-                async with asyncio.timeout(idle_s):
-                    await self._ordered.wait()
-            except TimeoutError:
-                if not self._busy:
-                    return
 
 
 def _send(gateway: tuple[str, int], request: dict[str, Any], key: str) -> dict[str, Any]:
@@ -267,6 +265,4 @@ async def run(plan: dict[str, Any]) -> None:
     agent = Agent([Member(*row) for row in plan["members"]], tuple(plan["gateway"]))
     await agent.set_faults({})
     # The socket comes last: once it exists, everything else is ready.
-    control = folder / CONTROL
-    async with await asyncio.start_unix_server(agent.serve, control, limit=_ORDER_BYTES):
-        await agent.until_idle(plan["idle_s"])
+    await agent.serve(folder / CONTROL, plan["idle_s"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,27 @@ HOST = "127.0.0.7"
 KINDS = list(PATHS)
 
 
-async def broken_answer(kind: str, mode: str, fault: str, tmp_path: Path) -> dict[str, Any]:
+async def broken_answer(
+    kind: str, mode: str, fault: str, tmp_path: Path, idle_s: float = 60.0
+) -> dict[str, Any]:
     """Send a request to a broken member itself, as the agent does to the gateway."""
     member = Member("m", HOST, 4101, None, kind)
     agent = Agent([member], (HOST, 4101))
-    control = tmp_path / "control"
+    control = tmp_path / fault
     await agent.set_faults({})
     within_s = 0.5 if fault in (HANG, DRIP) else 5.0
     step = {"faults": {"m": fault}, "requests": [small_request("m", kind, mode, within_s)]}
-    async with await asyncio.start_unix_server(agent.serve, control):
-        reader, writer = await asyncio.open_unix_connection(control)
-        writer.write(json.dumps({"steps": [step], "key": "k"}).encode() + b"\n")
-        (done,) = json.loads(await reader.read())["steps"]
-        writer.close()
+    serving = asyncio.create_task(agent.serve(control, idle_s))
+    # Until it listens: nothing in between waits.
+    await asyncio.sleep(0.01)
+    reader, writer = await asyncio.open_unix_connection(control)
+    writer.write(json.dumps({"steps": [step], "key": "k"}).encode() + b"\n")
+    (done,) = json.loads(await reader.read())["steps"]
+    writer.close()
+    if idle_s > 1:
+        serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
     await member.set_fault(REFUSED)
     assert done["calls"] == {"m": int(fault != REFUSED)}
     return dict(done["answers"][0])
@@ -71,6 +80,11 @@ def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: P
     first_s, whole_s = done["took_s"]["before"]
     assert 0 < first_s <= whole_s
     assert done["took_s"]["behind"] == [0.0, 0.0]
+
+
+def test_it_ends_without_orders_but_not_while_it_carries_one_out(tmp_path: Path) -> None:
+    answer = asyncio.run(broken_answer("chat", "plain", HANG, tmp_path, idle_s=0.4))
+    assert answer["trouble"] == "TimeoutError"
 
 
 @pytest.mark.parametrize("fault", [HANG, DRIP])
