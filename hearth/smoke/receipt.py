@@ -294,21 +294,15 @@ def render(receipt: Receipt) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"gib": gib, "number": number, "moment": moment}
+    environment.filters |= {
+        "number": number,
+        "gib": lambda count: f"{count / 2**30:.1f} GiB",
+        "moment": lambda iso: f"{datetime.fromisoformat(iso).astimezone(UTC):%-d %B %Y, %H:%M UTC}",
+    }
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     return template.render(r=receipt)
-
-
-def gib(count: int) -> str:
-    """Return bytes as people read memory."""
-    return f"{count / 2**30:.1f} GiB"
 
 
 def number(value: float) -> str:
     """Return a figure with three significant digits."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def moment(iso: str) -> str:
-    """Return a time as people read it, in UTC."""
-    return datetime.fromisoformat(iso).astimezone(UTC).strftime("%-d %B %Y, %H:%M UTC")

@@ -22,16 +22,8 @@ HTML = {"Accept": "text/html"}
 # What a gateway may serve besides models; none of it is for the LAN.
 PATHS = ("ui", "ui/", "health", "key/generate", "key/info", "config/yaml", "metrics")
 LOG_LINES = 20_000
-# Prints the command line and environment of every process except its own.
-READ_PROCESSES = """
-import glob, os, sys
-for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"):
-    if path.split("/")[2] != str(os.getpid()):
-        try:
-            sys.stdout.write(open(path, errors="replace").read() + chr(10))
-        except OSError:
-            pass
-"""
+# Prints the command line and environment of every process.
+READ_PROCESSES = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null"
 
 
 @pytest.mark.parametrize("wrong", [None, "sk-wrong"])
@@ -138,7 +130,7 @@ def test_no_secret_is_in_a_command_line_or_environment(
     local: Service, secret_values: dict[str, str]
 ) -> None:
     for instance in (local.instance, None):
-        argv = ["/usr/bin/python3", "-I", "-c", READ_PROCESSES]
+        argv = ["/bin/sh", "-c", READ_PROCESSES]
         text = engine.execute(instance, argv, timeout=30).stdout
         assert text
         check(f"a process of {instance or 'the machine'} shows", text, secret_values)

@@ -6,14 +6,17 @@ words were right is a figure.
 
 import asyncio
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
+from wyoming.client import AsyncTcpClient
+from wyoming.event import Event
 
 from hearth.catalogue.house import Alias, House, Service
-from hearth.clients import ClientError, health
+from hearth.clients import ClientError, health, reason
 from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.endpoints import Endpoint, get_json
 from hearth.clients.recordings import BYTES, RATE, utterances, wav
@@ -22,7 +25,6 @@ from hearth.clients.stt import StreamOptions, background_noise, connected, trans
 from hearth.smoke.criteria import advice_on_speed, stream_violations
 from hearth.smoke.hosts import ask, connections
 from hearth.smoke.plugin import Notes, NotMeasured
-from hearth.smoke.satellite import DESCRIBE, converse, speech
 
 pytestmark = pytest.mark.home
 
@@ -35,6 +37,11 @@ UNPRIVILEGED = 65534
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)
 QUIET_S = 4
 LEAD_S = 0.5
+# Not wyoming.audio: importing it warns about audioop, and warnings are errors in the tests.
+WYOMING_FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
+# 64 ms, the chunk size of Home Assistant.
+WYOMING_CHUNK_BYTES = 2048
+DESCRIBE = [Event("describe")]
 
 
 @pytest.fixture
@@ -190,6 +197,60 @@ def load_of(service: Service) -> tuple[int, int]:
     """Return how many files are transcribed or queued, and how many streams are open."""
     status = status_of(service)
     return status["files"]["active"] + status["files"]["waiting"], status["live"]
+
+
+def speech(pcm: bytes, language: str = "en") -> list[Event]:
+    """Return the request to transcribe 16-bit mono at 16 kHz."""
+    chunks = (pcm[at : at + WYOMING_CHUNK_BYTES] for at in range(0, len(pcm), WYOMING_CHUNK_BYTES))
+    return [
+        Event("transcribe", {"language": language}),
+        Event("audio-start", WYOMING_FORMAT),
+        *(Event("audio-chunk", WYOMING_FORMAT, chunk) for chunk in chunks),
+        Event("audio-stop"),
+    ]
+
+
+def converse(
+    address: str, port: int, requests: Sequence[Sequence[Event]], until: str, within_s: float
+) -> list[tuple[list[Event], float]]:
+    """Send requests over one connection; each is answered up to an event of type `until`.
+
+    Return the events of each answer, and the seconds until the last of them.
+
+    Raises:
+        ClientError: the port is closed, the server reports an error or does not speak Wyoming,
+            or not everything was answered `within_s` seconds.
+    """
+
+    async def exchange() -> list[tuple[list[Event], float]]:
+        async with asyncio.timeout(within_s), AsyncTcpClient(address, port) as client:
+            return [await _request(client, request, until) for request in requests]
+
+    try:
+        return asyncio.run(exchange())
+    except TimeoutError:
+        text = f"no complete answer in {within_s:g} s"
+    except (ClientError, OSError) as error:
+        text = reason(error)
+    except (EOFError, ValueError, KeyError, TypeError, AttributeError):
+        text = "it hung up, or does not speak Wyoming"
+    raise ClientError(f"{address} port {port}: {text}")
+
+
+async def _request(
+    client: AsyncTcpClient, request: Sequence[Event], until: str
+) -> tuple[list[Event], float]:
+    start, events = time.perf_counter(), list[Event]()
+    for event in request:
+        await client.write_event(event)
+    while not events or events[-1].type != until:
+        received = await client.read_event()
+        if received is None:
+            raise EOFError
+        if received.type == "error":
+            raise ClientError(str(received.data.get("text")))
+        events.append(received)
+    return events, time.perf_counter() - start
 
 
 def test_a_satellite_gets_a_description_of_the_model(listener: Service, port: int) -> None:

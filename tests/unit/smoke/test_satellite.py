@@ -13,7 +13,7 @@ import pytest
 from wyoming.event import Event, read_event, write_event
 
 from hearth.clients import ClientError
-from hearth.smoke.satellite import DESCRIBE, converse, speech
+from hearth.smoke.test_stt import DESCRIBE, converse, speech
 from tests.ports import kept_port
 
 WITHIN_S = 5.0
