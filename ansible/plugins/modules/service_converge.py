@@ -27,6 +27,7 @@ import contextlib
 import grp
 import hashlib
 import hmac
+import http
 import http.client
 import json
 import os
@@ -35,7 +36,6 @@ import shutil
 import socket
 import subprocess
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -260,14 +260,22 @@ def healthy(health: dict[str, Any]) -> str:
         return answered(health["dns_name"], health["dns_server"])
     try:
         # The address is inside the house, so a proxy of the machine must not be used.
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), AsSent)
         with opener.open(health["url"], timeout=health["within_s"]) as answer:
+            if answer.status != http.HTTPStatus.OK:
+                return f"HTTP {answer.status}"
             text = read_within(answer, health["within_s"]).decode(errors="replace")
-    except urllib.error.HTTPError as error:
-        return f"HTTP {error.code}"
     except (OSError, ValueError, http.client.HTTPException) as error:
         return str(getattr(error, "reason", error))
     return "" if health["contains"] in text else f"an answer without {health['contains']!r}"
+
+
+class AsSent(urllib.request.HTTPErrorProcessor):
+    """Return each response as it was sent: no redirect is followed, and no status is an error."""
+
+    def http_response(self, request: Any, response: Any) -> Any:
+        """Return the response."""
+        return response
 
 
 def read_within(answer: Any, within_s: float) -> bytes:

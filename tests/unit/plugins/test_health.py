@@ -31,12 +31,14 @@ class Answers(BaseHTTPRequestHandler):
         if self.path == "/garbage":
             self.wfile.write(b"SSH-2.0-OpenSSH_10.0\r\n")
             return
-        code = 503 if self.path == "/loading" else 200
+        code = {"/loading": 503, "/accepted": 202, "/moved": 302}.get(self.path, 200)
         self.send_response(code)
+        if code == 302:
+            self.send_header("Location", "/health")
         self.end_headers()
         if self.path == "/drip":
             self._drip()
-        elif code == 200:
+        elif code != 503:
             self.wfile.write(b'{"status": "healthy"}')
 
     def _drip(self) -> None:
@@ -85,6 +87,9 @@ def ollama() -> Service:
         ("/health", '"healthy"', 30.0, True),
         ("/health", '"ready"', 30.0, False),
         ("/loading", '"healthy"', 30.0, False),
+        # Another answer than 200 is another program's, or one that is not ready.
+        ("/accepted", '"healthy"', 30.0, False),
+        ("/moved", '"healthy"', 30.0, False),
         ("/garbage", '"healthy"', 30.0, False),
         ("/drip", '"healthy"', 0.3, False),
     ],
