@@ -239,13 +239,16 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One download; `sha256` is None until it was recorded on first use."""
+    """One download, `url` an https address or an absolute path.
+
+    `sha256` is None until it is trusted on first use.
+    """
 
     name: str
     version: str
     url: str
-    sha256: str | None
-    size: int | None
+    sha256: str | None = None
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

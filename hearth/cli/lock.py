@@ -9,7 +9,7 @@ import typer
 from hearth.catalogue import House, suggest
 from hearth.cli.console import AsJson, err, print_json, show, table
 from hearth.project import current
-from hearth.sources import Source, Store
+from hearth.sources import Store
 from hearth.sources.download import manifest_digest
 from hearth.sources.lock import Locked, State, record_manifest
 from hearth.sources.lock import lock as lock_sources
@@ -33,17 +33,13 @@ def lock_all(
     """
     project = current()
     house = project.house()
-    sources = {
-        name: Source(name, source.version, source.url, source.sha256, source.size)
-        for name, source in house.sources.items()
-    }
     for name in names or ():
-        if name not in sources:
-            raise typer.BadParameter(f"no source {name!r}: {suggest(name, sources)}")
+        if name not in house.sources:
+            raise typer.BadParameter(f"no source {name!r}: {suggest(name, house.sources)}")
     wanted = fetched(house) | set(names or ())
     locked = lock_sources(
         Store(project.inventory, house.mirrors),
-        {name: source for name, source in sources.items() if name in wanted},
+        {name: source for name, source in house.sources.items() if name in wanted},
         names or (),
         _show_progress,
     )

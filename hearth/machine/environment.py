@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hearth.machine.facts import LINKS, graphics_devices, ip, text_of
+from hearth.catalogue.house import House
+from hearth.machine.facts import LINKS, Facts, graphics_devices, ip, text_of
 from hearth.machine.probe import answer
 
 # Hearth masks this unit, so that Debian's own Caddy does not start.
@@ -22,16 +23,6 @@ _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 _TIME_ERROR = 5
 # Names that routers use for themselves, tried besides this machine's own name.
 _ROUTER_NAMES = ("router", "gateway", "openwrt", "fritz")
-
-
-@dataclass(frozen=True, slots=True)
-class DnsQueries:
-    """Queries for other resolvers: names of the house may resolve to `own` and nothing else."""
-
-    names: tuple[str, ...]
-    domain: str
-    own: str
-    servers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +55,14 @@ class Environment:
 
 
 def read_environment(
-    queries: DnsQueries, folders: Iterable[str] = (), root: Path = Path("/")
+    house: House, facts: Facts, folders: Iterable[str] = (), root: Path = Path("/")
 ) -> Environment:
     """Read everything; `folders` need free space, `root` is another file system in tests."""
     return Environment(
         root=os.geteuid() == 0,
         tun=(root / "dev/net/tun").exists(),
         networks=tuple(networks()),
-        claims=tuple(claims(queries)),
+        claims=tuple(claims(house, facts)),
         nvidia_on_bus=nvidia_on_bus(root),
         secure_boot=secure_boot(root),
         clock=clock(root),
@@ -88,20 +79,20 @@ def networks() -> Iterable[tuple[str, str]]:
             yield device, range_
 
 
-def claims(queries: DnsQueries) -> Iterable[Claim]:
-    """Query other resolvers for names that only this house should resolve."""
-    wanted, domain, servers = list(queries.names), queries.domain, queries.servers
+def claims(house: House, facts: Facts) -> Iterable[Claim]:
+    """Query other resolvers for names that only this house should resolve, before it is built."""
+    wanted, domain = [site.fqdn for site in house.sites], house.machine.domain
     others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_ROUTER_NAMES)]
     # Some providers resolve every name, which is no claim to this domain.
     nonsense = f"hearth-{secrets.token_hex(6)}.{domain}"
-    asked = [(server, name) for server in servers for name in (nonsense, *wanted, *others)]
+    asked = [(server, name) for server in facts.upstream_dns for name in (nonsense, *wanted, *others)]
     answers = answer({"resolve": [[server, name, "A"] for server, name in asked]})["resolve"]
     found = {
         key: addresses for key, (_, addresses) in zip(asked, answers, strict=True) if addresses
     }
     for (server, name), addresses in found.items():
         # A router that forwards queries to this house returns the house's own address.
-        ours = name in wanted and queries.own in addresses
+        ours = name in wanted and facts.lan_address in addresses
         if not ours and (server, nonsense) not in found:
             yield Claim(server, name, addresses[0])
 

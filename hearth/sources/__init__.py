@@ -3,6 +3,7 @@
 Installing needs only Python's own library, `zstd` and `uv`; fetching needs httpx.
 """
 
-from hearth.sources.source import Fetched, Limits, Source, SourceError, Store, address_of
+from hearth.catalogue.house import Source
+from hearth.sources.source import Fetched, Limits, SourceError, Store, address_of
 
 __all__ = ["Fetched", "Limits", "Source", "SourceError", "Store", "address_of"]

@@ -18,14 +18,15 @@ from typing import Any, BinaryIO
 
 import httpx
 
+from hearth.catalogue.house import Source
 from hearth.files import LockHeldError, locked, sync_folder, write_atomic
 from hearth.sources.source import (
     Fetched,
     Limits,
     Progress,
-    Source,
     SourceError,
     address_of,
+    file_name,
     shown,
 )
 from hearth.sources.unpack import sha256_of
@@ -81,7 +82,7 @@ def fetch(
     into.mkdir(parents=True, exist_ok=True)
     try:
         # A download of a killed run may still be alive; two must not write one file.
-        with locked(into / f".{source.file_name}.lock", job.limits.stall_s * 2):
+        with locked(into / f".{file_name(source)}.lock", job.limits.stall_s * 2):
             if job.target.is_file():
                 digest = sha256_of(job.target)
                 if source.sha256 in (None, digest):
@@ -109,11 +110,11 @@ class _Download:
 
     @property
     def target(self) -> Path:
-        return self.into / self.source.file_name
+        return self.into / file_name(self.source)
 
     @property
     def part(self) -> Path:
-        return self.into / f"{self.source.file_name}.part"
+        return self.into / f"{file_name(self.source)}.part"
 
     @property
     def validator(self) -> Path:

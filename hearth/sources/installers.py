@@ -15,16 +15,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from hearth.catalogue.house import Source
 from hearth.catalogue.naming import suggest
 from hearth.sources.lock import fetch_once, known
 from hearth.sources.programs import MANIFEST, Installed, install
-from hearth.sources.source import Source, SourceError, Store
+from hearth.sources.source import SourceError, Store, file_name
 from hearth.sources.unpack import sha256_of, unpack
 
 # Of a folder: Git's own files, and what Python makes beside its source.
 _LEFT_OUT = re.compile(r"\.git|__pycache__|.*\.pyc|.*\.egg-info")
-# Increase these when the steps below change in a way that their inputs do not show.
-_CHANGE_VERSION, _PIPELINES_VERSION = 1, 1
+# Increase this when a change is carried out otherwise than before.
+_CHANGE_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +99,14 @@ def install_plain(
         for file, source in wanted.items():
             path, target = fetch_once(store, source).path, folder / file
             target.parent.mkdir(parents=True, exist_ok=True)
-            ours = path == store.downloads / source.file_name
+            ours = path == store.downloads / file_name(source)
             if not (ours and _linked(path, target)):
                 shutil.copyfile(path, target)
 
     installed = install(store.programs, name, digest, fill, write=write)
     # Last, so that a killed run leaves nothing to fetch again.
     for source in wanted.values() if write else ():
-        (store.downloads / source.file_name).unlink(missing_ok=True)
+        (store.downloads / file_name(source)).unlink(missing_ok=True)
     return installed
 
 
@@ -149,29 +150,25 @@ def install_pipelines(
     files are there from the start.
 
     Raises:
-        SourceError: `valves` or `without` name an unknown pipeline, or a file changes meanwhile.
+        SourceError: `valves` or `without` name an unknown pipeline.
     """
     for variable, named in (("pipelines_valves", valves), ("pipelines_without", without)):
         for one in named:
             if one not in files:
                 raise SourceError(f"{variable} names no pipeline {one}: {suggest(one, files)}")
-    chosen = {one: path for one, path in files.items() if one not in without}
-    texts = {one: _valves(one, valves.get(one, {})) for one in chosen}
-    digests = {one: sha256_of(path) for one, path in chosen.items()}
-    lines = [f"{one} {digests[one]} {texts[one]}" for one in sorted(chosen)]
-    digest = hashlib.sha256("\n".join([str(_PIPELINES_VERSION), *lines]).encode()).hexdigest()
+    contents: dict[str, bytes] = {}
+    for one, path in files.items():
+        if one not in without:
+            contents[f"{one}.py"] = path.read_bytes()
+            contents[f"{one}/valves.json"] = _valves(one, valves.get(one, {}))
+    digests = {path: hashlib.sha256(text).hexdigest() for path, text in contents.items()}
 
     def fill(folder: Path, _lock: int) -> None:
-        for one, path in chosen.items():
-            target = folder / f"{one}.py"
-            shutil.copyfile(path, target)
-            # The copy counts: a person may edit the file meanwhile.
-            if sha256_of(target) != digests[one]:
-                raise SourceError(f"{path} changed meanwhile: run this again")
-            (folder / one).mkdir()
-            (folder / one / "valves.json").write_text(texts[one], encoding="utf-8")
+        for path, text in contents.items():
+            (folder / path).parent.mkdir(exist_ok=True)
+            (folder / path).write_bytes(text)
 
-    return install(programs, name, digest, fill, write=write)
+    return install(programs, name, _digest_of(digests), fill, write=write)
 
 
 def folder_digest(folder: Path) -> str:
@@ -254,10 +251,10 @@ def _link(folder: Path, name: str, links: Mapping[str, str]) -> None:
         place.symlink_to(f"{up}{target}")
 
 
-def _valves(name: str, given: object) -> str:
+def _valves(name: str, given: object) -> bytes:
     if not isinstance(given, Mapping):
         raise SourceError(f"pipelines_valves {name} must be a mapping of valves to values")
     try:
-        return json.dumps(given, sort_keys=True)
+        return json.dumps(given, sort_keys=True).encode()
     except TypeError as error:
         raise SourceError(f"pipelines_valves {name}: {error}: write text or a number") from None

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import yaml
 
-from hearth.sources.source import Fetched, Progress, Source, SourceError, Store, address_of
+from hearth.catalogue.house import Source
+from hearth.sources.source import Fetched, Progress, SourceError, Store, address_of, file_name
 from hearth.yaml_edit import EditError, set_in_file
 
 State = Literal["pinned", "recorded", "verified", "unverified", "changed"]
@@ -99,7 +100,7 @@ def lock(
             rows.append(Locked(source.name, source.version, held.sha256, state))
             continue
         if named:
-            (store.downloads / source.file_name).unlink(missing_ok=True)
+            (store.downloads / file_name(source)).unlink(missing_ok=True)
         # For a named source the recorded digest is ignored, but not the project's own.
         wanted = source if named else held
         digest = fetch(wanted, store.downloads, store.mirrors, progress).sha256

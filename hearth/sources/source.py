@@ -1,10 +1,11 @@
-"""What a source is, and the address that it is fetched from."""
+"""The address of a source, its verified file, and the places of both."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from hearth.catalogue.house import Source
 from hearth.paths import DOWNLOADS, PROGRAMS
 
 
@@ -16,24 +17,10 @@ class SourceError(Exception):
 Progress = Callable[[str, int, int | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One download of `inventory/sources.lock.yml`.
-
-    `url` is https://… or an absolute path; `sha256` is None until it is trusted on first use.
-    """
-
-    name: str
-    version: str
-    url: str
-    sha256: str | None = None
-    size: int | None = None
-
-    @property
-    def file_name(self) -> str:
-        """The name of the fetched file: never the same for two versions."""
-        last = urlsplit(self.url).path.rpartition("/")[2] or "download"
-        return f"{self.name}-{self.version}-{last}".replace("/", "_")
+def file_name(source: Source) -> str:
+    """Return the name of the fetched file: never the same for two versions."""
+    last = urlsplit(source.url).path.rpartition("/")[2] or "download"
+    return f"{source.name}-{source.version}-{last}".replace("/", "_")
 
 
 @dataclass(frozen=True, slots=True)

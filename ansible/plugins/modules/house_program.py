@@ -31,27 +31,29 @@ options:
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from hearth.catalogue.house import Source
 from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
 from hearth.project import current
 from hearth.remove.service import is_wanted, want
+from hearth.sources.installers import (
+    Change,
+    folder_digest,
+    install_folder,
+    install_plain,
+    install_release,
+)
 from hearth.sources.programs import Installed
 from hearth.sources.python import install_python
-from hearth.sources.source import Source, SourceError, Store, secret_parts
-
-if TYPE_CHECKING:
-    from hearth.sources.installers import Change
+from hearth.sources.source import SourceError, Store, secret_parts
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:
     """Install a release, patched if `patch` is set; an unknown digest is recorded on first use."""
-    # Fetching needs httpx, so it is imported only here.
-    from hearth.sources.installers import install_release
-
     change = None if params["patch"] is None else the_change(params)
     source = Source(**params["source"])
     return install_release(the_store(params), source, params["name"], change, write=write)
@@ -64,16 +66,12 @@ def the_store(params: dict[str, Any]) -> Store:
 
 def from_folder(params: dict[str, Any], write: bool) -> Installed:
     """Install another project's program from a folder, with our patch."""
-    from hearth.sources.installers import install_folder
-
     folder = Path(params["folder"])
     return install_folder(folder, PROGRAMS, params["name"], the_change(params), write=write)
 
 
 def the_change(params: dict[str, Any]) -> Change:
     """Return the change: the patch's steps and its own code determine it."""
-    from hearth.sources.installers import Change, folder_digest
-
     links = params["links"] or {}
     steps = frozenset(params["patch"] or ())
     # Without steps, a folder that was patched before is restored.
@@ -103,8 +101,6 @@ def the_change(params: dict[str, Any]) -> Change:
 
 def from_files(params: dict[str, Any], write: bool) -> Installed:
     """Install files as they are, each under its name, in one folder."""
-    from hearth.sources.installers import install_plain
-
     files = {name: Source(**source) for name, source in params["files"].items()}
     return install_plain(the_store(params), files, params["name"], write=write)
 
