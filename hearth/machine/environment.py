@@ -85,7 +85,8 @@ def claims(house: House, facts: Facts) -> Iterable[Claim]:
     others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_ROUTER_NAMES)]
     # Some providers resolve every name, which is no claim to this domain.
     nonsense = f"hearth-{secrets.token_hex(6)}.{domain}"
-    asked = [(server, name) for server in facts.upstream_dns for name in (nonsense, *wanted, *others)]
+    servers = () if facts.built else facts.upstream_dns
+    asked = [(server, name) for server in servers for name in (nonsense, *wanted, *others)]
     answers = answer({"resolve": [[server, name, "A"] for server, name in asked]})["resolve"]
     found = {
         key: addresses for key, (_, addresses) in zip(asked, answers, strict=True) if addresses

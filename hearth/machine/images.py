@@ -21,15 +21,11 @@ SUITES = {"debian/12": "bookworm", "debian/13": "trixie", "debian/forky": "forky
 PYTHONS = {"debian/12": "3.11", "debian/13": "3.13", "debian/forky": "3.14"}
 AUTHORITIES = Path("/usr/local/share/ca-certificates")
 _BASE_PACKAGES = (
-    "ca-certificates",
-    "dbus",
-    "iproute2",
-    "libpam-systemd",
-    "python3",
-    "systemd",
-    "systemd-sysv",
-    "udev",
+    *("ca-certificates", "dbus", "iproute2", "libpam-systemd", "python3"),
+    *("systemd", "systemd-sysv", "udev"),
 )
+# Of /usr/share.
+_LEFT_OUT = ("doc", "man", "locale")
 BUILD_LIMIT_S = 900
 # Increase this when the recipe below changes in a way that its fields do not show.
 RECIPE_VERSION = 3
@@ -93,25 +89,29 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
     if recipe.image not in SUITES:
         raise ImageError(f"unknown image {recipe.image}: write one of {', '.join(SUITES)}")
     root, metadata = folder / "root.tar", folder / "metadata.tar"
+    # A killed build's leftovers go with the folder; /tmp is in memory on Debian 13.
+    _run(_command(recipe, root), recipe.image, "mmdebstrap", TMPDIR=str(folder))
+    _write_metadata(recipe, metadata)
+    return metadata, root
+
+
+def _run(argv: list[str], image: str, tool: str, **environment: str) -> None:
     try:
-        subprocess.run(  # noqa: S603  fixed words and validated package names, no shell
-            _command(recipe, root),
-            check=True,
+        done = subprocess.run(  # noqa: S603  fixed words and validated package names, no shell
+            argv,
+            check=False,
             capture_output=True,
             text=True,
             timeout=BUILD_LIMIT_S,
             stdin=subprocess.DEVNULL,
-            # A killed build's leftovers go with the folder; /tmp is in memory on Debian 13.
-            env={**os.environ, "TMPDIR": str(folder)},
+            env={**os.environ, **environment},
         )
-    except subprocess.CalledProcessError as error:
-        lines = [line for line in error.stderr.splitlines() if line.startswith("E:")]
-        last = (lines or error.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ImageError(f"image {recipe.image}: mmdebstrap: {last}") from None
     except subprocess.TimeoutExpired:
-        raise ImageError(f"image {recipe.image} was not built in {BUILD_LIMIT_S} s") from None
-    _write_metadata(recipe, metadata)
-    return metadata, root
+        raise ImageError(f"image {image} was not built in {BUILD_LIMIT_S} s") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
+        last = (lines or done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ImageError(f"image {image}: {tool}: {last}")
 
 
 def _command(recipe: Recipe, root: Path) -> list[str]:
@@ -135,16 +135,12 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
     return [
         # As root, mmdebstrap makes all mounts private, which cuts the machine's units off from
         # systemd's credentials: it gets a mount namespace of its own.
-        "/usr/bin/unshare",
-        "--mount",
-        "/usr/bin/mmdebstrap",
-        "--variant=minbase",
+        *("/usr/bin/unshare", "--mount"),
+        *("/usr/bin/mmdebstrap", "--variant=minbase"),
         f"--include={','.join(recipe.packages)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--aptopt={option}" for option in apt_options()),
-        "--dpkgopt=path-exclude=/usr/share/doc/*",
-        "--dpkgopt=path-exclude=/usr/share/man/*",
-        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        *(f"--dpkgopt=path-exclude=/usr/share/{left_out}/*" for left_out in _LEFT_OUT),
         *(f"--customize-hook={hook}" for hook in hooks),
         SUITES[recipe.image],
         str(root),
@@ -173,16 +169,8 @@ def import_image(recipe: Recipe, folder: Path) -> None:
         Path(fresh).chmod(0o755)
         metadata, root = build(recipe, Path(fresh))
         # The command streams both files; pylxd would read half a gigabyte into memory.
-        result = subprocess.run(  # noqa: S603  fixed words, no shell
-            ["/usr/bin/incus", "image", "import", metadata, root, "--alias", recipe.alias],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_LIMIT_S,
-            stdin=subprocess.DEVNULL,
-        )
-        if result.returncode:
-            raise ImageError(f"image {recipe.alias}: incus: {result.stderr.strip()}")
+        argv = ["/usr/bin/incus", "image", "import", str(metadata), str(root)]
+        _run([*argv, "--alias", recipe.alias], recipe.alias, "incus")
 
 
 def discard(folder: Path) -> None:

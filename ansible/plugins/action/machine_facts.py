@@ -18,10 +18,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from hearth.catalogue import House, derive, memory_shortage
+from hearth.catalogue import derive, memory_shortage
 from hearth.catalogue.house import Service, from_vars
-from hearth.machine.environment import DnsQueries, read_environment
-from hearth.machine.facts import Facts, FactsError, listeners, read_facts
+from hearth.machine.environment import read_environment
+from hearth.machine.facts import FactsError, listeners, read_facts
 from hearth.machine.preflight import (
     choose_accelerator,
     house_violations,
@@ -33,16 +33,6 @@ from hearth.machine.preflight import (
 from hearth.project import current
 
 UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
-
-
-def queries(house: House, facts: Facts) -> DnsQueries:
-    """Return the queries for other resolvers; none once the house is built."""
-    return DnsQueries(
-        names=tuple(site.fqdn for site in house.sites),
-        domain=house.machine.domain,
-        own=facts.lan_address,
-        servers=() if facts.built else facts.upstream_dns,
-    )
 
 
 class ActionModule(ActionBase):
@@ -103,7 +93,7 @@ def read(given: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     except FactsError as error:
         return {"failed": True, "msg": str(error)}
     house = derive(current().catalogue())
-    environment = read_environment(queries(house, facts), own_folders(house))
+    environment = read_environment(house, facts, own_folders(house))
     locked_out = environment.nvidia_on_bus and environment.secure_boot
     open_ports = listeners()
     found = machine_violations(services, facts, open_ports, locked_out)

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from hearth.catalogue import derive, load
 from hearth.machine import environment
-from hearth.machine.environment import Claim, DnsQueries
+from hearth.machine.environment import Claim
 from tests.role_data import ROOT
+from tests.unit.machine.samples import BASE, facts
 
-ASKED = DnsQueries(("llm.lan", "home.lan"), "lan", "192.0.2.10", ("192.0.2.1", "9.9.9.9"))
+HOUSE = derive(load(BASE))
+ASKED = (HOUSE, facts(upstream_dns=("192.0.2.1", "9.9.9.9")))
 Known = dict[tuple[str, str], str]
 
 
@@ -38,30 +41,33 @@ def test_another_resolver_that_knows_a_name_of_the_domain_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "debian.lan"): "192.0.2.10"})
-    assert list(environment.claims(ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
+    assert list(environment.claims(*ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
     resolvers(monkeypatch, {("9.9.9.9", "llm.lan"): "192.0.2.77"})
-    assert list(environment.claims(ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
+    assert list(environment.claims(*ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
 
 
 def test_a_router_that_passes_on_the_houses_own_answer_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "llm.lan"): "192.0.2.10"})
-    assert list(environment.claims(ASKED)) == []
+    assert list(environment.claims(*ASKED)) == []
 
 
 def test_a_provider_that_answers_to_anything_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     resolvers(monkeypatch, {}, anything="9.9.9.9")
-    assert list(environment.claims(ASKED)) == []
+    assert list(environment.claims(*ASKED)) == []
 
 
-def test_without_resolvers_no_query_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seen", [{"upstream_dns": ()}, {"built": True}])
+def test_without_resolvers_or_once_built_no_query_is_sent(
+    monkeypatch: pytest.MonkeyPatch, seen: dict[str, Any]
+) -> None:
     def answer(asked: dict[str, Any]) -> dict[str, Any]:
         assert asked == {"resolve": []}
         return {"resolve": []}
 
     monkeypatch.setattr(environment, "answer", answer)
-    assert list(environment.claims(DnsQueries(("llm.lan",), "lan", "192.0.2.10", ()))) == []
+    assert list(environment.claims(HOUSE, facts(**seen))) == []
 
 
 def test_other_ranges_are_read_and_the_houses_own_links_are_not(
@@ -132,15 +138,15 @@ def test_the_kernel_judges_its_own_clock() -> None:
 
 def test_a_whole_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "ip", lambda *_: [])
-    none = DnsQueries((), "lan", "192.0.2.10", ())
+    none = (HOUSE, facts(built=True))
     folder = tmp_path / "not/there/yet"
-    seen = environment.read_environment(none, [str(folder)], tmp_path)
+    seen = environment.read_environment(*none, [str(folder)], tmp_path)
     assert not seen.tun
     assert seen.root is (os.geteuid() == 0)
     assert abs(seen.free_bytes[str(folder)] - shutil.disk_usage(tmp_path).free) < 1 << 30
     (tmp_path / "dev/net").mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
-    assert environment.read_environment(none, (), tmp_path).tun
+    assert environment.read_environment(*none, (), tmp_path).tun
 
 
 def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
