@@ -78,28 +78,23 @@ def _zstd(archive: Path) -> Iterator[IO[bytes]]:
     ) as process:
         assert process.stdout is not None  # noqa: S101 - both are pipes
         assert process.stderr is not None  # noqa: S101
+        failure = None
         try:
             yield process.stdout
             # Tar may end before its stream; zstd verifies its checksum only at the end.
             while process.stdout.read(1 << 20):
                 pass
-        except tarfile.TarError:
-            process.stdout.close()
-            reason = _last_line(process.stderr.read())
-            # When zstd failed, its error explains more than tar's.
-            if process.wait(timeout=30) > 0 and reason:
-                raise tarfile.ReadError(reason) from None
-            raise
+        except tarfile.TarError as error:
+            failure = error
         finally:
             process.stdout.close()
-        reason = _last_line(process.stderr.read())
-        if process.wait(timeout=30) != 0:
-            raise tarfile.ReadError(reason or "zstd failed")
-
-
-def _last_line(output: bytes) -> str:
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[-1].strip() if lines else ""
+        lines = process.stderr.read().decode(errors="replace").strip().splitlines()
+        code = process.wait(timeout=30)
+    # When zstd failed, its error explains more than tar's; a signal is that of the closed pipe.
+    if code > 0 or (code and failure is None):
+        raise tarfile.ReadError(lines[-1].strip() if lines else "zstd failed")
+    if failure is not None:
+        raise failure
 
 
 def _unzip(archive: Path, folder: Path) -> None:
@@ -132,31 +127,32 @@ def untar(stream: IO[bytes], packing: str, folder: Path) -> None:
 
 def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
     place = _place(folder, entry.name, entry.name)
-    if _is_folder(place):
+    if place.is_dir() and not place.is_symlink():
         if not entry.isdir():
             raise tarfile.ExtractError(f"{entry.name!r} is in the place of a folder")
+        return
+    source = _place(folder, entry.linkname, entry.name) if entry.islnk() else None
+    if source is not None and (source.is_symlink() or not source.is_file()):
+        raise tarfile.ExtractError(f"{entry.name!r} is a hard link to no file of the archive")
+    if source == place:
+        return
+    if entry.issym():
+        _demand_inside(folder, place, entry)
+    elif not (source or entry.isdir() or entry.isreg()):
+        raise tarfile.ExtractError(f"{entry.name!r} is a device or a pipe")
+    # Of two entries with one name the later one counts, as with every tar.
+    place.unlink(missing_ok=True)
+    if source is not None:
+        os.link(source, place, follow_symlinks=False)
+    elif entry.issym():
+        place.symlink_to(entry.linkname)
     elif entry.isdir():
-        _fresh(place)
         place.mkdir()
-    elif entry.isreg():
-        _fresh(place)
+    else:
         with place.open("xb") as target, tar.extractfile(entry) as content:  # type: ignore[union-attr]
             shutil.copyfileobj(content, target)
             # Never setuid, setgid or sticky, and writable for the owner alone.
             os.fchmod(target.fileno(), 0o755 if entry.mode & 0o111 else 0o644)
-    elif entry.issym():
-        _demand_inside(folder, place, entry)
-        _fresh(place)
-        place.symlink_to(entry.linkname)
-    elif entry.islnk():
-        source = _place(folder, entry.linkname, entry.name)
-        if not _is_file(source):
-            raise tarfile.ExtractError(f"{entry.name!r} is a hard link to no file of the archive")
-        if source != place:
-            _fresh(place)
-            os.link(source, place, follow_symlinks=False)
-    else:
-        raise tarfile.ExtractError(f"{entry.name!r} is a device or a pipe")
 
 
 def _place(folder: Path, path: str, name: str) -> Path:
@@ -189,16 +185,3 @@ def _demand_inside(folder: Path, place: Path, entry: tarfile.TarInfo) -> None:
     known = bool(entry.linkname) and "\0" not in entry.linkname
     if not known or entry.linkname.startswith("/") or up > depth or ".." in parts[up:]:
         raise tarfile.ExtractError(f"{entry.name!r} is a link that leads out of the folder")
-
-
-def _fresh(place: Path) -> None:
-    """Make room: of two entries with one name the later one counts, as with every tar."""
-    place.unlink(missing_ok=True)
-
-
-def _is_folder(place: Path) -> bool:
-    return place.is_dir() and not place.is_symlink()
-
-
-def _is_file(place: Path) -> bool:
-    return place.is_file() and not place.is_symlink()
