@@ -25,7 +25,6 @@ from hearth.machine.description import MachineInfo
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
 from hearth.smoke.drill.cases import SLOW, Row
-from hearth.sources import Source
 from hearth.sources.lock import known
 from hearth.status import trust_addresses
 
@@ -221,8 +220,7 @@ def unverified(inventory: Path, house: House) -> list[str]:
     """Return the downloads whose digest this house itself recorded first, one line each."""
     found = []
     for name, shipped in house.sources.items():
-        source = Source(name, shipped.version, shipped.url, shipped.sha256, shipped.size)
-        digest = known(inventory, source).sha256
+        digest = known(inventory, shipped).sha256
         if shipped.sha256 is None and digest:
             found.append(
                 f"{name} {shipped.version}: unverified: Hearth ships no digest, so this house "
