@@ -71,9 +71,9 @@ export function hearing() {
     report() {
       const text = (id) => document.querySelector(id)?.textContent.trim() ?? null;
       const lines = [...document.querySelectorAll("#finals li")].map((row) => ({
-        moment: row.querySelector(".moment").textContent,
-        text: row.querySelector(".said").textContent,
-        felt: row.querySelector(".felt")?.textContent ?? null,
+        moment: row.querySelector(".time").textContent,
+        text: row.querySelector(".text").textContent,
+        felt: row.querySelector(".delay")?.textContent ?? null,
       }));
       const { state } = document.querySelector("main").dataset;
       const said = { state, status: text("#status"), latency: text("#latency") };

@@ -1,247 +1,248 @@
 // The page: its buttons and keys.
 
 import { Controls } from "./controls.mjs";
+import { contentOf, fileName, save, timeText } from "./export.mjs";
+import { FileSession } from "./file_session.mjs";
+import { LiveSession } from "./live_session.mjs";
 import { Meter } from "./meter.mjs";
-import { listen } from "./microphone.mjs";
-import { Paper } from "./paper.mjs";
-import { Said } from "./said.mjs";
-import { Sending } from "./sending.mjs";
+import { openMicrophone } from "./microphone.mjs";
 import { Server } from "./server.mjs";
-import { Sheet, median } from "./sheet.mjs";
-import { Talk } from "./talk.mjs";
-import { contentOf, momentOf, nameOf, save } from "./written.mjs";
+import { StatusLine } from "./status_line.mjs";
+import { Transcript, median } from "./transcript.mjs";
+import { TranscriptView } from "./transcript_view.mjs";
 
 const by = (id) => document.getElementById(id);
 const main = document.querySelector("main");
-const how = by("status").textContent;
-const mostBytes = Number(main.dataset.uploadBytes);
+const instructions = by("status").textContent;
+const maxBytes = Number(main.dataset.uploadBytes);
 
-const said = new Said(main, by);
+const status = new StatusLine(main, by);
 const server = new Server(main.dataset.keyWanted === "yes");
 const controls = new Controls(by);
-const sheet = new Sheet();
-const paper = new Paper(by("transcript"), by("finals"), by("partial"));
+const transcript = new Transcript();
+const view = new TranscriptView(by("transcript"), by("finals"), by("partial"));
 
 let analyser = null;
 const meter = new Meter(by("meter"), () => analyser);
 
-let talk = null;
-let sending = null;
-// What the lines are of: the name of a file, or "" for talks, which go on where they were left.
-let origin = "";
+let live = null;
+let upload = null;
+// The source of the lines: the name of a file, or "" for live sessions, which continue each other.
+let source = "";
 
-async function offer() {
+async function showModel() {
   try {
-    const model = await server.model(() => said.say("The server is loading its model…"));
-    controls.offer(model);
-    if (said.state === "idle" || said.state === "failed") said.become("idle", how);
+    const model = await server.model(() => status.show("The server is loading its model…"));
+    controls.setModel(model);
+    if (status.state === "idle" || status.state === "failed") status.setState("idle", instructions);
   } catch (error) {
-    // Who talks or sends hears of it there.
-    if (!talk && !sending) said.fail(error);
+    // A running session reports its own error.
+    if (!live && !upload) status.showError(error);
   }
 }
 
-function begin(of) {
-  end();
-  if (of !== "" || origin !== "") clear();
-  origin = of;
+function startLines(name) {
+  cancel();
+  if (name !== "" || source !== "") clear();
+  source = name;
 }
 
-function speak() {
-  begin("");
-  const mine = new Talk(listen, server, controls.askedLive, {
-    hears: (microphone) => ours(mine, () => hears(microphone)),
-    started: (event) => ours(mine, () => starts(event)),
-    ended: () => ours(mine, () => said.say("Listening.")),
-    partial: (event) => ours(mine, () => guess(event)),
-    final: (event) => ours(mine, () => write(event)),
-    failed: (event) => ours(mine, () => skip(event)),
+function startLive() {
+  startLines("");
+  const session = new LiveSession(openMicrophone, server, controls.liveOptions, {
+    listening: (microphone) => ifCurrent(session, () => showListening(microphone)),
+    started: (event) => ifCurrent(session, () => showSpeech(event)),
+    ended: () => ifCurrent(session, () => status.show("Listening.")),
+    partial: (event) => ifCurrent(session, () => showPartial(event)),
+    final: (event) => ifCurrent(session, () => showFinal(event)),
+    failed: (event) => ifCurrent(session, () => showFailedLine(event)),
   });
-  talk = mine;
-  said.become("asking", "Asking for the microphone…");
-  mine.go().then(
-    () => ours(mine, () => (finish(), said.become("done", endOf(mine)))),
-    (error) => ours(mine, () => (finish(), said.fail(error))),
+  live = session;
+  status.setState("asking", "Asking for the microphone…");
+  session.run().then(
+    () => ifCurrent(session, () => (finishLive(), status.setState("done", summaryOf(session)))),
+    (error) => ifCurrent(session, () => (finishLive(), status.showError(error))),
   );
 }
 
-// What a talk that was dropped still has to say concerns nobody.
-function ours(mine, act) {
-  if (talk === mine && !mine.stopped) act();
+// Late events of a cancelled session are ignored.
+function ifCurrent(session, act) {
+  if (live === session && !session.stopped) act();
 }
 
-function hears(microphone) {
+function showListening(microphone) {
   analyser = microphone.analyser;
   meter.start();
-  said.become("listening", "Listening.");
+  status.setState("listening", "Listening.");
 }
 
-function starts(event) {
-  said.say("Listening: speech detected.");
-  sheet.begin(event);
-  paper.guess(sheet.guesses);
+function showSpeech(event) {
+  status.show("Listening: speech detected.");
+  transcript.startUtterance(event);
+  view.showPartials(transcript.partials);
 }
 
-function guess(event) {
-  sheet.guess(event);
-  paper.guess(sheet.guesses);
+function showPartial(event) {
+  transcript.setPartial(event);
+  view.showPartials(transcript.partials);
 }
 
-function write(event) {
-  const line = sheet.write(event);
-  paper.guess(sheet.guesses);
+function showFinal(event) {
+  const line = transcript.addFinal(event);
+  view.showPartials(transcript.partials);
   if (!line) return;
-  paper.add(line);
-  const felt = sheet.lines.map(({ felt_ms }) => felt_ms);
-  by("latency").textContent = secondsOf(line.felt_ms);
-  by("median").textContent = felt.length > 1 ? secondsOf(median(felt)) : "–";
+  view.addLine(line);
+  const delays = transcript.lines.map(({ delay_ms }) => delay_ms);
+  by("latency").textContent = secondsText(line.delay_ms);
+  by("median").textContent = delays.length > 1 ? secondsText(median(delays)) : "–";
 }
 
-function skip(event) {
-  sheet.write({ ...event, text: "" });
-  paper.guess(sheet.guesses);
-  said.say(event.message);
+function showFailedLine(event) {
+  transcript.addFinal({ ...event, text: "" });
+  view.showPartials(transcript.partials);
+  status.show(event.message);
 }
 
-function secondsOf(ms) {
+function secondsText(ms) {
   return `${(ms / 1000).toFixed(2)} s`;
 }
 
-function endOf({ seconds }) {
-  const { length } = sheet.lines;
+function summaryOf({ seconds }) {
+  const { length } = transcript.lines;
   if (!length) return "Done: no speech detected.";
-  return `Done: ${momentOf(seconds)} of audio, ${length === 1 ? "one line" : `${length} lines`}.`;
+  return `Done: ${timeText(seconds)} of audio, ${length === 1 ? "one line" : `${length} lines`}.`;
 }
 
-function finish() {
-  sheet.goOn(talk.seconds);
-  talk = null;
+function finishLive() {
+  transcript.continueAfter(live.seconds);
+  live = null;
   meter.stop();
-  paper.guess([]);
+  view.showPartials([]);
 }
 
-async function send(file) {
-  if (file.size > mostBytes) {
-    const why = `${file.name} is too large: the limit is ${Math.floor(mostBytes / 1e6)} MB.`;
-    // What is under way goes on.
-    return talk || sending ? said.say(why) : said.fail(new Error(why));
+async function transcribeFile(file) {
+  if (file.size > maxBytes) {
+    const reason = `${file.name} is too large: the limit is ${Math.floor(maxBytes / 1e6)} MB.`;
+    // A running session continues.
+    return live || upload ? status.show(reason) : status.showError(new Error(reason));
   }
-  begin(file.name);
-  const mine = new Sending(server, file, controls.asked, show);
-  sending = mine;
-  said.become("uploading", `Sending ${file.name}…`);
-  const tell = {
-    say: (text) => said.say(text),
-    line: (line) => mine.stopped || add(line),
+  startLines(file.name);
+  const session = new FileSession(server, file, controls.fileOptions, showProgress);
+  upload = session;
+  status.setState("uploading", `Sending ${file.name}…`);
+  const events = {
+    status: (text) => status.show(text),
+    line: (line) => session.stopped || addLine(line),
   };
   try {
-    await mine.go(tell);
-    const isEmpty = sheet.lines.length === 0;
-    said.become("done", isEmpty ? `Done: no speech in ${file.name}.` : `Done: ${file.name}.`);
+    await session.run(events);
+    const isEmpty = transcript.lines.length === 0;
+    status.setState("done", isEmpty ? `Done: no speech in ${file.name}.` : `Done: ${file.name}.`);
   } catch (error) {
-    if (!mine.stopped) said.fail(error);
+    if (!session.stopped) status.showError(error);
   } finally {
-    if (sending === mine) sending = null;
+    if (upload === session) upload = null;
   }
 }
 
-function add(segment) {
-  const line = sheet.add(segment);
-  if (line) paper.add(line);
+function addLine(segment) {
+  const line = transcript.addLine(segment);
+  if (line) view.addLine(line);
 }
 
-function show(share) {
+function showProgress(share) {
   by("progress").hidden = share === undefined;
   if (share === null) by("progress").removeAttribute("value");
   else if (share !== undefined) by("progress").value = share;
 }
 
-function end() {
-  if (!talk && !sending) return;
-  sending?.stop();
-  sending = null;
-  talk?.stop();
-  if (talk) finish();
-  said.become("idle", "Stopped.");
+function cancel() {
+  if (!live && !upload) return;
+  upload?.stop();
+  upload = null;
+  live?.stop();
+  if (live) finishLive();
+  status.setState("idle", "Stopped.");
 }
 
-// The first time the rest is still written down; who presses again waits for nothing.
+// The first press waits for the rest of the text; the second one cancels it.
 function stop() {
-  if (said.state === "listening" && !talk.ending) {
-    talk.end();
+  if (status.state === "listening" && !live.ending) {
+    live.end();
     meter.stop();
-    said.say("Finishing the last line…");
-  } else end();
+    status.show("Finishing the last line…");
+  } else cancel();
 }
 
-function press() {
-  if (said.state === "listening") {
-    if (!talk.ending) talk.flush();
-  } else if (!talk) speak();
+function talk() {
+  if (status.state === "listening") {
+    if (!live.ending) live.flush();
+  } else if (!live) startLive();
 }
 
 function clear() {
-  sheet.clear();
-  paper.clear();
+  transcript.clear();
+  view.clear();
   for (const id of ["latency", "median"]) by(id).textContent = "–";
 }
 
 async function copy() {
-  if (!sheet.lines.length) return said.say("There is nothing to copy yet.");
+  if (!transcript.lines.length) return status.show("There is nothing to copy yet.");
   try {
-    // Only where the page came by HTTPS.
-    await navigator.clipboard.writeText(sheet.text);
-    said.say("Text copied.");
+    // Available over HTTPS only.
+    await navigator.clipboard.writeText(transcript.text);
+    status.show("Text copied.");
   } catch {
     getSelection().selectAllChildren(by("finals"));
-    said.say("The text is selected; copy it.");
+    status.show("The text is selected; copy it.");
   }
 }
 
-function keep() {
-  if (!sheet.lines.length) return said.say("There is nothing to save yet.");
-  const name = nameOf(origin || `talk ${new Date().toISOString().slice(0, 10)}`, controls.format);
-  save(contentOf(sheet.lines, controls.format), name);
-  said.say(`Saved: ${name}.`);
+function exportFile() {
+  if (!transcript.lines.length) return status.show("There is nothing to save yet.");
+  const today = new Date().toISOString().slice(0, 10);
+  const name = fileName(source || `talk ${today}`, controls.format);
+  save(contentOf(transcript.lines, controls.format), name);
+  status.show(`Saved: ${name}.`);
 }
 
 async function useKey(event) {
   event.preventDefault();
-  server.keep(by("key").value.trim());
+  server.storeKey(by("key").value.trim());
   by("key").value = "";
   by("key-form").hidden = true;
-  await offer();
+  await showModel();
   if (by("key-form").hidden) by("upload").focus();
 }
 
-by("talk").addEventListener("click", press);
+by("talk").addEventListener("click", talk);
 by("stop").addEventListener("click", stop);
-by("export").addEventListener("click", keep);
+by("export").addEventListener("click", exportFile);
 by("copy").addEventListener("click", copy);
 by("clear").addEventListener("click", clear);
 by("key-form").addEventListener("submit", useKey);
 by("upload").addEventListener("click", () => by("file").click());
 by("file").addEventListener("change", () => {
   const [file] = by("file").files;
-  if (file) send(file);
-  // The same file may be chosen again.
+  if (file) transcribeFile(file);
+  // Allows choosing the same file again.
   by("file").value = "";
 });
 
 addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.repeat) {
     event.preventDefault();
-    press();
+    talk();
   } else if (event.key === "Escape") stop();
 });
 for (const move of ["dragenter", "dragover", "dragleave", "drop"]) {
   addEventListener(move, (event) => {
-    // Without this a browser would leave the page and open the file.
+    // Without this a browser would open the file instead of the page.
     event.preventDefault();
     document.body.classList.toggle("dragging", move === "dragenter" || move === "dragover");
     const file = move === "drop" && event.dataTransfer.files[0];
-    if (file) send(file);
+    if (file) transcribeFile(file);
   });
 }
 
-offer();
+showModel();

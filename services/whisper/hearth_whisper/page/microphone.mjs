@@ -1,9 +1,9 @@
-// The microphone: asked for when somebody talks, and let go when the talk ends.
+// The microphone, opened for one live session.
 
 const WANTED_RATE = 16000;
-// The server takes no more; a studio's microphone may have 192 kHz.
-const MOST_RATE = 48000;
-const WANTED = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
+// The server's limit; studio microphones may have 192 kHz.
+const MAX_RATE = 48000;
+const CONSTRAINTS = { channelCount: 1, echoCancellation: true, noiseSuppression: true, autoGainControl: true };
 
 const REASONS = {
   NotAllowedError: "Microphone access is blocked: allow it in the address bar, then press Talk.",
@@ -11,7 +11,7 @@ const REASONS = {
   NotReadableError: "The microphone is not available: another program may be using it.",
 };
 
-/** Why nothing can be heard, in one line for a person. */
+/** Why there is no audio, in one line for a person. */
 export class MicrophoneError extends Error {
   constructor(message) {
     super(message);
@@ -19,7 +19,7 @@ export class MicrophoneError extends Error {
   }
 }
 
-/** One microphone, listening until `close`. */
+/** An open microphone. */
 export class Microphone {
   #stream;
   #context;
@@ -31,19 +31,19 @@ export class Microphone {
     this.analyser = analyser;
   }
 
-  /** Let it go: the browser shows no more that the page listens. */
+  /** Release it, which ends the browser's recording indicator. */
   close() {
     for (const track of this.#stream.getTracks()) track.stop();
     this.#context.close().catch(() => {});
   }
 }
 
-/** Ask for the microphone; `heard` takes Int16 samples, `gone` is told when it is pulled out. */
-export async function listen(heard, gone) {
+/** Open the microphone; `onAudio` takes Int16 samples, `onDisconnect` reports its removal. */
+export async function openMicrophone(onAudio, onDisconnect) {
   const stream = await streamOf(navigator.mediaDevices);
   const { context, source } = contextOf(stream);
   try {
-    // Within the press, or the browser keeps it asleep.
+    // Browsers start the context only within the user's click.
     context.resume().catch(() => {});
     await context.audioWorklet.addModule(new URL("worklet.mjs", import.meta.url));
   } catch {
@@ -51,27 +51,26 @@ export async function listen(heard, gone) {
     context.close().catch(() => {});
     throw new MicrophoneError("This page is out of date: reload it.");
   }
-  const every = Math.ceil(context.sampleRate / MOST_RATE);
+  const every = Math.ceil(context.sampleRate / MAX_RATE);
   const node = new AudioWorkletNode(context, "hearth-microphone", {
     ...{ numberOfInputs: 1, numberOfOutputs: 0 },
     processorOptions: { every },
   });
-  node.port.onmessage = ({ data }) => heard(data);
+  node.port.onmessage = ({ data }) => onAudio(data);
   const analyser = context.createAnalyser();
   analyser.fftSize = 1024;
   source.connect(analyser);
   source.connect(node);
-  for (const track of stream.getTracks()) track.onended = gone;
+  for (const track of stream.getTracks()) track.onended = onDisconnect;
   return new Microphone(stream, context, Math.round(context.sampleRate / every), analyser);
 }
 
 async function streamOf(devices) {
   if (!devices?.getUserMedia) {
-    const why = globalThis.isSecureContext === false ? INSECURE : NONE;
-    throw new MicrophoneError(why);
+    throw new MicrophoneError(globalThis.isSecureContext === false ? INSECURE : NONE);
   }
   try {
-    return await devices.getUserMedia({ audio: WANTED });
+    return await devices.getUserMedia({ audio: CONSTRAINTS });
   } catch (error) {
     throw new MicrophoneError(REASONS[error.name] ?? "The microphone cannot be opened.");
   }
@@ -83,7 +82,7 @@ const INSECURE =
   "or transcribe a file.";
 
 function contextOf(stream) {
-  // Firefox connects a microphone only at its own rate; which one that is, the server is told.
+  // Firefox supports only the microphone's own rate; the start message contains it.
   for (const options of [{ sampleRate: WANTED_RATE }, {}]) {
     let context;
     try {

@@ -1,70 +1,70 @@
-// The server as this page asks it.
+// The requests of this page to its server.
 
-import { Line } from "./line.mjs";
-import { ServerError, refusal, secondsOf } from "./refusal.mjs";
-import { upload } from "./upload.mjs";
+import { ServerError, responseError, secondsIn } from "./errors.mjs";
+import { StreamSocket } from "./stream_socket.mjs";
+import { sendForm } from "./upload.mjs";
 
-const KEPT_KEY = "hearth-whisper-key";
-const FILES = "/v1/audio/transcriptions";
+const STORED_KEY = "hearth-whisper-key";
+const TRANSCRIPTIONS = "/v1/audio/transcriptions";
 const ANY_MODEL = "whisper-1";
-const AGAIN_S = 2;
+const RETRY_AFTER_S = 2;
 
 /** The server that this page came from. */
 export class Server {
   #keyWanted;
 
-  /** `keyWanted` says that this server itself has a key, so that a 401 asks for it. */
+  /** `keyWanted`: this server itself has a key, so a 401 asks for it. */
   constructor(keyWanted) {
     this.#keyWanted = keyWanted;
   }
 
-  /** Keep a key for as long as this tab is open; an empty one is forgotten. */
-  keep(key) {
-    if (key) sessionStorage.setItem(KEPT_KEY, key);
-    else sessionStorage.removeItem(KEPT_KEY);
+  /** Store a key until this tab is closed; an empty one deletes it. */
+  storeKey(key) {
+    if (key) sessionStorage.setItem(STORED_KEY, key);
+    else sessionStorage.removeItem(STORED_KEY);
   }
 
-  /** Return the name of the model that writes; waits as long as none has been chosen. */
+  /** Return the model's name; waits until the server has selected one. */
   async model(onWait) {
     for (;;) {
-      const answer = await this.#get("/v1/models");
-      if (!answer.ok && answer.status !== 503) throw await this.#refusal(answer);
-      const name = answer.ok ? nameIn(await answer.json()) : null;
+      const response = await this.#get("/v1/models");
+      if (!response.ok && response.status !== 503) throw await this.#error(response);
+      const name = response.ok ? nameIn(await response.json()) : null;
       if (name) return name;
       onWait();
-      const wait_s = secondsOf(answer.headers.get("Retry-After")) ?? AGAIN_S;
+      const wait_s = secondsIn(response.headers.get("Retry-After")) ?? RETRY_AFTER_S;
       await new Promise((done) => setTimeout(done, 1000 * wait_s));
     }
   }
 
-  /** Open the line for a talk; see `Line`. */
-  line(asked, heard, closed) {
+  /** Open the WebSocket of a live session; see `StreamSocket`. */
+  stream(start, onEvent, onClose) {
     if (this.#keyWanted) throw new ServerError(KEYED);
-    const address = new URL(`${FILES}/stream`, location.href);
+    const address = new URL(`${TRANSCRIPTIONS}/stream`, location.href);
     address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
-    return new Line(address, asked, heard, closed);
+    return new StreamSocket(address, start, onEvent, onClose);
   }
 
-  /** Return why no line came about: browsers tell a page nothing of it, so another way is asked. */
-  async why() {
+  /** Return why no WebSocket opened: browsers hide the reason, so another request finds it. */
+  async streamError() {
     try {
-      const answer = await this.#get("/v1/models");
-      return answer.ok ? new ServerError(BUSY) : await this.#refusal(answer);
+      const response = await this.#get("/v1/models");
+      return response.ok ? new ServerError(BUSY) : await this.#error(response);
     } catch (error) {
       return error;
     }
   }
 
-  /** Have a file written down; see `upload`. */
-  file(file, { language, prompt }, tell, signal) {
+  /** Transcribe a file; see `sendForm`. */
+  transcribe(file, { language, prompt }, events, signal) {
     const form = new FormData();
     const fields = { model: ANY_MODEL, response_format: "verbose_json", stream: "true" };
-    // Before the file: who reads it as it comes knows by then what to do with it.
+    // Before the file, so that a server can check them while the file arrives.
     for (const [name, value] of Object.entries({ ...fields, language, prompt })) {
       if (value) form.append(name, value);
     }
     form.append("file", file, file.name);
-    return upload(FILES, form, this.#headers(), this.#known(), tell, signal);
+    return sendForm(TRANSCRIPTIONS, form, this.#headers(), this.#access(), events, signal);
   }
 
   async #get(path) {
@@ -76,26 +76,26 @@ export class Server {
   }
 
   #headers() {
-    const key = sessionStorage.getItem(KEPT_KEY);
+    const key = sessionStorage.getItem(STORED_KEY);
     return key ? { Authorization: `Bearer ${key}` } : {};
   }
 
-  #known() {
-    return { keyWanted: this.#keyWanted, hasKey: sessionStorage.getItem(KEPT_KEY) !== null };
+  #access() {
+    return { keyWanted: this.#keyWanted, hasKey: sessionStorage.getItem(STORED_KEY) !== null };
   }
 
-  async #refusal(answer) {
-    const text = await answer.text().catch(() => "");
-    const again = answer.headers.get("Retry-After");
-    return refusal({ status: answer.status, text, again }, this.#known());
+  async #error(response) {
+    const text = await response.text().catch(() => "");
+    const retryAfter = response.headers.get("Retry-After");
+    return responseError({ status: response.status, text, retryAfter }, this.#access());
   }
 }
 
-// What every such server answers to, whatever its model is called.
+// The model's own name, not the alias that works for every model.
 function nameIn({ data }) {
   return data?.find(({ id }) => id !== ANY_MODEL)?.id;
 }
 
 const BUSY = "The server has no free stream. Try again in a few seconds.";
-// A page can send no key along with a WebSocket.
+// Browsers cannot send a key with a WebSocket.
 const KEYED = "Live transcription does not work with an API key: put this server behind a login. Files work.";

@@ -1,83 +1,83 @@
-// A file on its way to the server, and its text on the way back.
+// The upload of a file, and the stream of events in the response.
 
 import { EventReader } from "./events.mjs";
-import { ServerError, refusal, sentence } from "./refusal.mjs";
+import { ServerError, responseError, sentence } from "./errors.mjs";
 
 /**
- * Send a form; resolve once all of it is written down.
+ * Send a form; resolve when the transcript is complete.
  *
- * `tell` hears sent(share) while it is sent, and segment({text, start_s, end_s}) as they come.
+ * `events` has sent(share) and segment({text, start_s, end_s}).
  */
-export function upload(address, form, headers, known, tell, signal) {
-  // Only the older kind of request says how much of a body has been sent.
+export function sendForm(address, form, headers, access, events, signal) {
+  // fetch does not report the progress of an upload.
   const request = new XMLHttpRequest();
-  const written = new Written(tell);
+  const response = new EventResponse(events);
   return new Promise((resolve, reject) => {
     const attempt = (act) => () => {
       try {
         act();
       } catch (error) {
-        reject(error instanceof ServerError ? error : new ServerError(UNREADABLE));
+        reject(error instanceof ServerError ? error : new ServerError(INVALID));
         request.abort();
       }
     };
     request.open("POST", address);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
-    request.upload.onprogress = ({ loaded, total }) => tell.sent(total ? loaded / total : 0);
-    request.upload.onload = () => tell.sent(1);
-    request.onprogress = attempt(() => isEvents(request) && written.read(request.responseText));
-    request.onload = attempt(() => resolve(endOf(request, written, known)));
-    request.onerror = () => reject(new ServerError(BROKEN));
+    request.upload.onprogress = ({ loaded, total }) => events.sent(total ? loaded / total : 0);
+    request.upload.onload = () => events.sent(1);
+    request.onprogress = attempt(() => isEventStream(request) && response.read(request.responseText));
+    request.onload = attempt(() => resolve(finish(request, response, access)));
+    request.onerror = () => reject(new ServerError(LOST));
     request.onabort = () => reject(new DOMException("stopped", "AbortError"));
     signal.addEventListener("abort", () => request.abort(), { once: true });
     request.send(form);
   });
 }
 
-const UNREADABLE = "The server's response is not valid.";
-const BROKEN = "The connection to the server was lost.";
+const INVALID = "The server's response is not valid.";
+const LOST = "The connection to the server was lost.";
 
-function endOf(request, written, known) {
+function finish(request, response, access) {
   const { status, responseText: text } = request;
   if (status !== 200) {
-    throw refusal({ status, text, again: request.getResponseHeader("Retry-After") }, known);
+    throw responseError({ status, text, retryAfter: request.getResponseHeader("Retry-After") }, access);
   }
-  if (!isEvents(request)) throw new ServerError(UNREADABLE);
-  written.read(text);
-  written.end();
+  if (!isEventStream(request)) throw new ServerError(INVALID);
+  response.read(text);
+  response.end();
 }
 
-function isEvents(request) {
+function isEventStream(request) {
   const type = request.getResponseHeader("Content-Type") ?? "";
   return request.status === 200 && type.startsWith("text/event-stream");
 }
 
-/** Tells what is written down from events, in whatever parts they come. */
-class Written {
+/** Parses the events of a response that arrives in parts. */
+class EventResponse {
   #reader = new EventReader();
   #read = 0;
   #done = false;
-  #tell;
+  #events;
 
-  constructor(tell) {
-    this.#tell = tell;
+  constructor(events) {
+    this.#events = events;
   }
 
-  /** Take all of the answer that has come by now. */
+  /** Take all of the response that has arrived. */
   read(text) {
-    const fresh = text.slice(this.#read);
+    const added = text.slice(this.#read);
     this.#read = text.length;
-    for (const event of this.#reader.feed(fresh)) this.#take(event);
+    for (const event of this.#reader.feed(added)) this.#handle(event);
   }
 
-  /** Throw unless all of it has come. */
+  /** Throw unless the response is complete. */
   end() {
-    if (!this.#done) throw new ServerError(BROKEN);
+    if (!this.#done) throw new ServerError(LOST);
   }
 
-  #take({ type, text, start, end, error }) {
+  #handle({ type, text, start, end, error }) {
     if (type === "error") throw new ServerError(sentence(error?.message));
-    if (type === "transcript.text.segment") this.#tell.segment({ text, start_s: start, end_s: end });
+    if (type === "transcript.text.segment") this.#events.segment({ text, start_s: start, end_s: end });
     else if (type === "transcript.text.done") this.#done = true;
   }
 }

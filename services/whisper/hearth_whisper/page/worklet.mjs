@@ -1,43 +1,43 @@
-// Takes the microphone's sound on the browser's audio thread, as the server wants it: Int16, mono.
+// Converts the microphone's audio to mono Int16 on the browser's audio thread.
 /* global AudioWorkletProcessor, registerProcessor, sampleRate */
 
-const PART_S = 0.032;
+const CHUNK_S = 0.032;
 
-/** Gathers blocks of sound into parts of 32 ms; of `every` samples it makes one, their mean. */
-class Grinder {
+/** Joins blocks into chunks of 32 ms; the mean of `every` samples becomes one sample. */
+class Downsampler {
   #every;
-  #part;
+  #chunk;
   #filled = 0;
   #sum = 0;
   #summed = 0;
 
   constructor(rate, every = 1) {
     this.#every = every;
-    this.#part = new Int16Array(Math.round((PART_S * rate) / every));
+    this.#chunk = new Int16Array(Math.round((CHUNK_S * rate) / every));
   }
 
-  /** Take one block, given as its channels; return the parts that it filled. */
-  take(channels) {
-    const parts = [];
+  /** Add one block, given as its channels; return the chunks that it completes. */
+  add(channels) {
+    const chunks = [];
     for (let i = 0; i < channels[0].length; i += 1) {
-      let both = 0;
-      for (const channel of channels) both += channel[i];
-      this.#sum += both / channels.length;
+      let sum = 0;
+      for (const channel of channels) sum += channel[i];
+      this.#sum += sum / channels.length;
       this.#summed += 1;
-      if (this.#summed === this.#every) this.#put(parts);
+      if (this.#summed === this.#every) this.#put(chunks);
     }
-    return parts;
+    return chunks;
   }
 
-  #put(parts) {
-    const loud = Math.max(-1, Math.min(1, this.#sum / this.#every));
-    this.#part[this.#filled] = Math.round(loud * 32767);
+  #put(chunks) {
+    const level = Math.max(-1, Math.min(1, this.#sum / this.#every));
+    this.#chunk[this.#filled] = Math.round(level * 32767);
     this.#filled += 1;
     this.#sum = 0;
     this.#summed = 0;
-    if (this.#filled < this.#part.length) return;
-    parts.push(this.#part);
-    this.#part = new Int16Array(this.#part.length);
+    if (this.#filled < this.#chunk.length) return;
+    chunks.push(this.#chunk);
+    this.#chunk = new Int16Array(this.#chunk.length);
     this.#filled = 0;
   }
 }
@@ -45,12 +45,12 @@ class Grinder {
 class Microphone extends AudioWorkletProcessor {
   constructor({ processorOptions }) {
     super();
-    this.grinder = new Grinder(sampleRate, processorOptions.every);
+    this.downsampler = new Downsampler(sampleRate, processorOptions.every);
   }
 
   process([channels]) {
-    // No channels: the microphone is not there yet, or there no more.
-    for (const samples of channels.length ? this.grinder.take(channels) : []) {
+    // There are no channels before the microphone starts, and after it stops.
+    for (const samples of channels.length ? this.downsampler.add(channels) : []) {
       this.port.postMessage(samples, [samples.buffer]);
     }
     return true;

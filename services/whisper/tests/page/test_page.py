@@ -1,4 +1,4 @@
-"""The page as the server gives it: strict, whole, and of one version."""
+"""The page as the server sends it: its policy, its files and its version."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,12 +14,12 @@ from hearth_serving.page import page_files, page_routes
 
 FOLDER = Path(hearth_whisper.__file__).parent / "page"
 VALUES = {"key_wanted": "no", "upload_bytes": 1234}
-# What the microphone needs is loaded where it is.
-LATER = {"worklet.mjs"}
+# Loaded with the microphone.
+NOT_PRELOADED = {"worklet.mjs"}
 IMPORT = re.compile(r"""^\s*(?:import|export)\b.*?from "\./([^"]+)";""", re.MULTILINE)
-# Tests, and whoever drives the page, reach for these.
+# Tests and page modules use these elements.
 CONTROLS = {"language", "silence", "prompt", "format", "key"}
-REACHED_FOR = {
+USED_IDS = {
     *("talk", "stop", "partial", "finals", "latency", "median", "upload", "file", "progress"),
     *("transcript", "export", "copy", "clear", "status", "meter"),
 }
@@ -27,7 +27,7 @@ STATES = {"idle", "asking", "listening", "uploading", "done", "failed"}
 
 
 class Document(HTMLParser):
-    """What a document is made of."""
+    """Collects the elements of a document."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Document(HTMLParser):
         self.files: list[str] = []
         self.attributes: set[str] = set()
         self.options: list[str] = []
-        self.written = 0
+        self.inline = 0
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -49,13 +49,13 @@ class Document(HTMLParser):
         if tag == "option":
             self.options.append(str(given["value"]))
         self.files += [str(given[name]) for name in ("src", "href") if name in given]
-        self.written += (tag == "script" and "src" not in given) or tag == "style"
+        self.inline += (tag == "script" and "src" not in given) or tag == "style"
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that has come to the page of a server without a key."""
-    app = Starlette(routes=list(page_routes(FOLDER, VALUES, LATER)))
+    """A client of a server without a key."""
+    app = Starlette(routes=list(page_routes(FOLDER, VALUES, NOT_PRELOADED)))
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://page"
     ) as visitor:
@@ -63,78 +63,78 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def document(client: httpx.AsyncClient) -> Document:
-    answer = await client.get("/")
-    assert answer.status_code == 200
-    return Document(answer.text)
+    response = await client.get("/")
+    assert response.status_code == 200
+    return Document(response.text)
 
 
-async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
+async def test_the_page_has_no_inline_code_and_no_remote_resource(
     client: httpx.AsyncClient,
 ) -> None:
     made = await document(client)
-    assert made.written == 0
+    assert made.inline == 0
     assert not [name for name in made.attributes if name == "style" or name.startswith("on")]
     assert made.files
     assert all(file.startswith("/page/") for file in made.files)
     for name, content in page_files(FOLDER).items():
-        # The namespace of SVG is a name, and nothing is fetched from there.
+        # The SVG namespace is a name, not an address.
         text = content.decode().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://\w|@import|url\(", text), name
 
 
-async def test_its_policy_lets_it_reach_its_own_server_and_no_other(
+async def test_the_csp_allows_only_the_own_server(
     client: httpx.AsyncClient,
 ) -> None:
     policy = (await client.get("/")).headers["content-security-policy"]
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
     assert rules["connect-src"] == rules["script-src"] == "'self'"
-    # The length of a film is read from the file itself.
+    # The duration of a film is read from a blob: address.
     assert "blob:" in rules["media-src"]
 
 
-async def test_every_file_is_there_and_the_worklet_comes_later(
+async def test_every_file_is_served_and_the_worklet_is_not_preloaded(
     client: httpx.AsyncClient,
 ) -> None:
     made = await document(client)
     for file in made.files:
         assert (await client.get(file)).status_code == 200, file
     named = {file.rpartition("/")[2] for file in made.files}
-    assert {name for name in page_files(FOLDER) if name.endswith(".mjs")} - named == LATER
+    assert {name for name in page_files(FOLDER) if name.endswith(".mjs")} - named == NOT_PRELOADED
     version = made.files[0].rpartition("/")[0]
-    for name in LATER:
+    for name in NOT_PRELOADED:
         assert (await client.get(f"{version}/{name}")).status_code == 200, name
     assert (await client.get(f"{version}/index.html")).status_code == 404
 
 
-def test_every_module_imports_what_is_there() -> None:
+def test_every_import_of_a_module_exists() -> None:
     files = {name: content.decode() for name, content in page_files(FOLDER).items()}
     scripts = {name: text for name, text in files.items() if name.endswith(".mjs")}
     wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
     assert wanted
     assert wanted <= set(scripts)
-    # Nobody carries a module that no one uses.
+    # No module is unused.
     assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
 
 
-async def test_it_has_what_others_reach_for_and_each_control_has_a_name(
+async def test_the_page_has_all_elements_and_each_control_has_a_label(
     client: httpx.AsyncClient,
 ) -> None:
     made = await document(client)
     assert len(made.ids) == len(set(made.ids))
-    assert set(made.ids) >= REACHED_FOR | CONTROLS
+    assert set(made.ids) >= USED_IDS | CONTROLS
     assert made.labelled == CONTROLS
     assert {"srt", "vtt", "txt"} <= set(made.options)
 
 
-async def test_it_names_no_state_that_nobody_knows(client: httpx.AsyncClient) -> None:
+async def test_every_state_in_the_styles_exists(client: httpx.AsyncClient) -> None:
     text = "".join(file.read_text() for file in FOLDER.glob("*.mjs"))
-    named = set(re.findall(r'become\("(\w+)"', text))
-    begun = set(re.findall(r'data-state="(\w+)"', (await client.get("/")).text))
-    assert named | begun == STATES
+    named = set(re.findall(r'setState\("(\w+)"', text))
+    initial = set(re.findall(r'data-state="(\w+)"', (await client.get("/")).text))
+    assert named | initial == STATES
 
 
-async def test_it_knows_what_its_server_told_it(client: httpx.AsyncClient) -> None:
+async def test_the_page_contains_the_values_of_its_server(client: httpx.AsyncClient) -> None:
     text = (await client.get("/")).text
     assert 'data-key-wanted="no"' in text
     assert 'data-upload-bytes="1234"' in text

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-/** As much of an element as the page uses. */
+/** The part of an element that the page uses. */
 class Element extends EventTarget {
   dataset = {};
   textContent = "";
@@ -53,7 +53,7 @@ globalThis.AudioContext = class {
   close() {}
 };
 globalThis.fetch = async () => new Response(JSON.stringify({ data: [{ id: "tiny.en" }] }));
-// Nobody says yes or no to the microphone.
+// The request for the microphone is never answered.
 Object.defineProperty(globalThis, "navigator", {
   value: { mediaDevices: { getUserMedia: () => new Promise(() => {}) } },
 });
@@ -74,7 +74,7 @@ globalThis.XMLHttpRequest = class {
   getResponseHeader() {
     return "text/event-stream";
   }
-  come(...events) {
+  receive(...events) {
     const text = (event) => `data: ${JSON.stringify(event)}\n\n`;
     this.responseText += events.map(text).join("");
     this.onprogress();
@@ -86,8 +86,8 @@ globalThis.addEventListener = page.addEventListener.bind(page);
 await import("../../../hearth_whisper/page/main.mjs");
 
 const settled = () => new Promise(setImmediate);
-const line = (text) => ({ type: "transcript.text.segment", id: "0", start: 0, end: 1, text });
-const shown = () => ({ state: main.dataset.state, said: by("status").textContent });
+const segment = (text) => ({ type: "transcript.text.segment", id: "0", start: 0, end: 1, text });
+const shown = () => ({ state: main.dataset.state, status: by("status").textContent });
 
 function drop(name, size = 5) {
   const file = new File(["x".repeat(size)], name);
@@ -105,44 +105,44 @@ beforeEach(async () => {
   await settled();
 });
 
-test("a file's lines stand there as they come", async () => {
+test("a file's lines are shown as they arrive", async () => {
   drop("talk.wav");
   assert.equal(shown().state, "uploading");
-  request.come(line("One."));
-  request.come(line("Two."));
+  request.receive(segment("One."));
+  request.receive(segment("Two."));
   assert.equal(by("finals").rows.length, 2);
   assert.equal(shown().state, "uploading");
-  request.come({ type: "transcript.text.done", text: "One. Two." });
+  request.receive({ type: "transcript.text.done", text: "One. Two." });
   request.onload();
   await settled();
-  assert.deepEqual(shown(), { state: "done", said: "Done: talk.wav." });
+  assert.deepEqual(shown(), { state: "done", status: "Done: talk.wav." });
   assert.equal(by("finals").rows.length, 2);
 });
 
-test("what breaks off says why in one line, and keeps what was written", async () => {
+test("an error is shown in one line, and the lines stay", async () => {
   drop("talk.wav");
-  request.come(line("One."), { type: "error", error: { message: "out of memory" } });
+  request.receive(segment("One."), { type: "error", error: { message: "out of memory" } });
   await settled();
-  assert.deepEqual(shown(), { state: "failed", said: "Out of memory." });
+  assert.deepEqual(shown(), { state: "failed", status: "Out of memory." });
   assert.ok(by("status").classList.contains("alert"));
   assert.equal(by("finals").rows.length, 1);
   assert.ok(by("progress").hidden);
 });
 
-test("too large a file is refused, and what is under way goes on", async () => {
-  const refusal = "film.mkv is too large: the limit is 2 MB.";
+test("a file above the limit is rejected, and a running session continues", async () => {
+  const reason = "film.mkv is too large: the limit is 2 MB.";
   drop("film.mkv", 3e6);
-  assert.deepEqual(shown(), { state: "failed", said: refusal });
+  assert.deepEqual(shown(), { state: "failed", status: reason });
   drop("talk.wav");
-  request.come(line("One."));
+  request.receive(segment("One."));
   drop("film.mkv", 3e6);
-  assert.deepEqual(shown(), { state: "uploading", said: refusal });
-  request.come({ type: "transcript.text.done", text: "One." });
+  assert.deepEqual(shown(), { state: "uploading", status: reason });
+  request.receive({ type: "transcript.text.done", text: "One." });
   request.onload();
   await settled();
   assert.equal(shown().state, "done");
   press("talk");
   assert.equal(shown().state, "asking");
   drop("film.mkv", 3e6);
-  assert.deepEqual(shown(), { state: "asking", said: refusal });
+  assert.deepEqual(shown(), { state: "asking", status: reason });
 });

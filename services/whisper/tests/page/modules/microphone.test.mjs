@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { listen } from "../../../hearth_whisper/page/microphone.mjs";
+import { openMicrophone } from "../../../hearth_whisper/page/microphone.mjs";
 
 const made = [];
 let stopped = 0;
-// What the browser can connect a microphone to.
+// Whether the browser supports a context's rate for the microphone.
 let connects = () => true;
-let usual_rate = 48000;
+let device_rate = 48000;
 
 class Context {
   audioWorklet = { addModule: async () => {} };
-  constructor({ sampleRate = usual_rate }) {
+  constructor({ sampleRate = device_rate }) {
     this.sampleRate = sampleRate;
     made.push(this);
   }
@@ -43,49 +43,49 @@ beforeEach(() => {
   made.length = 0;
   stopped = 0;
   connects = () => true;
-  usual_rate = 48000;
+  device_rate = 48000;
 });
 
-test("it is heard at 16 kHz where the browser can, and let go of", async () => {
+test("the rate is 16 kHz if the browser supports it, and closing releases the microphone", async () => {
   browser(async () => stream);
-  const heard = [];
-  const microphone = await listen((part) => heard.push(part), () => {});
+  const chunks = [];
+  const microphone = await openMicrophone((chunk) => chunks.push(chunk), () => {});
   assert.equal(microphone.rate, 16000);
-  Worklet.last.node.port.onmessage({ data: "part" });
-  assert.deepEqual(heard, ["part"]);
+  Worklet.last.node.port.onmessage({ data: "chunk" });
+  assert.deepEqual(chunks, ["chunk"]);
   microphone.close();
   assert.equal(stopped, 1);
   assert.ok(made[0].closed);
 });
 
-test("elsewhere at its own rate, and at no more than the server takes", async () => {
+test("otherwise the device's rate is used, up to the server's limit", async () => {
   browser(async () => stream);
   connects = (rate) => rate !== 16000;
-  assert.equal((await listen()).rate, 48000);
+  assert.equal((await openMicrophone()).rate, 48000);
   assert.ok(made[0].closed);
-  usual_rate = 192000;
-  assert.equal((await listen()).rate, 48000);
+  device_rate = 192000;
+  assert.equal((await openMicrophone()).rate, 48000);
   assert.equal(Worklet.last.options.processorOptions.every, 4);
 });
 
-test("whoever has no microphone is told what to do", async () => {
+test("an unavailable microphone has a message with advice", async () => {
   const reasons = { NotAllowedError: /allow it/, NotFoundError: /connect one/, NotReadableError: /another/ };
   for (const [name, words] of Object.entries(reasons)) {
     browser(async () => Promise.reject(new DOMException("", name)));
-    await assert.rejects(listen(), words);
+    await assert.rejects(openMicrophone(), words);
   }
   browser(undefined, false);
-  await assert.rejects(listen(), /https:/);
+  await assert.rejects(openMicrophone(), /https:/);
   browser(undefined, true);
-  await assert.rejects(listen(), /This browser/);
+  await assert.rejects(openMicrophone(), /This browser/);
 });
 
-test("a page that is older than its server lets the microphone go, too", async () => {
+test("an outdated page releases the microphone", async () => {
   browser(async () => stream);
   Context.prototype.audioWorklet = null;
   globalThis.AudioContext = class extends Context {
     audioWorklet = { addModule: () => Promise.reject(new Error("404")) };
   };
-  await assert.rejects(listen(), /reload it/);
+  await assert.rejects(openMicrophone(), /reload it/);
   assert.equal(stopped, 1);
 });

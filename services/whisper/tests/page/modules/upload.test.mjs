@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { upload } from "../../../hearth_whisper/page/upload.mjs";
+import { sendForm } from "../../../hearth_whisper/page/upload.mjs";
 
-const HOUSE = { keyWanted: false, hasKey: false };
+const NO_KEY = { keyWanted: false, hasKey: false };
 const event = (data) => `data: ${JSON.stringify(data)}\n\n`;
 const SEGMENTS = [
   { type: "transcript.text.segment", id: "0", start: 0, end: 1.5, text: " One." },
@@ -11,7 +11,7 @@ const SEGMENTS = [
 ];
 const DONE = { type: "transcript.text.done", text: " One. Two." };
 
-/** A request that this file answers. */
+/** A request whose response the tests write. */
 class Request {
   upload = {};
   responseText = "";
@@ -54,66 +54,66 @@ class Request {
 }
 globalThis.XMLHttpRequest = Request;
 
-function begin() {
-  const heard = { shares: [], segments: [] };
-  const tell = {
-    sent: (share) => heard.shares.push(share),
-    segment: (segment) => heard.segments.push(segment),
+function start() {
+  const received = { shares: [], segments: [] };
+  const events = {
+    sent: (share) => received.shares.push(share),
+    segment: (segment) => received.segments.push(segment),
   };
   const stop = new AbortController();
-  const result = upload("/here", "form", { Authorization: "x" }, HOUSE, tell, stop.signal);
+  const result = sendForm("/here", "form", { Authorization: "x" }, NO_KEY, events, stop.signal);
   result.catch(() => {});
-  return { heard, stop, result, request: Request.last };
+  return { received, stop, result, request: Request.last };
 }
 
-test("segments are told as they come, in whatever parts", async () => {
-  const { heard, result, request } = begin();
+test("segments are reported as they arrive, in parts of any size", async () => {
+  const { received, result, request } = start();
   request.upload.onprogress({ loaded: 25, total: 100 });
   request.upload.onload();
-  assert.deepEqual(heard.shares, [0.25, 1]);
+  assert.deepEqual(received.shares, [0.25, 1]);
   const [one, two] = SEGMENTS.map(event);
   request.come(one.slice(0, 20));
-  assert.equal(heard.segments.length, 0);
+  assert.equal(received.segments.length, 0);
   request.come(one.slice(20) + two.slice(0, 5));
-  assert.deepEqual(heard.segments, [{ text: " One.", start_s: 0, end_s: 1.5 }]);
+  assert.deepEqual(received.segments, [{ text: " One.", start_s: 0, end_s: 1.5 }]);
   const delta = { type: "transcript.text.delta", delta: " Two." };
   request.finish(two.slice(5) + event(delta) + event(DONE));
   await result;
-  assert.deepEqual(heard.segments.map(({ end_s }) => end_s), [1.5, 3]);
+  assert.deepEqual(received.segments.map(({ end_s }) => end_s), [1.5, 3]);
   assert.equal(request.sent, "form");
 });
 
-test("what is no stream of events is no transcript, such as a login's page", async () => {
-  const { result, request } = begin();
+test("a response without events is invalid, such as a login page", async () => {
+  const { result, request } = start();
   request.type = "text/html";
   request.finish("<p>Password</p>");
   await assert.rejects(result, { message: "The server's response is not valid." });
 });
 
-test("an answer that breaks off is no transcript, and what came of it was told", async () => {
-  const { heard, result, request } = begin();
+test("an incomplete response is an error after its segments", async () => {
+  const { received, result, request } = start();
   request.finish(event(SEGMENTS[0]));
   await assert.rejects(result, { message: "The connection to the server was lost." });
-  assert.equal(heard.segments.length, 1);
+  assert.equal(received.segments.length, 1);
 });
 
-test("an error in the middle of an answer ends it, in the server's words", async () => {
-  const { heard, result, request } = begin();
+test("an error event ends the response with the server's message", async () => {
+  const { received, result, request } = start();
   request.come(event(SEGMENTS[0]) + event({ type: "error", error: { message: "out of memory" } }));
   await assert.rejects(result, { message: "Out of memory." });
-  assert.equal(heard.segments.length, 1);
+  assert.equal(received.segments.length, 1);
   assert.ok(request.aborted);
 });
 
-test("a refusal says why", async () => {
-  const { result, request } = begin();
+test("an error response has its reason", async () => {
+  const { result, request } = start();
   request.type = "application/json";
   request.finish(JSON.stringify({ error: { message: "this is a picture" } }), 400);
   await assert.rejects(result, { message: "This is a picture." });
 });
 
-test("who stops it hears nothing more of it", async () => {
-  const { result, stop, request } = begin();
+test("aborting rejects with AbortError", async () => {
+  const { result, stop, request } = start();
   stop.abort();
   await assert.rejects(result, { name: "AbortError" });
   assert.ok(request.aborted);

@@ -1,4 +1,4 @@
-// A transcript as a file: plain, or as subtitles.
+// The export of a transcript: plain text or subtitles.
 
 const TYPES = { txt: "text/plain", srt: "application/x-subrip", vtt: "text/vtt" };
 
@@ -9,20 +9,20 @@ export function contentOf(lines, format) {
   return `${format === "vtt" ? "WEBVTT\n\n" : ""}${cues.join("\n")}`;
 }
 
-/** Return a file's name: what it was made of, without what file systems do not like. */
-export function nameOf(origin, format) {
-  const stem = origin.replace(/\.[a-z0-9]{1,5}$/i, "").replace(/[^\p{L}\p{N}_-]+/gu, "-");
+/** Return a file name from the name of the source, without special characters. */
+export function fileName(source, format) {
+  const stem = source.replace(/\.[a-z0-9]{1,5}$/i, "").replace(/[^\p{L}\p{N}_-]+/gu, "-");
   return `${stem.replace(/^-+|-+$/g, "").slice(0, 80) || "transcript"}.${format}`;
 }
 
-/** Return a moment of a talk for people, such as 1:02 or 1:00:02. */
-export function momentOf(seconds) {
+/** Return a time for people, such as 1:02 or 1:00:02. */
+export function timeText(seconds) {
   const [hours, minutes, rest] = partsOf(1000 * Math.floor(seconds));
-  const two = (number) => String(number).padStart(2, "0");
-  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+  const padded = (number) => String(number).padStart(2, "0");
+  return hours ? `${hours}:${padded(minutes)}:${padded(rest)}` : `${minutes}:${padded(rest)}`;
 }
 
-/** Hand a file to the browser's downloads. */
+/** Save a file by a download of the browser. */
 export function save(content, name) {
   const link = document.createElement("a");
   const type = TYPES[name.slice(name.lastIndexOf(".") + 1)];
@@ -33,12 +33,12 @@ export function save(content, name) {
 }
 
 function srtCue({ text, start_s, end_s }, index) {
-  return `${index + 1}\n${time(start_s, ",")} --> ${time(end_s, ",")}\n${oneLine(text)}\n`;
+  return `${index + 1}\n${cueTime(start_s, ",")} --> ${cueTime(end_s, ",")}\n${oneLine(text)}\n`;
 }
 
 function vttCue({ text, start_s, end_s }) {
-  const safe = oneLine(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  return `${time(start_s, ".")} --> ${time(end_s, ".")}\n${safe}\n`;
+  const escaped = oneLine(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  return `${cueTime(start_s, ".")} --> ${cueTime(end_s, ".")}\n${escaped}\n`;
 }
 
 // An empty line would end the cue.
@@ -46,10 +46,10 @@ function oneLine(text) {
   return text.trim().replace(/\s+/g, " ");
 }
 
-function time(seconds, point) {
+function cueTime(seconds, separator) {
   const [hours, minutes, rest, ms] = partsOf(Math.round(1000 * seconds));
   const padded = [hours, minutes, rest].map((number) => String(number).padStart(2, "0"));
-  return `${padded.join(":")}${point}${String(ms).padStart(3, "0")}`;
+  return `${padded.join(":")}${separator}${String(ms).padStart(3, "0")}`;
 }
 
 function partsOf(ms) {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { languagesOf } from "../../../hearth_whisper/page/languages.mjs";
+import { languagesOf } from "../../../hearth_whisper/page/controls.mjs";
 
-test("every language of whisper has a name that people know, in their order", () => {
+test("every language of Whisper has a name, in alphabetical order", () => {
   const languages = languagesOf("small");
   assert.equal(languages.length, 100);
   assert.equal(new Set(languages.map(({ name }) => name)).size, 100);
@@ -12,6 +12,6 @@ test("every language of whisper has a name that people know, in their order", ()
   assert.ok(languages[0].name < languages[99].name);
 });
 
-test("a model of English alone offers nothing else", () => {
+test("an English model offers only English", () => {
   assert.deepEqual(languagesOf("distil-medium.en"), [{ code: "en", name: "English" }]);
 });

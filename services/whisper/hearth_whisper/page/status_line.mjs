@@ -1,7 +1,6 @@
-// What the page says of itself: its state, and one line for a person.
+// The state of the page, and its status line.
 
-/** The state of the page and its line. */
-export class Said {
+export class StatusLine {
   #main;
   #by;
 
@@ -14,31 +13,31 @@ export class Said {
     return this.#main.dataset.state;
   }
 
-  /** Say one line, with a link after it if there is one. */
-  say(text, link = null) {
+  /** Show one line, with a link after it if there is one. */
+  show(text, link = null) {
     const line = this.#by("status");
-    // Said again it would be read aloud again.
+    // A screen reader would read the same text aloud again.
     if (line.textContent === text) return;
     line.classList.remove("alert");
     line.replaceChildren(text);
     if (link) line.append(" ", link);
   }
 
-  /** Be in another state, and say so. */
-  become(state, text) {
+  /** Change the state, and show its line. */
+  setState(state, text) {
     this.#main.dataset.state = state;
     this.#by("talk-label").textContent = state === "listening" ? "Line now" : "Talk";
-    this.say(text);
+    this.show(text);
   }
 
-  /** Say what went wrong, and offer what mends it. */
-  fail(error) {
-    this.become("failed", "");
+  /** Show an error, and offer the key form or the login where that helps. */
+  showError(error) {
+    this.setState("failed", "");
     if (error.needs === "key") {
       this.#by("key-form").hidden = false;
       this.#by("key").focus();
     }
-    this.say(error.message, error.needs === "login" ? loginLink() : null);
+    this.show(error.message, error.needs === "login" ? loginLink() : null);
     this.#by("status").classList.add("alert");
   }
 }
@@ -46,7 +45,7 @@ export class Said {
 function loginLink() {
   const link = document.createElement("a");
   link.id = "login";
-  // The page itself: whoever guards it asks for the login and comes back here.
+  // The reverse proxy sends the page's own address to the login, and back here.
   link.href = "/";
   link.textContent = "Log in again";
   return link;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Line } from "../../../hearth_whisper/page/line.mjs";
+import { StreamSocket } from "../../../hearth_whisper/page/stream_socket.mjs";
 
 class Socket {
   static CONNECTING = 0;
@@ -29,55 +29,55 @@ class Socket {
 }
 globalThis.WebSocket = Socket;
 
-const PART = new Int16Array(8000);
+const CHUNK = new Int16Array(8000);
 
-function begin() {
-  const heard = [];
+function open() {
+  const events = [];
   const closed = [];
-  const asked = { sample_rate: 16000, partials: true };
-  const line = new Line("ws://x", asked, (one) => heard.push(one), (...why) => closed.push(why));
-  return { line, heard, closed, socket: Socket.last };
+  const start = { sample_rate: 16000, partials: true };
+  const stream = new StreamSocket("ws://x", start, (one) => events.push(one), (...why) => closed.push(why));
+  return { stream, events, closed, socket: Socket.last };
 }
 
-test("what is said before the line is open waits for it, and comes after the start", () => {
-  const { line, socket } = begin();
-  line.sound(PART);
-  line.flush();
+test("early messages wait for the connection and follow the start", () => {
+  const { stream, socket } = open();
+  stream.sendAudio(CHUNK);
+  stream.flush();
   assert.deepEqual(socket.sent, []);
   socket.opens();
-  line.sound(PART);
-  line.end();
+  stream.sendAudio(CHUNK);
+  stream.end();
   assert.deepEqual(socket.sent, ["start", 8000, "flush", 8000, "end"]);
 });
 
-test("ten seconds of sound may wait, and no more", () => {
-  const { line, socket } = begin();
-  const early = Array.from({ length: 21 }, () => line.sound(PART));
+test("at most ten seconds of audio may wait", () => {
+  const { stream, socket } = open();
+  const early = Array.from({ length: 21 }, () => stream.sendAudio(CHUNK));
   assert.deepEqual(early, [...Array(20).fill(true), false]);
   socket.opens();
   socket.bufferedAmount = 320_000;
-  assert.equal(line.sound(PART), true);
+  assert.equal(stream.sendAudio(CHUNK), true);
   socket.bufferedAmount = 320_001;
-  assert.equal(line.sound(PART), false);
+  assert.equal(stream.sendAudio(CHUNK), false);
 });
 
-test("events are heard, and what is none is an error", () => {
-  const { heard, socket } = begin();
+test("events are reported, and an invalid one is an error", () => {
+  const { events, socket } = open();
   socket.onmessage({ data: '{"type":"done"}' });
   socket.onmessage({ data: "<html>" });
   socket.onmessage({ data: new ArrayBuffer(2) });
-  assert.deepEqual(heard.map(({ type }) => type), ["done", "error"]);
+  assert.deepEqual(events.map(({ type }) => type), ["done", "error"]);
 });
 
-test("whoever listens is told whether the line ever was open", () => {
-  const refused = begin();
+test("onClose tells whether the connection was open", () => {
+  const refused = open();
   refused.socket.onclose({ reason: "" });
-  const broken = begin();
+  const broken = open();
   broken.socket.opens();
   broken.socket.onclose({ reason: "nothing came" });
   assert.deepEqual(refused.closed, [[false, ""]]);
   assert.deepEqual(broken.closed, [[true, "nothing came"]]);
-  const left = begin();
-  left.line.close();
+  const left = open();
+  left.stream.close();
   assert.equal(left.socket.onclose, null);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { contentOf, momentOf, nameOf } from "../../../hearth_whisper/page/written.mjs";
+import { contentOf, fileName, timeText } from "../../../hearth_whisper/page/export.mjs";
 
 const LINES = [
   { text: "Is 1 < 2 & 3?", start_s: 0, end_s: 1.2345 },
@@ -24,17 +24,17 @@ test("vtt", () => {
   );
 });
 
-test("plain", () => {
+test("txt", () => {
   assert.equal(contentOf([LINES[0], LINES[0]], "txt"), "Is 1 < 2 & 3?\nIs 1 < 2 & 3?\n");
 });
 
-test("a file is called as what it was made of", () => {
-  assert.equal(nameOf("Männer Gespräch.m4a", "srt"), "Männer-Gespräch.srt");
-  assert.equal(nameOf("../../etc/passwd", "txt"), "etc-passwd.txt");
-  assert.equal(nameOf("...", "vtt"), "transcript.vtt");
-  assert.ok(nameOf("a".repeat(500), "txt").length < 100);
+test("a file name comes from its source", () => {
+  assert.equal(fileName("Männer Gespräch.m4a", "srt"), "Männer-Gespräch.srt");
+  assert.equal(fileName("../../etc/passwd", "txt"), "etc-passwd.txt");
+  assert.equal(fileName("...", "vtt"), "transcript.vtt");
+  assert.ok(fileName("a".repeat(500), "txt").length < 100);
 });
 
-test("moments for people", () => {
-  assert.deepEqual([0, 9.99, 62, 3602].map(momentOf), ["0:00", "0:09", "1:02", "1:00:02"]);
+test("times for people", () => {
+  assert.deepEqual([0, 9.99, 62, 3602].map(timeText), ["0:00", "0:09", "1:02", "1:00:02"]);
 });
