@@ -1,1 +1,1 @@
-"""An OpenAI-compatible server that writes down what is said: files, a live stream, satellites."""
+"""An OpenAI-compatible speech-to-text server: files, live streams and satellites."""

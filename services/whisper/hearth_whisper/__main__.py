@@ -1,4 +1,4 @@
-"""Run the listening server: `hearth-whisper --model DIR`."""
+"""The command `hearth-whisper`: it reads the options and runs the server."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from hearth_serving.command import (
     writable_folder,
 )
 from hearth_serving.errors import ServiceError
-from hearth_whisper.web.settings import Limits
+from hearth_whisper.limits import Limits
 
 _EXAMPLES = """\
 examples:
@@ -27,12 +27,12 @@ then:
   curl localhost:8000/v1/audio/transcriptions -F file=@speech.wav
 """
 _KEY = "HEARTH_WHISPER_KEY"
-_DEFAULT = Limits()
+_DEFAULTS = Limits()
 _MIB = 1024 * 1024
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM; 2 and one line on stderr when it cannot."""
+    """Serve until SIGTERM; return 2, with one line on stderr, when the server cannot start."""
     options = _parser().parse_args(argv)
     configure_logging()
     try:
@@ -43,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not options.open:
             warn_if_open(options.host, key, _KEY)
         options.state = writable_folder(options.state)
-        # Imported late: --help and a wrong path need no second of libraries.
-        from hearth_whisper.web.serve import serve
+        # Imported late: the libraries take a second, which --help and a wrong path need not wait.
+        from hearth_whisper.web.app import serve
 
         serve(options, key, _limits(options))
     except ServiceError as error:
@@ -56,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _limits(options: argparse.Namespace) -> Limits:
     return Limits(
         body_bytes=options.upload_limit * _MIB,
-        # At least two of the largest fit in; else a single one would be refused for ever.
-        scratch_bytes=max(_DEFAULT.scratch_bytes, 2 * options.upload_limit * _MIB),
+        # Room for two of the largest; with less, a single one could be rejected for ever.
+        scratch_bytes=max(_DEFAULTS.scratch_bytes, 2 * options.upload_limit * _MIB),
         audio_s=options.audio_limit,
         timeout_s=options.time_limit,
         live=options.live,
@@ -115,13 +115,13 @@ def _server_options(parser: argparse.ArgumentParser) -> None:
 
 def _limit_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--live", type=_count, metavar="N", default=_DEFAULT.live,
+    add("--live", type=_count, metavar="N", default=_DEFAULTS.live,
         help="live streams at once (default %(default)s)")  # fmt: skip
-    add("--upload-limit", type=_count, metavar="MIB", default=_DEFAULT.body_bytes // _MIB,
+    add("--upload-limit", type=_count, metavar="MIB", default=_DEFAULTS.body_bytes // _MIB,
         help="largest upload, in MiB (default %(default)s)")  # fmt: skip
-    add("--audio-limit", type=_positive, metavar="S", default=_DEFAULT.audio_s,
+    add("--audio-limit", type=_positive, metavar="S", default=_DEFAULTS.audio_s,
         help="longest audio of one file, in seconds (default %(default)g)")  # fmt: skip
-    add("--time-limit", type=_positive, metavar="S", default=_DEFAULT.timeout_s,
+    add("--time-limit", type=_positive, metavar="S", default=_DEFAULTS.timeout_s,
         help="longest duration of one request, in seconds (default %(default)g)")  # fmt: skip
 
 

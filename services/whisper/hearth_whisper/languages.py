@@ -1,4 +1,4 @@
-"""The languages that Whisper knows: its code for each, and the name that OpenAI answers with."""
+"""Whisper's languages: its code for each, and the name in OpenAI's responses."""
 
 from hearth_serving.errors import quoted
 
@@ -29,24 +29,24 @@ NAMES = {
 _CODES = {name: code for code, name in NAMES.items()}
 
 
-def code_of(asked: str) -> str | None:
-    """Return Whisper's code for `de`, `de-AT`, `German`; None for what it does not know."""
-    word = asked.strip().lower().replace(" ", "_")
-    if word in _CODES:
-        return _CODES[word]
-    code = word.replace("_", "-").partition("-")[0]
-    # Codes that changed: Whisper kept Javanese's old one, others send Hebrew's and Norwegian's.
+def code_of(language: str) -> str | None:
+    """Return Whisper's code for `de`, `de-AT` or `German`; None for an unknown language."""
+    name = language.strip().lower().replace(" ", "_")
+    if name in _CODES:
+        return _CODES[name]
+    code = name.replace("_", "-").partition("-")[0]
+    # Codes that changed: Whisper kept the old one of Javanese; clients send those of the others.
     code = {"jv": "jw", "iw": "he", "nb": "no", "fil": "tl"}.get(code, code)
     return code if code in NAMES else None
 
 
-def read_language(asked: str) -> str:
-    """Return Whisper's code; raises ValueError, in words for whoever asked."""
-    if code := code_of(asked):
+def read_language(language: str) -> str:
+    """Return Whisper's code; raises ValueError with a message for the client."""
+    if code := code_of(language):
         return code
-    raise ValueError(f"{quoted(asked)} is not a known language; use a code such as en or de")
+    raise ValueError(f"{quoted(language)} is not a known language; use a code such as en or de")
 
 
 def name_of(code: str | None) -> str:
-    """Return the name of a language; empty where nobody spoke."""
+    """Return the name of a language; empty for audio without speech."""
     return NAMES.get(code or "", code or "").replace("_", " ")

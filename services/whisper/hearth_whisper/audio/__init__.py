@@ -1,1 +1,1 @@
-"""Sound of any kind, as the model hears it: 16 kHz, mono, bounded in seconds and in memory."""
+"""Decoding: uploaded files and raw PCM become mono samples at 16 kHz."""

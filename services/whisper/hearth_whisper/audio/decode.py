@@ -1,11 +1,13 @@
-"""Any file with sound in it, as blocks of mono samples at 16 kHz.
+"""Decode any file with audio into blocks of mono samples at 16 kHz.
 
-A stranger's file is read here: it may lie about its length, name other files, or never end.
+The files are untrusted: one may lie about its length, name other files, or never end.
 """
 
+import asyncio
 import threading
 from collections.abc import Iterator
-from typing import Any, cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any, cast
 
 import av
 import numpy as np
@@ -17,177 +19,199 @@ from av.container import InputContainer
 from av.error import FFmpegError
 
 from hearth_serving.errors import ServiceError
-from hearth_whisper.audio.source import Source
-from hearth_whisper.recognising import SAMPLE_RATE, Samples
+from hearth_whisper.audio.bounded_reader import BoundedReader
+from hearth_whisper.recognition import SAMPLE_RATE, Samples
 
-# What opens other files, the network or a device instead of reading the bytes it is given: a list
-# of names in an upload would be answered with what those files say.
-_ELSEWHERE = frozenset([
+# These demuxers open other files, the network or a device: a playlist in an upload would be
+# answered with the content of the files that it names.
+_REFERENCING_FORMATS = frozenset([
     "alsa", "concat", "dash", "fbdev", "hds", "hls", "image2", "image2pipe", "imf", "jack",
     "kmsgrab", "lavfi", "oss", "pulse", "rtp", "rtsp", "sap", "sdp", "smoothstreaming", "sndio",
     "video4linux2,v4l2", "webm_dash_manifest", "x11grab", "xcbgrab",
 ])  # fmt: skip
-_FORMATS = ",".join(sorted(av.formats_available - _ELSEWHERE))
-# What no recorder makes. A few bytes could become any number of samples: a codec may say that
-# they are silence, and a rate of 1 Hz makes hours of each second's worth.
-_MOST_PACKET_BYTES = 8 * 1024 * 1024
-_MOST_FRAME_SAMPLES = 2 * 1024 * 1024
-_MOST_FRAME_S = 60
+_FORMATS = ",".join(sorted(av.formats_available - _REFERENCING_FORMATS))
+# No recorder exceeds these. A few bytes could become any number of samples: a codec may code
+# silence, and at 1 Hz each second becomes hours of audio.
+_MAX_PACKET_BYTES = 8 * 1024 * 1024
+_MAX_FRAME_SAMPLES = 2 * 1024 * 1024
+_MAX_FRAME_S = 60
 _RATES = range(2_000, 768_001)
-_MOST_CHANNELS = 64
-# Also for the frames that are decoded to find out what is in the file.
-_DECODING = {"max_samples": str(_MOST_FRAME_SAMPLES)}
-_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none", **_DECODING}
+_MAX_CHANNELS = 64
+# Applies to the frames that are decoded while the file is probed, too.
+_CODEC_OPTIONS = {"max_samples": str(_MAX_FRAME_SAMPLES)}
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "none", **_CODEC_OPTIONS}
 _BLOCK = SAMPLE_RATE * 4
 
-_Pcm = npt.NDArray[np.int16]
+_Int16Samples = npt.NDArray[np.int16]
+
+# A crafted file can take seconds to open. asyncio's default pool is shared, and waited for at
+# the end, so it must not be full of them; nor may they take all processors.
+_OPENING_POOL = ThreadPoolExecutor(4, "open")
 
 
-class Recording:
-    """The sound of one open file, once: `for block in recording`, in one thread."""
+class AudioFile:
+    """The audio of one open file, once: `for block in file`, in one thread."""
 
     def __init__(
-        self, source: Source, container: InputContainer, stream: AudioStream, most_s: float
+        self, reader: BoundedReader, container: InputContainer, stream: AudioStream, max_s: float
     ) -> None:
-        """Read `stream`, but no more than `most_s` of it."""
-        self._source, self._container = source, container
-        self._stream, self._most_s = stream, most_s
+        """Read `stream`, but no more than `max_s` of it."""
+        self._reader, self._container = reader, container
+        self._stream, self._max_s = stream, max_s
         self._lock = threading.Lock()
-        self._begun = self._stopped = False
+        self._started = self._stopped = False
         self.seconds = 0.0
-        """What was read until now."""
+        """The length of what was read until now."""
 
     def __iter__(self) -> Iterator[Samples]:
-        """Yield float32 within ±1, four seconds at a time; a damaged file gives what it holds.
+        """Yield float32 within ±1, four seconds at a time; of a damaged file, what it contains.
 
-        Raises ServiceError when it is too long, or when nothing of what is there can be read.
+        Raises ServiceError when it is too long, or when none of it can be decoded.
         """
         with self._lock:
-            if self._stopped or self._begun:
+            if self._stopped or self._started:
                 return
-            self._begun = True
+            self._started = True
         try:
             for block in _blocks(_resampled(self._frames())):
                 yield block.astype(np.float32) / np.float32(32768)
         finally:
-            # Left to the collector, each would keep some kilobytes for ever.
+            # Left to the garbage collector, each would leak some kilobytes.
             self._container.close()
 
     def close(self) -> None:
-        """End it before its next packet, from any thread; a second time does nothing."""
-        self._source.end()
+        """End it before its next packet, from any thread; closing twice is harmless."""
+        self._reader.end()
         with self._lock:
             self._stopped = True
-            if not self._begun:
+            if not self._started:
                 self._container.close()
 
     def _frames(self) -> Iterator[AudioFrame]:
         packets = self._container.demux(self._stream)
-        some, broken = False, False
+        decoded, damaged = False, False
         while not self._stopped:
             try:
                 packet = next(packets, None)
                 if packet is None:
                     break
-                if packet.size > _MOST_PACKET_BYTES:
+                if packet.size > _MAX_PACKET_BYTES:
                     raise _unreadable()
                 for frame in packet.decode():
-                    some = True
+                    decoded = True
                     self._count(frame)
                     yield frame
             except EOFError:
                 break
             except FFmpegError:
-                # One bad packet says nothing of the next; after the last, demux ends by itself.
-                broken = True
-            except ValueError:  # the file was closed, because nobody wants it
-                if not self._source.ended:
+                # The packets after a damaged one may be intact; after the last, demux ends.
+                damaged = True
+            except ValueError:  # the file was closed because its request was cancelled
+                if not self._reader.ended:
                     raise
-        if not self._stopped and (self._source.refused or (broken and not some)):
+        if not self._stopped and (self._reader.limit_exceeded or (damaged and not decoded)):
             raise _unreadable()
 
     def _count(self, frame: AudioFrame) -> None:
-        """Count a frame before anything is made of it."""
+        """Check and count a frame before it is resampled."""
         rate, channels = frame.sample_rate, frame.layout.nb_channels
         _check(rate, channels)
-        if frame.samples > _MOST_FRAME_S * rate:
+        if frame.samples > _MAX_FRAME_S * rate:
             raise _unreadable()
         self.seconds += frame.samples / rate
-        if self.seconds > self._most_s:
-            raise _too_long(self._most_s)
+        if self.seconds > self._max_s:
+            raise _too_long(self._max_s)
 
 
-def open_sound(source: Source, most_s: float) -> Recording:
-    """Open what was uploaded; raises ServiceError where no sound can be found, or too much.
+def open_audio(reader: BoundedReader, max_s: float) -> AudioFile:
+    """Open an upload; raises ServiceError where there is no audio, or too much.
 
-    What it costs is bounded by the source, and ends with it.
+    The reader bounds the cost, and can end it.
     """
     try:
-        file = cast(Any, source)
+        file = cast(Any, reader)
         container = av.open(file, "r", metadata_errors="ignore", options=_OPTIONS)
     except (FFmpegError, UnicodeError, MemoryError) as error:
         raise _unreadable() from error
     except ValueError as error:
-        if not source.ended:
+        if not reader.ended:
             raise
         raise _unreadable() from error
-    source.opened()
+    reader.opened()
     try:
-        if source.refused:
+        if reader.limit_exceeded:
             raise _unreadable()
-        return Recording(source, container, _stream_of(container, most_s), most_s)
+        return AudioFile(reader, container, _audio_stream(container, max_s), max_s)
     except ServiceError:
         container.close()
         raise
 
 
-def _stream_of(container: InputContainer, most_s: float) -> AudioStream:
+async def open_upload(file: IO[bytes], max_s: float) -> AudioFile:
+    """Open an upload in a separate thread, which a cancellation ends; raises as `open_audio`."""
+    reader = BoundedReader(file)
+    opening = _OPENING_POOL.submit(open_audio, reader, max_s)
+    try:
+        return await asyncio.wrap_future(opening)
+    except asyncio.CancelledError:
+        reader.end()
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: Future[AudioFile]) -> None:
+    if not opening.cancelled() and not opening.exception():
+        opening.result().close()
+
+
+def _audio_stream(container: InputContainer, max_s: float) -> AudioStream:
     stream = container.streams.best("audio")
     if not isinstance(stream, AudioStream):
         raise ServiceError("this file has no audio", param="file", code="no_audio")
-    # Many a container says how long it is, and then nobody waits for hours to hear that it is too
-    # long. It may lie: what is read is counted as well.
-    if container.duration is not None and container.duration / av.time_base > most_s + 60:
-        raise _too_long(most_s)
+    # Rejects a long file at once if the container states its length. That may be wrong: the
+    # decoded audio is counted as well.
+    if container.duration is not None and container.duration / av.time_base > max_s + 60:
+        raise _too_long(max_s)
     context = stream.codec_context
-    # What is not known yet, each frame says.
+    # A rate that is not known yet is checked with each frame.
     _check(context.sample_rate or SAMPLE_RATE, context.layout.nb_channels)
-    context.options = _DECODING
+    context.options = _CODEC_OPTIONS
     return stream
 
 
 def _check(rate: int, channels: int) -> None:
-    if rate not in _RATES or channels > _MOST_CHANNELS:
+    if rate not in _RATES or channels > _MAX_CHANNELS:
         raise _unreadable()
 
 
-def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Pcm]:
+def _blocks(frames: Iterator[AudioFrame]) -> Iterator[_Int16Samples]:
     """Join frames: thousands of small steps would take much longer than a few large ones."""
-    held: list[_Pcm] = []
+    held: list[_Int16Samples] = []
     count = 0
     for frame in frames:
         held.append(frame.to_ndarray()[0])
         count += held[-1].size
         if count >= _BLOCK:
-            whole = np.concatenate(held)
-            rest = whole.size % _BLOCK
-            for at in range(0, whole.size - rest, _BLOCK):
-                yield whole[at : at + _BLOCK]
-            held, count = [whole[whole.size - rest :]], rest
+            joined = np.concatenate(held)
+            rest = joined.size % _BLOCK
+            for start in range(0, joined.size - rest, _BLOCK):
+                yield joined[start : start + _BLOCK]
+            held, count = [joined[joined.size - rest :]], rest
     if count:
         yield np.concatenate(held)
 
 
 def _resampled(frames: Iterator[AudioFrame]) -> Iterator[AudioFrame]:
-    """Yield mono frames; a sound may change its rate and its channels in the middle."""
-    resampler, shape = None, None
+    """Yield mono frames; rate and channels may change in the middle of a file."""
+    resampler, resampler_input = None, None
     try:
         for frame in frames:
-            here: Any = (frame.format.name, frame.layout.name, frame.sample_rate)
-            if resampler is None or here != shape:
+            frame_format: Any = (frame.format.name, frame.layout.name, frame.sample_rate)
+            if resampler is None or frame_format != resampler_input:
                 if resampler:
                     yield from resampler.resample(None)
-                resampler, shape = AudioResampler("s16", "mono", SAMPLE_RATE), here
+                resampler = AudioResampler("s16", "mono", SAMPLE_RATE)
+                resampler_input = frame_format
             yield from resampler.resample(frame)
         if resampler:
             yield from resampler.resample(None)
@@ -204,6 +228,6 @@ def _unreadable() -> ServiceError:
     return ServiceError(message, param="file", code="unreadable_audio")
 
 
-def _too_long(most_s: float) -> ServiceError:
-    message = f"this audio is longer than {most_s / 3600:g} hours; send it in parts"
+def _too_long(max_s: float) -> ServiceError:
+    message = f"this audio is longer than {max_s / 3600:g} hours; send it in parts"
     return ServiceError(message, param="file", code="audio_too_long")

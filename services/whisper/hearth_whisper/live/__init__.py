@@ -1,1 +1,1 @@
-"""Listening to somebody who talks: when it is speech, when it ends, and what was said."""
+"""Live transcription: voice activity detection, endpointing, and the session of one stream."""

@@ -1,93 +1,105 @@
-"""The five shapes of an answer, as OpenAI has them."""
+"""OpenAI's five response formats, and its events for streaming."""
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hearth_serving.errors import ServiceError, error_body
 from hearth_whisper.languages import name_of
-from hearth_whisper.recognising import Segment
+from hearth_whisper.recognition import Segment
+from hearth_whisper.recognition.transcription import Transcript
 
 MEDIA_TYPES = {
     "text": "text/plain; charset=utf-8",
     "srt": "application/x-subrip; charset=utf-8",
     "vtt": "text/vtt; charset=utf-8",
 }
-"""Content type of what is no JSON."""
+"""The content types of the formats that are not JSON."""
+EVENT_STREAM = "text/event-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The whole text of one file."""
-
-    segments: Sequence[Segment]
-    language: str | None
-    audio_s: float
-
-    @property
-    def text(self) -> str:
-        """Everything that was said, in one line."""
-        return joined(self.segments)
+def json_content(transcript: Transcript) -> dict[str, Any]:
+    """Return the content of `json`."""
+    return {"text": transcript.text, "usage": _usage(transcript)}
 
 
-def joined(segments: Sequence[Segment]) -> str:
-    """Return the text of segments, whose own spaces stand between them."""
-    return "".join(segment.text for segment in segments).strip()
-
-
-def plain(written: Written) -> dict[str, Any]:
-    """Return `json`."""
-    return {"text": written.text, "usage": _usage(written)}
-
-
-def verbose(written: Written, task: str, granularities: Sequence[str]) -> dict[str, Any]:
-    """Return `verbose_json`: with segments unless only words were asked for."""
+def verbose_content(
+    transcript: Transcript, task: str, granularities: Sequence[str]
+) -> dict[str, Any]:
+    """Return the content of `verbose_json`: with segments unless only words were requested."""
     content: dict[str, Any] = {
         "task": task,
-        "language": name_of(written.language),
-        "duration": round(written.audio_s, 3),
-        "text": written.text,
+        "language": name_of(transcript.language),
+        "duration": _seconds(transcript.audio_s),
+        "text": transcript.text,
     }
     if "word" in granularities:
-        words = [word for segment in written.segments for word in segment.words]
         content["words"] = [
-            {"word": word.text.strip(), "start": _s(word.start_s), "end": _s(word.end_s)}
-            for word in words
+            {"word": w.text.strip(), "start": _seconds(w.start_s), "end": _seconds(w.end_s)}
+            for segment in transcript.segments
+            for w in segment.words
         ]
     if "segment" in granularities or "word" not in granularities:
-        content["segments"] = [_segment(n, each) for n, each in enumerate(written.segments)]
-    return {**content, "usage": _usage(written)}
+        content["segments"] = [_segment(n, one) for n, one in enumerate(transcript.segments)]
+    return {**content, "usage": _usage(transcript)}
 
 
-def text(written: Written) -> str:
-    """Return `text`."""
-    return written.text + "\n"
+def text_content(transcript: Transcript) -> str:
+    """Return the content of `text`."""
+    return transcript.text + "\n"
 
 
-def srt(written: Written) -> str:
-    """Return SubRip: numbered, with commas before the milliseconds."""
+def srt_content(transcript: Transcript) -> str:
+    """Return SubRip: numbered cues, with commas before the milliseconds."""
     cues = [
-        f"{number}\n{_clock(s.start_s, ',')} --> {_clock(s.end_s, ',')}\n{_line(s)}\n"
-        for number, s in enumerate(_said(written), 1)
+        f"{number}\n{_time(s.start_s, ',')} --> {_time(s.end_s, ',')}\n{_line(s)}\n"
+        for number, s in enumerate(_nonempty(transcript), 1)
     ]
     return "\n".join(cues)
 
 
-def vtt(written: Written) -> str:
+def vtt_content(transcript: Transcript) -> str:
     """Return WebVTT."""
     cues = [
-        f"{_clock(s.start_s, '.')} --> {_clock(s.end_s, '.')}\n{_escaped(_line(s))}\n"
-        for s in _said(written)
+        f"{_time(s.start_s, '.')} --> {_time(s.end_s, '.')}\n{_escaped(_line(s))}\n"
+        for s in _nonempty(transcript)
     ]
     return "\n".join(["WEBVTT\n", *cues])
 
 
-def _said(written: Written) -> list[Segment]:
-    return [segment for segment in written.segments if segment.text.strip()]
+def delta_event(text: str) -> bytes:
+    """Return the event for the next part of the text; all deltas together are the text."""
+    return _event({"type": "transcript.text.delta", "delta": text})
+
+
+def segment_event(number: int, segment: Segment) -> bytes:
+    """Return the event with a segment's times; there is no diarisation, so no speaker."""
+    times = {"start": _seconds(segment.start_s), "end": _seconds(segment.end_s)}
+    event = {"type": "transcript.text.segment", "id": str(number), **times, "text": segment.text}
+    return _event(event)
+
+
+def done_event(text: str) -> bytes:
+    """Return the last event, with the whole text."""
+    return _event({"type": "transcript.text.done", "text": text})
+
+
+def error_event(error: ServiceError) -> bytes:
+    """Return the last event of a response that an error interrupts."""
+    return _event({"type": "error", **error_body(error)})
+
+
+def _event(event: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(event).encode() + b"\n\n"
+
+
+def _nonempty(transcript: Transcript) -> list[Segment]:
+    return [segment for segment in transcript.segments if segment.text.strip()]
 
 
 def _line(segment: Segment) -> str:
-    # An arrow or an empty line in a text would begin the next cue.
+    # An arrow or an empty line in a text would start the next cue.
     return " ".join(segment.text.split()).replace("-->", "->")
 
 
@@ -95,17 +107,18 @@ def _escaped(line: str) -> str:
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _clock(seconds: float, mark: str) -> str:
+def _time(seconds: float, separator: str) -> str:
     ms = round(max(0.0, seconds) * 1000)
-    return f"{ms // 3_600_000:02}:{ms // 60_000 % 60:02}:{ms // 1000 % 60:02}{mark}{ms % 1000:03}"
+    hours, minutes, rest = ms // 3_600_000, ms // 60_000 % 60, ms // 1000 % 60
+    return f"{hours:02}:{minutes:02}:{rest:02}{separator}{ms % 1000:03}"
 
 
 def _segment(number: int, segment: Segment) -> dict[str, Any]:
     return {
         "id": number,
         "seek": round(segment.start_s * 100),
-        "start": _s(segment.start_s),
-        "end": _s(segment.end_s),
+        "start": _seconds(segment.start_s),
+        "end": _seconds(segment.end_s),
         "text": segment.text,
         "tokens": list(segment.tokens),
         "temperature": segment.temperature,
@@ -115,9 +128,9 @@ def _segment(number: int, segment: Segment) -> dict[str, Any]:
     }
 
 
-def _usage(written: Written) -> dict[str, Any]:
-    return {"type": "duration", "seconds": math.ceil(written.audio_s)}
+def _usage(transcript: Transcript) -> dict[str, Any]:
+    return {"type": "duration", "seconds": math.ceil(transcript.audio_s)}
 
 
-def _s(seconds: float) -> float:
+def _seconds(seconds: float) -> float:
     return round(seconds, 3)

@@ -1,4 +1,4 @@
-"""What the server says about itself: /health, /status and its models."""
+"""The server's health, status, metrics and models."""
 
 import time
 from typing import Any
@@ -9,69 +9,69 @@ from starlette.responses import JSONResponse, Response
 from hearth_serving.errors import ServiceError, error_response
 from hearth_serving.metrics import memory_bytes
 from hearth_whisper.live import vad
-from hearth_whisper.web.asked import OPENAI_MODEL, check_model
+from hearth_whisper.web.requests import OPENAI_MODEL, check_model
 from hearth_whisper.web.state import ServerState
 
 
-async def health(request: Request) -> Response:
-    """Say whether it may be asked; a model that rests comes back by itself."""
-    if not _state(request).work.ready:
+async def get_health(request: Request) -> Response:
+    """Return whether requests are accepted; an unloaded model loads on demand."""
+    if not _state(request).scheduler.ready:
         return JSONResponse({"status": "starting"}, status_code=503)
     return JSONResponse({"status": "ok"})
 
 
-async def status(request: Request) -> Response:
-    """Say what listens, on what, how fast, and to how many."""
+async def get_status(request: Request) -> Response:
+    """Return the model, the device, the speed and the load."""
     return JSONResponse(describe(_state(request)))
 
 
-async def metrics(request: Request) -> Response:
-    """Answer Prometheus."""
+async def get_metrics(request: Request) -> Response:
+    """Return the metrics for Prometheus."""
     return _state(request).metrics.page()
 
 
-async def models(request: Request) -> Response:
+async def list_models(request: Request) -> Response:
     """List the names of the one model."""
     names = _names(_state(request))
     return JSONResponse({"object": "list", "data": [_model(name) for name in names]})
 
 
-async def model(request: Request) -> Response:
-    """Describe one of them."""
-    asked, here = request.path_params["name"], _names(_state(request))
+async def get_model(request: Request) -> Response:
+    """Describe the model by one of its names."""
+    name, names = request.path_params["name"], _names(_state(request))
     try:
-        check_model(asked, here[0])
+        check_model(name, names[0])
     except ServiceError as error:
         return error_response(error)
-    return JSONResponse(_model(asked))
+    return JSONResponse(_model(name))
 
 
-def describe(desk: ServerState) -> dict[str, Any]:
+def describe(state: ServerState) -> dict[str, Any]:
     """Return everything of /status."""
     return {
-        **desk.work.describe(),
-        "ready": desk.work.ready,
-        "failure": desk.work.failure,
-        "vad": vad.figures(),
-        "live": desk.live,
-        "live_slots": desk.limits.live,
-        "upload_bytes": desk.uploads.used_bytes,
+        **state.scheduler.describe(),
+        "ready": state.scheduler.ready,
+        "failure": state.scheduler.failure,
+        "vad": vad.describe(),
+        "live": state.live,
+        "live_slots": state.limits.live,
+        "upload_bytes": state.uploads.used_bytes,
         "memory_bytes": memory_bytes(),
-        "uptime_s": round(time.monotonic() - desk.started, 1),
+        "uptime_s": round(time.monotonic() - state.started, 1),
         # The same counts and times as in /metrics.
-        **desk.metrics.describe(),
+        **state.metrics.describe(),
     }
 
 
-def _names(desk: ServerState) -> list[str]:
-    """Return the model's own name, once it is chosen, and OpenAI's."""
-    chosen = desk.work.describe().get("model")
-    return [*([str(chosen)] if chosen else []), OPENAI_MODEL]
+def _names(state: ServerState) -> list[str]:
+    """Return the model's own name, once it is selected, and OpenAI's."""
+    name = state.scheduler.describe().get("model")
+    return [*([str(name)] if name else []), OPENAI_MODEL]
 
 
 def _state(request: Request) -> ServerState:
-    desk: ServerState = request.app.state.server
-    return desk
+    state: ServerState = request.app.state.server
+    return state
 
 
 def _model(name: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
 
 from starlette.requests import Request
@@ -15,10 +14,10 @@ from starlette.types import Send
 from hearth_serving.errors import ServiceError, error_response, outcome_of
 from hearth_serving.forms import Form, read_form
 from hearth_serving.streaming import StreamedResponse
-from hearth_whisper.audio.opening import open_apart
-from hearth_whisper.recognising.work import FileText
-from hearth_whisper.web import formats, sse
-from hearth_whisper.web.asked import Asked, check_model, read_asked
+from hearth_whisper.audio.decode import open_upload
+from hearth_whisper.recognition.transcription import FileTranscription, Transcript
+from hearth_whisper.web import formats
+from hearth_whisper.web.requests import TranscriptionRequest, check_model, read_request
 from hearth_whisper.web.state import ServerState
 
 log = logging.getLogger(__name__)
@@ -26,131 +25,128 @@ log = logging.getLogger(__name__)
 Task = Literal["transcribe", "translate"]
 
 
-async def transcriptions(request: Request) -> Response:
-    """Write down what is said in a file."""
-    return await _begin(request, "transcribe")
+async def create_transcription(request: Request) -> Response:
+    """Transcribe a file."""
+    return await _respond(request, "transcribe")
 
 
-async def translations(request: Request) -> Response:
-    """Write down in English what is said in a file."""
-    return await _begin(request, "translate")
+async def create_translation(request: Request) -> Response:
+    """Transcribe a file into English."""
+    return await _respond(request, "translate")
 
 
-async def _begin(request: Request, task: Task) -> Response:
-    """Read what is asked for; the answer does the listening."""
-    desk: ServerState = request.app.state.server
+async def _respond(request: Request, task: Task) -> Response:
+    """Read the form; the response transcribes the file while it is sent."""
+    state: ServerState = request.app.state.server
     form: Form | None = None
     try:
-        form = await read_form(request, desk.limits, desk.uploads)
-        asked = read_asked(form.fields)
-        _check(desk, form, asked, task)
+        form = await read_form(request, state.limits, state.uploads)
+        fields = read_request(form.fields)
+        _check(state, form, fields, task)
     except ServiceError as error:
         if form:
             form.close()
-        desk.metrics.ended(outcome_of(error))
+        state.metrics.ended(outcome_of(error))
         return error_response(error)
-    return _Answer(desk, form, asked, task)
+    return _TranscriptionResponse(state, form, fields, task)
 
 
-def _check(desk: ServerState, form: Form, asked: Asked, task: Task) -> None:
-    """Refuse what no model need be asked about."""
+def _check(state: ServerState, form: Form, fields: TranscriptionRequest, task: Task) -> None:
+    """Raise ServiceError for a request that fails without the model."""
     if not form.upload:
         message = "file is missing: send the audio in the form field `file`"
         raise ServiceError(message, param="file", code="missing_required_parameter")
     if not form.size:
         raise ServiceError("the file is empty", param="file", code="empty_file")
-    _check_model(desk, asked)
-    desk.work.check(asked.options(translate=task == "translate"))
+    _check_model(state, fields)
+    state.scheduler.check(fields.options(translate=task == "translate"))
 
 
-def _check_model(desk: ServerState, asked: Asked) -> None:
-    """Refuse another model than the one here; while it is being chosen, nobody knows which."""
-    if here := desk.work.describe().get("model"):
-        check_model(asked.model, str(here))
+def _check_model(state: ServerState, fields: TranscriptionRequest) -> None:
+    """Reject another model's name; before the selection, no name is known."""
+    if name := state.scheduler.describe().get("model"):
+        check_model(fields.model, str(name))
 
 
-@dataclass(slots=True)
-class _Figures:
-    """What the log says of one file; never a word of it."""
+class _TranscriptionResponse(StreamedResponse):
+    """The response to one file."""
 
-    began: float
-    audio_s: float = 0.0
-
-
-class _Answer(StreamedResponse):
-    """The answer to one file."""
-
-    def __init__(self, desk: ServerState, form: Form, asked: Asked, task: Task) -> None:
-        """Nothing is recognised before somebody listens."""
-        super().__init__(desk.limits, "the transcription did not finish")
-        self._state, self._form, self._asked, self._task = desk, form, asked, task
-        self._figures = _Figures(time.monotonic())
+    def __init__(
+        self, state: ServerState, form: Form, fields: TranscriptionRequest, task: Task
+    ) -> None:
+        super().__init__(state.limits, "the transcription did not finish")
+        self._state, self._form, self._fields, self._task = state, form, fields, task
+        self._started_at, self._audio_s = time.monotonic(), 0.0
 
     def ended(self, outcome: str) -> None:
-        """Forget the file and note how it went."""
+        """Delete the file, count the request and log its figures, never its text."""
         self._form.close()
-        took_s = time.monotonic() - self._figures.began
+        duration_s = time.monotonic() - self._started_at
         self._state.metrics.ended(outcome)
         if outcome == "done":
-            self._state.metrics.file(took_s, self._figures.audio_s)
+            self._state.metrics.observe_file(duration_s, self._audio_s)
         log.info(
             "%s %s audio_s=%.1f format=%s total_ms=%.0f",
             self._task,
             outcome,
-            self._figures.audio_s,
-            self._asked.response_format,
-            took_s * 1000,
+            self._audio_s,
+            self._fields.response_format,
+            duration_s * 1000,
         )
 
     async def produce(self, send: Send) -> None:
-        """Listen to the end of the file."""
-        async with self._listening() as text:
-            await (self._stream if self._asked.stream else self._whole)(text, send)
+        """Transcribe to the end of the file."""
+        async with self._transcription() as output:
+            await (self._stream if self._fields.stream else self._send_whole)(output, send)
 
     def interrupted(self, error: ServiceError) -> tuple[bytes, str]:
-        """Say it as an event: only streams have begun before they are whole."""
-        return sse.failed(error), sse.MEDIA_TYPE
+        """Return the error as an event: only streams start before they are complete."""
+        return formats.error_event(error), formats.EVENT_STREAM
 
     @asynccontextmanager
-    async def _listening(self) -> AsyncIterator[FileText]:
-        source, most_s = self._form.file, self._state.limits.audio_s
-        recording = await open_apart(source, most_s)
+    async def _transcription(self) -> AsyncIterator[FileTranscription]:
+        audio = await open_upload(self._form.file, self._state.limits.audio_s)
         try:
-            options = self._asked.options(translate=self._task == "translate")
-            async with aclosing(await self._state.work.file(recording, options)) as text:
-                _check_model(self._state, self._asked)
-                yield text
+            options = self._fields.options(translate=self._task == "translate")
+            transcription = await self._state.scheduler.transcribe_file(audio, options)
+            async with aclosing(transcription) as output:
+                _check_model(self._state, self._fields)
+                yield output
         finally:
-            recording.close()
-            self._figures.audio_s = recording.seconds
+            audio.close()
+            self._audio_s = audio.seconds
 
-    async def _whole(self, text: FileText, send: Send) -> None:
-        segments = [segment async for segment in text]
-        written = formats.Written(segments, text.language, text.audio_s)
-        match self._asked.response_format:
+    async def _send_whole(self, output: FileTranscription, send: Send) -> None:
+        segments = tuple([segment async for segment in output])
+        transcript = Transcript(
+            segments, output.language, output.language_probability, output.audio_s, output.seconds
+        )
+        match self._fields.response_format:
             case "json":
-                content = json.dumps(formats.plain(written))
+                content = json.dumps(formats.json_content(transcript))
             case "verbose_json":
-                granularities = self._asked.timestamp_granularities
-                content = json.dumps(formats.verbose(written, self._task, granularities))
+                granularities = self._fields.timestamp_granularities
+                verbose = formats.verbose_content(transcript, self._task, granularities)
+                content = json.dumps(verbose)
             case "text":
-                content = formats.text(written)
+                content = formats.text_content(transcript)
             case "srt":
-                content = formats.srt(written)
+                content = formats.srt_content(transcript)
             case "vtt":
-                content = formats.vtt(written)
-        kind = formats.MEDIA_TYPES.get(self._asked.response_format, "application/json")
+                content = formats.vtt_content(transcript)
+        media_type = formats.MEDIA_TYPES.get(self._fields.response_format, "application/json")
         data = content.encode()
-        await self.write(send, data, kind, last=True, length=len(data))
+        await self.write(send, data, media_type, last=True, length=len(data))
 
-    async def _stream(self, text: FileText, send: Send) -> None:
-        whole, number = "", 0
-        async for segment in text:
-            # Between two segments stands the second one's own space; before the first, nothing.
-            said = segment.text if whole else segment.text.lstrip()
-            if not said:
+    async def _stream(self, output: FileTranscription, send: Send) -> None:
+        text, number = "", 0
+        async for segment in output:
+            # Whisper's segments start with a space, which the first delta must not have.
+            delta = segment.text if text else segment.text.lstrip()
+            if not delta:
                 continue
-            timed = sse.segment(number, segment) if self._asked.timed else b""
-            await self.write(send, sse.delta(said) + timed, sse.MEDIA_TYPE)
-            whole, number = whole + said, number + 1
-        await self.write(send, sse.done(whole), sse.MEDIA_TYPE, last=True)
+            timed = self._fields.streams_segments
+            times = formats.segment_event(number, segment) if timed else b""
+            await self.write(send, formats.delta_event(delta) + times, formats.EVENT_STREAM)
+            text, number = text + delta, number + 1
+        await self.write(send, formats.done_event(text), formats.EVENT_STREAM, last=True)

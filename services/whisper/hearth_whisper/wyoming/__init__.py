@@ -1,9 +1,4 @@
 """Home Assistant's satellites: the Wyoming protocol over the same model in memory.
 
-The protocol knows no keys and no encryption: whoever reaches the port is heard.
+The protocol has no keys and no encryption: every client that reaches the port is served.
 """
-
-from hearth_whisper.wyoming.limits import SatelliteLimits
-from hearth_whisper.wyoming.server import Satellites, start
-
-__all__ = ["SatelliteLimits", "Satellites", "start"]

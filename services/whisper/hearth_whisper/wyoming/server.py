@@ -1,4 +1,4 @@
-"""The port that satellites call: how many of them, and until when."""
+"""The server for satellites: it limits their number, and closes their connections."""
 
 import asyncio
 import logging
@@ -11,100 +11,106 @@ from wyoming.error import Error
 from hearth_serving.application import too_many_connections
 from hearth_serving.limits import Limits
 from hearth_serving.server import listen
+from hearth_whisper.limits import SatelliteLimits
 from hearth_whisper.live import vad
-from hearth_whisper.live.vad import Hears
-from hearth_whisper.wyoming.limits import SatelliteLimits
-from hearth_whisper.wyoming.link import Link
-from hearth_whisper.wyoming.satellite import Listens, Satellite
+from hearth_whisper.live.vad import Vad
+from hearth_whisper.wyoming.connection import Connection
+from hearth_whisper.wyoming.satellite import SatelliteScheduler, SatelliteSession
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Satellites:
-    """Everybody who is connected."""
+class SatelliteServer:
+    """All connected satellites."""
 
-    work: Listens
+    scheduler: SatelliteScheduler
     limits: SatelliteLimits
-    ear: Callable[[], Awaitable[Hears]]
-    ended: Callable[[str], None]
-    waited: Callable[[float], None]
+    open_vad: Callable[[], Awaitable[Vad]]
+    on_end: Callable[[str], None]
+    on_latency: Callable[[float], None]
     _server: asyncio.Server | None = None
-    _talks: set[asyncio.Task[None]] = field(default_factory=set)
+    _connections: set[asyncio.Task[None]] = field(default_factory=set)
     _served: int = 0
 
     @property
     def connected(self) -> int:
-        """How many are served now."""
+        """How many satellites are served now."""
         return self._served
 
     @property
     def port(self) -> int:
-        """Where it listens."""
-        assert self._server is not None  # noqa: S101 - start() has opened it
+        """The port in use."""
+        assert self._server is not None  # noqa: S101 - open() sets it
         return int(self._server.sockets[0].getsockname()[1])
 
     async def open(self, listener: socket.socket) -> None:
-        """Answer whoever connects to `listener`, which is closed at the end."""
+        """Serve all connections to `listener`, which `close` closes."""
         self._server = await asyncio.start_server(
             self._connected, sock=listener, limit=self.limits.line_bytes
         )
 
     async def close(self) -> None:
-        """Hang up on everybody, and stop what is done for them."""
+        """Close all connections and cancel their work."""
         if self._server is not None:
             self._server.close()
-        for talk in self._talks:
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    # Not a coroutine: of those, asyncio before 3.12 complains when one is cancelled.
+    # Not a coroutine: before 3.12, asyncio logs an error when one is cancelled.
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._talks) >= 2 * self.limits.clients:
+        if len(self._connections) >= 2 * self.limits.clients:
             writer.transport.abort()
             return
-        talk = asyncio.create_task(self._talk(Link(reader, writer, self.limits)))
-        self._talks.add(talk)
-        talk.add_done_callback(self._talks.discard)
+        task = asyncio.create_task(self._serve(Connection(reader, writer, self.limits)))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
-    async def _talk(self, link: Link) -> None:
+    async def _serve(self, connection: Connection) -> None:
         try:
             if self._served >= self.limits.clients:
                 error = too_many_connections()
-                await link.tell(Error(str(error), error.code))
+                await connection.send(Error(str(error), error.code))
                 return
             self._served += 1
             try:
-                heard = Satellite(self.work, link, self.limits, self.ear, self.ended, self.waited)
-                await heard.serve()
+                session = SatelliteSession(
+                    self.scheduler,
+                    connection,
+                    self.limits,
+                    self.open_vad,
+                    self.on_end,
+                    self.on_latency,
+                )
+                await session.serve()
             finally:
                 self._served -= 1
         finally:
-            await link.close()
+            await connection.close()
 
 
-async def start(
-    work: Listens,
+async def start_server(
+    scheduler: SatelliteScheduler,
     host: str,
     port: int,
     limits: SatelliteLimits | None = None,
-    ear: Callable[[], Awaitable[Hears]] = vad.ear,
-    ended: Callable[[str], None] = lambda _: None,
-    waited: Callable[[float], None] = lambda _: None,
-) -> Satellites:
+    open_vad: Callable[[], Awaitable[Vad]] = vad.open_vad,
+    on_end: Callable[[str], None] = lambda _: None,
+    on_latency: Callable[[float], None] = lambda _: None,
+) -> SatelliteServer:
     """Listen for satellites until `close()`; `port` 0 is any that is free.
 
-    `ear` returns what hears one recording, which is Silero if nothing is said; `ended` is told
-    how each recording ended, in the words of hearth_serving.metrics.OUTCOMES, `waited` how long
-    each final took from the end of speech to the satellite.
+    `on_end` gets the outcome of each recording, one of hearth_serving.metrics.OUTCOMES;
+    `on_latency` gets the seconds from the end of speech to each final.
 
     Raises:
-        ServiceError: the address cannot be listened on.
+        ServiceError: the server cannot listen on the address.
     """
     listener = listen(host, port, Limits())
     listener.setblocking(False)
-    satellites = Satellites(work, limits or SatelliteLimits(), ear, ended, waited)
-    await satellites.open(listener)
-    where = f"[{host}]" if ":" in host else host
-    log.info("listening for satellites on %s:%d", where, satellites.port)
-    return satellites
+    server = SatelliteServer(scheduler, limits or SatelliteLimits(), open_vad, on_end, on_latency)
+    await server.open(listener)
+    address = f"[{host}]" if ":" in host else host
+    log.info("listening for satellites on %s:%d", address, server.port)
+    return server

@@ -1,4 +1,4 @@
-"""Small files that ask a reader for much: made by hand, as no recorder makes them."""
+"""Small files that are expensive to read; no recorder makes such files."""
 
 import io
 import struct
@@ -11,7 +11,7 @@ MIB = 1024 * 1024
 
 
 def packets(*sizes: int, rate: int = 8_000) -> bytes:
-    """Return a Matroska file whose sound is packets of so many samples."""
+    """Return a Matroska file with packets of these sizes, in samples."""
     out = io.BytesIO()
     with av.open(out, "w", format="matroska") as file:
         stream = file.add_stream("pcm_u8", rate=rate)
@@ -24,11 +24,11 @@ def packets(*sizes: int, rate: int = 8_000) -> bytes:
 
 
 def slow() -> bytes:
-    """Return a wav file of an hour and a half in 11 kB: it says that it was recorded at 1 Hz."""
+    """Return a wav file of 90 minutes in 11 kB: its header states a rate of 1 Hz."""
     return wav(bytes(2 * 5_400), rate=1)
 
 
 def atoms(size: int) -> bytes:
-    """Return an mp4 file that holds nothing, in millions of parts."""
+    """Return an mp4 file of millions of empty atoms."""
     begin = struct.pack(">I4s4sI", 16, b"ftyp", b"isom", 0)
     return begin + struct.pack(">I4s", 8, b"free") * (size // 8)

@@ -1,4 +1,4 @@
-"""Sound files of many kinds, made in memory."""
+"""Audio files in many formats, made in memory."""
 
 import io
 import struct
@@ -21,7 +21,7 @@ def tone(seconds: float, rate: int = 16_000, hertz: float = 440) -> Pcm:
 
 
 def wav(data: bytes, rate: int = 16_000, channels: int = 1, bits: int = 16, kind: int = 1) -> bytes:
-    """Return a wav file of these bytes, whose header says these things, true or not."""
+    """Return a wav file of these bytes, with a header that may be wrong."""
     step = channels * bits // 8
     head = struct.pack("<HHIIHH", kind, channels, rate, rate * step & 0xFFFF_FFFF, step, bits)
     parts = b"fmt " + struct.pack("<I", len(head)) + head
@@ -30,7 +30,7 @@ def wav(data: bytes, rate: int = 16_000, channels: int = 1, bits: int = 16, kind
 
 
 def encoded(container: str, codec: str, pcm: Pcm, rate: int = 16_000, **options: Any) -> bytes:
-    """Return a file of this container, such as mp4, with this codec in it."""
+    """Return a file in this container, such as mp4, with this codec."""
     out = io.BytesIO()
     with av.open(out, "w", format=container) as file:
         stream = file.add_stream(codec, rate=rate, **options)

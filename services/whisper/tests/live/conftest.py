@@ -1,26 +1,26 @@
-"""Talks that are ended with their test."""
+"""Sessions that are closed with their test."""
 
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from ..web.conftest import open_house
-from .line import dial
-from .scripted import ScriptedWork, Talk, Talks
+from ..web.conftest import open_server
+from .client import connect_stream
+from .scripted import ScriptedScheduler, SessionDriver, StartSession
 
-__all__ = ["dial", "open_house", "talk"]
+__all__ = ["connect_stream", "open_server", "start_session"]
 
 
 @pytest.fixture
-async def talk() -> AsyncIterator[Talks]:
-    talks: list[Talk] = []
+async def start_session() -> AsyncIterator[StartSession]:
+    drivers: list[SessionDriver] = []
 
-    def opened(work: ScriptedWork, **asked: Any) -> Talk:
-        talks.append(Talk(work, **asked))
-        return talks[-1]
+    def opened(scheduler: ScriptedScheduler, **parameters: Any) -> SessionDriver:
+        drivers.append(SessionDriver(scheduler, **parameters))
+        return drivers[-1]
 
     yield opened
-    for one in talks:
-        one.answering.cancel()
-        await one.listener.close()
+    for one in drivers:
+        one.sending.cancel()
+        await one.session.close()

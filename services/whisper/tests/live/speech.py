@@ -1,4 +1,4 @@
-"""Speech from espeak-ng, whose beginning and end are known to the sample."""
+"""Speech from espeak-ng with an exactly known start and end."""
 
 import ctypes
 import functools
@@ -6,13 +6,13 @@ import functools
 import espeakng_loader
 import numpy as np
 
-from hearth_whisper.recognising import SAMPLE_RATE, Samples
+from hearth_whisper.recognition import SAMPLE_RATE, Samples
 
-# Of espeak-ng's speak_lib.h: sound comes to a callback before the call returns, no exit without
-# data, UTF-8; the parameter for words a minute.
+# From espeak-ng's speak_lib.h: synchronous audio callback, no exit without data, UTF-8, and the
+# parameter for words per minute.
 _SYNCHRONOUS, _DONT_EXIT, _UTF8, _RATE = 2, 0x8000, 1, 1
 _AUDIBLE = 0.01
-"""40 dB under the loudest: what is softer before and after is cut off."""
+"""40 dB below the peak: softer audio before and after is cut off."""
 
 _Callback = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p
@@ -49,7 +49,7 @@ def _library() -> tuple[ctypes.CDLL, int]:
 
 
 def _resampled(sound: np.ndarray[tuple[int], np.dtype[np.int16]], rate: int) -> Samples:
-    # Straight lines between the samples are good enough for a detector of speech.
+    # Linear interpolation is good enough for a VAD.
     at = np.arange(int(sound.size * SAMPLE_RATE / rate)) * rate / SAMPLE_RATE
     return np.interp(at, np.arange(sound.size), sound).astype(np.float32)
 
@@ -57,5 +57,5 @@ def _resampled(sound: np.ndarray[tuple[int], np.dtype[np.int16]], rate: int) -> 
 def _trimmed(sound: Samples) -> Samples:
     loudest = np.abs(sound).max()
     (audible,) = np.nonzero(np.abs(sound) > _AUDIBLE * loudest)
-    heard: Samples = sound[audible[0] : audible[-1] + 1] * np.float32(0.5 / loudest)
-    return heard
+    samples: Samples = sound[audible[0] : audible[-1] + 1] * np.float32(0.5 / loudest)
+    return samples

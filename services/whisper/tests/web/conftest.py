@@ -1,4 +1,4 @@
-"""The real server on a real socket, with a model that does as it is told."""
+"""The real server on a real socket, with a scripted scheduler."""
 
 import asyncio
 import itertools
@@ -18,10 +18,10 @@ from hearth_serving.errors import ServiceError
 from hearth_serving.forms import UploadSpace
 from hearth_serving.server import listen, make_server
 from hearth_whisper.languages import NAMES
-from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Sound, Word, rules
-from hearth_whisper.recognising.work import Work
+from hearth_whisper.limits import Limits
+from hearth_whisper.recognition import SAMPLE_RATE, Audio, Options, Samples, Segment, Word, model
+from hearth_whisper.recognition.scheduler import Scheduler
 from hearth_whisper.web.app import make_app
-from hearth_whisper.web.settings import Limits
 from hearth_whisper.web.state import ServerState
 
 from ..audio.sounds import tone, wav
@@ -31,23 +31,24 @@ SECOND = wav(tone(1.0).tobytes())
 
 
 @dataclass(slots=True)
-class ScriptedText:
-    """Says one word per half second of sound, a segment per two seconds."""
+class ScriptedTranscription:
+    """Yields one word per half second of audio, a segment per two seconds."""
 
-    work: "ScriptedWork"
+    scheduler: "ScriptedScheduler"
     blocks: Iterator[Any]
     options: Options
     language: str | None = "en"
     language_probability: float = 0.9
     audio_s: float = 0.0
+    seconds: float = 0.0
 
     async def __aiter__(self) -> AsyncIterator[Segment]:
         words = itertools.cycle(WORDS)
         async for part in self._windows():
-            await asyncio.sleep(self.work.step_s)
-            await self.work.gate.wait()
-            if self.work.fails_after == len(self.work.said) and self.work.error:
-                raise self.work.error
+            await asyncio.sleep(self.scheduler.step_s)
+            await self.scheduler.gate.wait()
+            if self.scheduler.fails_after == len(self.scheduler.texts) and self.scheduler.error:
+                raise self.scheduler.error
             if np.abs(part).max() > 0.01:
                 yield self._segment(part.size / SAMPLE_RATE, words)
             self.audio_s += part.size / SAMPLE_RATE
@@ -55,7 +56,7 @@ class ScriptedText:
     async def _windows(self) -> AsyncIterator[Samples]:
         held, size = np.zeros(0, np.float32), 2 * SAMPLE_RATE
         while (block := await asyncio.to_thread(next, self.blocks, None)) is not None:
-            self.work.heard.append(block)
+            self.scheduler.blocks.append(block)
             held = np.concatenate([held, block])
             while held.size >= size:
                 yield held[:size]
@@ -66,22 +67,22 @@ class ScriptedText:
     def _segment(self, length_s: float, words: Iterator[str]) -> Segment:
         count = max(1, round(length_s * 2))
         each_s = length_s / count
-        said = tuple(
+        timed = tuple(
             Word(self.audio_s + n * each_s, self.audio_s + (n + 1) * each_s, f" {next(words)}", 0.9)
             for n in range(count)
         )
-        text = "".join(word.text for word in said)
-        self.work.said.append(text)
-        times = said if self.options.words else ()
+        text = "".join(word.text for word in timed)
+        self.scheduler.texts.append(text)
+        times = timed if self.options.word_timestamps else ()
         return Segment(self.audio_s, self.audio_s + length_s, text, times, -0.3, tokens=(7, 8))
 
     async def aclose(self) -> None:
-        self.work.closed += 1
+        self.scheduler.closed += 1
 
 
 @dataclass
-class ScriptedWork:
-    """Stands for the model: `error` before anything, or after so many segments."""
+class ScriptedScheduler:
+    """Replaces the scheduler; raises `error` at once, or after `fails_after` segments."""
 
     step_s: float = 0.0
     error: Exception | None = None
@@ -90,10 +91,10 @@ class ScriptedWork:
     failure: str | None = None
     multilingual: bool = True
     model: str | None = "tiny.en"
-    asked: list[Options] = field(default_factory=list)
-    sounds: list[Sound] = field(default_factory=list)
-    heard: list[Any] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    calls: list[Options] = field(default_factory=list)
+    audios: list[Audio] = field(default_factory=list)
+    blocks: list[Any] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     active: int = 0
     closed: int = 0
     ended: bool = False
@@ -104,14 +105,14 @@ class ScriptedWork:
 
     @property
     def open_texts(self) -> int:
-        return len(self.asked) - self.closed
+        return len(self.calls) - self.closed
 
-    async def file(self, sound: Sound, options: Options) -> ScriptedText:
+    async def transcribe_file(self, audio: Audio, options: Options) -> ScriptedTranscription:
         if self.error and self.fails_after is None:
             raise self.error
-        self.asked.append(options)
-        self.sounds.append(sound)
-        return ScriptedText(self, iter(sound), options)
+        self.calls.append(options)
+        self.audios.append(audio)
+        return ScriptedTranscription(self, iter(audio), options)
 
     async def start(self) -> None:
         pass
@@ -122,9 +123,11 @@ class ScriptedWork:
     def check(self, options: Options) -> None:
         if self.model:
             languages = tuple(NAMES) if self.multilingual else ("en",)
-            rules.check(rules.Abilities(self.model, self.multilingual, languages), options)
+            model.check_options(
+                model.Capabilities(self.model, self.multilingual, languages), options
+            )
 
-    def wake(self) -> None:
+    def preload(self) -> None:
         pass
 
     def describe(self) -> dict[str, Any]:
@@ -132,16 +135,16 @@ class ScriptedWork:
 
 
 @dataclass
-class House:
+class RunningServer:
     """A running server."""
 
     url: str
     port: int
-    desk: ServerState
-    work: ScriptedWork
+    state: ServerState
+    scheduler: ScriptedScheduler
     client: httpx.AsyncClient
 
-    async def write(
+    async def transcribe(
         self,
         file: bytes | None = SECOND,
         fields: Mapping[str, str | list[str]] | None = None,
@@ -149,7 +152,7 @@ class House:
         task: str = "transcriptions",
         **more: str,
     ) -> httpx.Response:
-        """Upload a file as any client does."""
+        """Upload a file."""
         data = {"model": "whisper-1", **(fields or {}), **more}
         path = f"/v1/audio/{task}"
         if file is None:
@@ -157,54 +160,56 @@ class House:
             return await self.client.post(path, files={k: (None, str(v)) for k, v in data.items()})
         return await self.client.post(path, files={"file": ("speech.wav", file)}, data=data)
 
-    async def until(self, met: Callable[[], bool], within_s: float = 5) -> None:
-        """Wait until something is so."""
+    async def until(self, condition: Callable[[], bool], within_s: float = 5) -> None:
+        """Wait until a condition holds."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        while not met():
-            assert loop.time() - began < within_s, "it never came to that"
+        started = loop.time()
+        while not condition():
+            assert loop.time() - started < within_s, "the condition never held"
             await asyncio.sleep(0.002)
 
 
-Opened = Callable[..., AbstractAsyncContextManager[House]]
+OpenServer = Callable[..., AbstractAsyncContextManager[RunningServer]]
 
 
 @pytest.fixture
-def open_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """Open a house with these limits, this key and these origins."""
+def open_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenServer:
+    """Open a server with these limits, this key and these origins."""
 
     @asynccontextmanager
     async def opened(
-        work: ScriptedWork | None = None,
+        scheduler: ScriptedScheduler | None = None,
         *,
         key: str | None = None,
         origins: tuple[str, ...] = (),
         load: Callable[[], Awaitable[None]] | None = None,
         **limits: Any,
-    ) -> AsyncIterator[House]:
-        work = work or ScriptedWork()
+    ) -> AsyncIterator[RunningServer]:
+        scheduler = scheduler or ScriptedScheduler()
         bounds = Limits(**limits)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         uploads = UploadSpace(bounds.scratch_bytes)
-        desk = ServerState(
+        state = ServerState(
             limits=bounds,
             key=key,
             origins=frozenset(origins),
-            work=cast(Work, work),
+            scheduler=cast(Scheduler, scheduler),
             uploads=uploads,
         )
         failures: list[BaseException] = []
         listener = listen("127.0.0.1", 0, bounds)
-        server = make_server(make_app(desk, load or work.start, work.close, failures.append), desk)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
+        uvicorn = make_server(
+            make_app(state, load or scheduler.start, scheduler.close, failures.append), state
+        )
+        task = asyncio.create_task(uvicorn.serve(sockets=[listener]))
         port = listener.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         try:
             async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
-                yield House(url, port, desk, work, client)
+                yield RunningServer(url, port, state, scheduler, client)
         finally:
-            work.gate.set()
-            server.should_exit = True
+            scheduler.gate.set()
+            uvicorn.should_exit = True
             await task
             listener.close()
             assert uploads.used_bytes == 0, "an upload was kept"
@@ -214,8 +219,8 @@ def open_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
 
 
 @pytest.fixture
-async def house(open_house: Opened) -> AsyncIterator[House]:
-    async with open_house() as opened:
+async def server(open_server: OpenServer) -> AsyncIterator[RunningServer]:
+    async with open_server() as opened:
         yield opened
 
 

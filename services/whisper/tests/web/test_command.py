@@ -1,4 +1,4 @@
-"""`hearth-whisper` as people start it, and start it wrongly."""
+"""The options of `hearth-whisper`, valid and invalid ones."""
 
 import argparse
 import os
@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hearth_whisper.__main__ import main
-from hearth_whisper.web import serve
-from hearth_whisper.web.settings import Limits
+from hearth_whisper.limits import Limits
+from hearth_whisper.web import app
 
 SERVICES = Path(__file__).parents[3]
 
@@ -33,13 +33,13 @@ def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    """Return a folder that is there and holds no model."""
+    """Return a folder that exists and contains no model."""
     (tmp_path / "model").mkdir()
     return str(tmp_path / "model")
 
 
 def refused(ended: subprocess.CompletedProcess[str]) -> str:
-    """Return the one line that says why it does not start."""
+    """Return the one line with the reason why it does not start."""
     assert ended.returncode == 2, ended.stderr
     line = ended.stderr.splitlines()[-1]
     assert line.startswith("hearth-whisper: "), ended.stderr
@@ -47,7 +47,7 @@ def refused(ended: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_help_shows_how() -> None:
+def test_help_has_examples() -> None:
     ended = start("--help")
     assert ended.returncode == 0
     assert "examples:" in ended.stdout
@@ -78,7 +78,7 @@ def test_a_port_in_use_is_named(folder: str, option: str) -> None:
     [("--share", "0"), ("--share", "nan"), ("--unload", "-1"), ("--live", "0"),
      ("--upload-limit", "a lot"), ("--audio-limit", "inf")],
 )  # fmt: skip
-def test_a_wrong_number_is_named(
+def test_an_invalid_number_is_named(
     folder: str, option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -87,7 +87,7 @@ def test_a_wrong_number_is_named(
     assert option in capsys.readouterr().err
 
 
-def test_an_open_server_says_so_where_others_reach_it(folder: str) -> None:
+def test_a_server_without_a_key_warns_on_a_public_address(folder: str) -> None:
     wide = ["--model", folder, "--host", "0.0.0.0", "--port", "0"]
     assert "no key" in start(*wide).stderr
     ended = start(*wide, HEARTH_WHISPER_KEY="a-key")
@@ -97,14 +97,14 @@ def test_an_open_server_says_so_where_others_reach_it(folder: str) -> None:
 
 
 def served(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[argparse.Namespace, Limits]:
-    """Return what the server would be started with."""
+    """Return the arguments of `serve`."""
     found: list[Any] = []
-    monkeypatch.setattr(serve, "serve", lambda *given: found.extend(given))
+    monkeypatch.setattr(app, "serve", lambda *given: found.extend(given))
     assert main(arguments) == 0
     return found[0], found[2]
 
 
-def test_alone_it_remembers_in_the_persons_own_cache(
+def test_the_default_state_folder_is_the_users_cache(
     monkeypatch: pytest.MonkeyPatch, folder: str, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
@@ -114,7 +114,7 @@ def test_alone_it_remembers_in_the_persons_own_cache(
     assert served(monkeypatch, "--model", folder)[0].state == tmp_path / "unit"
 
 
-def test_limits_are_what_was_asked(
+def test_limits_come_from_the_options(
     monkeypatch: pytest.MonkeyPatch, folder: str, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path))
@@ -125,5 +125,5 @@ def test_limits_are_what_was_asked(
     _, limits = served(monkeypatch, "--model", folder, *given)
     assert (limits.audio_s, limits.timeout_s, limits.live) == (60, 30, 2)
     assert limits.body_bytes == 4000 * 1024 * 1024
-    # One upload of the largest kind must not be refused because of all of them together.
+    # The limit of all uploads must allow one of the largest size.
     assert limits.scratch_bytes >= 2 * limits.body_bytes

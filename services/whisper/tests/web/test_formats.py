@@ -1,52 +1,57 @@
-"""The shapes of an answer, and the names of languages."""
+"""The response formats, and the names of languages."""
 
 from collections.abc import Sequence
 
 import pytest
 
 from hearth_whisper.languages import NAMES, code_of, name_of
-from hearth_whisper.recognising import Segment, Word
+from hearth_whisper.recognition import Segment, Word
+from hearth_whisper.recognition.transcription import Transcript
 from hearth_whisper.web import formats
-from hearth_whisper.web.formats import Written
 
 
-def written(*segments: tuple[float, float, str], language: str | None = "en") -> Written:
-    return Written([Segment(*each) for each in segments], language, 12.3456)
+def written(*segments: tuple[float, float, str], language: str | None = "en") -> Transcript:
+    return Transcript(tuple(Segment(*each) for each in segments), language, 1.0, 12.3456, 0.1)
 
 
-def test_times_of_hours_and_of_rounding() -> None:
+def test_times_are_rounded_and_have_hours() -> None:
     long = written((0.0004, 59.9996, " a"), (3599.9995, 36_000.0, " b"))
-    assert "00:00:00,000 --> 00:01:00,000" in formats.srt(long)
-    assert "01:00:00.000 --> 10:00:00.000" in formats.vtt(long)
+    assert "00:00:00,000 --> 00:01:00,000" in formats.srt_content(long)
+    assert "01:00:00.000 --> 10:00:00.000" in formats.vtt_content(long)
 
 
-def test_srt_is_numbered_and_leaves_out_what_is_empty() -> None:
-    text = formats.srt(written((0, 1, " One."), (1, 2, "  "), (2, 3, " Two.")))
+def test_srt_cues_are_numbered_and_empty_ones_left_out() -> None:
+    text = formats.srt_content(written((0, 1, " One."), (1, 2, "  "), (2, 3, " Two.")))
     assert text == (
         "1\n00:00:00,000 --> 00:00:01,000\nOne.\n\n2\n00:00:02,000 --> 00:00:03,000\nTwo.\n"
     )
 
 
-@pytest.mark.parametrize("said", [" a --> b", " a\n\n1\nb", " <i>a</i> & b"])
-def test_no_text_can_begin_a_cue(said: str) -> None:
-    odd = written((0, 1, said))
-    for text in (formats.srt(odd), formats.vtt(odd)):
+@pytest.mark.parametrize("segment_text", [" a --> b", " a\n\n1\nb", " <i>a</i> & b"])
+def test_no_text_can_start_a_cue(segment_text: str) -> None:
+    odd = written((0, 1, segment_text))
+    for text in (formats.srt_content(odd), formats.vtt_content(odd)):
         assert text.count("-->") == 1
         assert text.count("\n\n") == text.startswith("WEBVTT")
-    assert "<" not in formats.vtt(odd)
+    assert "<" not in formats.vtt_content(odd)
 
 
 def test_a_text_keeps_the_models_own_spaces() -> None:
     assert written((0, 1, " Eins,"), (1, 2, " zwei.")).text == "Eins, zwei."
     assert written((0, 1, "一"), (1, 2, "二")).text == "一二"
-    assert formats.plain(written()) == {"text": "", "usage": {"type": "duration", "seconds": 13}}
+    assert formats.json_content(written()) == {
+        "text": "",
+        "usage": {"type": "duration", "seconds": 13},
+    }
 
 
 def test_words_are_those_of_all_segments() -> None:
     each = [Segment(n, n + 1, f" {n}", (Word(n, n + 0.5, f" {n}", 0.5),)) for n in range(3)]
 
     def keys(granularities: Sequence[str]) -> set[str]:
-        shown = formats.verbose(Written(each, "de", 3.0), "transcribe", granularities)
+        shown = formats.verbose_content(
+            Transcript(tuple(each), "de", 1.0, 3.0, 0.1), "transcribe", granularities
+        )
         assert shown["language"] == "german"
         return {"words", "segments"} & set(shown)
 
@@ -55,22 +60,22 @@ def test_words_are_those_of_all_segments() -> None:
     assert keys(("word", "segment")) == {"words", "segments"}
 
 
-def test_nobody_spoke() -> None:
-    nothing = Written([], None, 3.0)
-    assert formats.verbose(nothing, "transcribe", ())["language"] == ""
-    assert formats.vtt(nothing) == "WEBVTT\n"
+def test_audio_without_speech() -> None:
+    nothing = Transcript((), None, 0.0, 3.0, 0.1)
+    assert formats.verbose_content(nothing, "transcribe", ())["language"] == ""
+    assert formats.vtt_content(nothing) == "WEBVTT\n"
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("name", "code"),
     [
         ("de", "de"), ("DE", "de"), ("de-AT", "de"), ("de_AT", "de"), ("German", "de"),
         ("haitian creole", "ht"), ("zh-Hant-TW", "zh"), ("iw", "he"), ("nb", "no"),
         ("klingon", None), ("", None), ("-", None),
     ],
 )  # fmt: skip
-def test_languages_by_code_and_by_name(asked: str, code: str | None) -> None:
-    assert code_of(asked) == code
+def test_languages_by_code_and_by_name(name: str, code: str | None) -> None:
+    assert code_of(name) == code
 
 
 def test_every_language_has_one_name() -> None:

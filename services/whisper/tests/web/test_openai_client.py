@@ -13,19 +13,19 @@ from openai.types.audio import (
 )
 
 from ..audio.sounds import encoded, tone, wav
-from .conftest import House, Opened, ScriptedWork, busy
+from .conftest import OpenServer, RunningServer, ScriptedScheduler, busy
 
 FILE = ("speech.wav", wav(tone(5.0).tobytes()))
 TEXT = "Good morning, the kettle is on. Good morning, the kettle"
 
 
 @pytest.fixture
-async def client(house: House) -> AsyncIterator[AsyncOpenAI]:
-    async with AsyncOpenAI(base_url=f"{house.url}/v1", api_key="none", max_retries=0) as made:
+async def client(server: RunningServer) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
         yield made
 
 
-async def test_a_text(client: AsyncOpenAI) -> None:
+async def test_json(client: AsyncOpenAI) -> None:
     written = await client.audio.transcriptions.create(model="whisper-1", file=FILE)
     assert written.text == TEXT
     assert written.usage is not None
@@ -34,7 +34,7 @@ async def test_a_text(client: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "srt", "vtt"])
-async def test_what_is_no_json(client: AsyncOpenAI, name: str) -> None:
+async def test_text_formats(client: AsyncOpenAI, name: str) -> None:
     written = await client.audio.transcriptions.create(
         model="whisper-1",
         file=FILE,
@@ -87,7 +87,7 @@ async def test_events_with_times(client: AsyncOpenAI) -> None:
     assert isinstance(events[-1], TranscriptionTextDoneEvent)
 
 
-# The client calls the endpoint old; it is there, and other programs ask for it.
+# The client marks the endpoint as deprecated; other programs still use it.
 @pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")
 async def test_translations(client: AsyncOpenAI) -> None:
     assert (await client.audio.translations.create(model="whisper-1", file=FILE)).text == TEXT
@@ -105,7 +105,7 @@ async def test_other_containers(client: AsyncOpenAI) -> None:
         assert written.text.startswith("Good morning, the kettle is on.")
 
 
-async def test_errors_are_the_clients_own(client: AsyncOpenAI) -> None:
+async def test_errors_map_to_the_clients_exceptions(client: AsyncOpenAI) -> None:
     with pytest.raises(NotFoundError, match=r"tiny\.en") as missing:
         await client.audio.transcriptions.create(model="gpt-4o-transcribe", file=FILE)
     assert missing.value.param == "model"
@@ -115,11 +115,11 @@ async def test_errors_are_the_clients_own(client: AsyncOpenAI) -> None:
     assert [model.id async for model in client.models.list()] == ["tiny.en", "whisper-1"]
 
 
-async def test_a_wrong_key_and_a_full_house(open_house: Opened) -> None:
-    async with open_house(ScriptedWork(error=busy()), key="right") as house:
+async def test_a_wrong_key_and_a_busy_server(open_server: OpenServer) -> None:
+    async with open_server(ScriptedScheduler(error=busy()), key="right") as server:
         for key, error in (("wrong", AuthenticationError), ("right", RateLimitError)):
             async with AsyncOpenAI(
-                base_url=f"{house.url}/v1", api_key=key, max_retries=0
+                base_url=f"{server.url}/v1", api_key=key, max_retries=0
             ) as client:
                 with pytest.raises(error):
                     await client.audio.transcriptions.create(model="whisper-1", file=FILE)

@@ -1,4 +1,4 @@
-"""The real process with made-up weights, as its unit starts it: files, rubbish, and its end."""
+"""The real process with random weights, as its unit starts it: files, invalid input, and stops."""
 
 import io
 import os
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from openai import OpenAI
 
-from hearth_whisper.recognising import SAMPLE_RATE
+from hearth_whisper.recognition import SAMPLE_RATE
 from tests.ports import kept_port
 
 from ..audio.sounds import encoded, png, tone, wav
@@ -48,8 +48,8 @@ class Server:
         )
 
     def memory_mib(self) -> float:
-        told: int = httpx.get(f"{self.url}/status", trust_env=False).json()["memory_bytes"]
-        return told / 2**20
+        size: int = httpx.get(f"{self.url}/status", trust_env=False).json()["memory_bytes"]
+        return size / 2**20
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +100,10 @@ def await_health(server: Server) -> None:
     pytest.fail(f"the server did not start:\n{server.log.read_text()[-3000:]}")
 
 
-def test_the_official_client_has_a_file_written_down(server: Server) -> None:
-    said = speak("Good morning. The kettle is on.")
-    length_s = said.size / SAMPLE_RATE
-    pcm = np.asarray(said * 32_767, np.int16)
+def test_the_openai_client_transcribes_a_file(server: Server) -> None:
+    speech = speak("Good morning. The kettle is on.")
+    length_s = speech.size / SAMPLE_RATE
+    pcm = np.asarray(speech * 32_767, np.int16)
     file = ("a.flac", encoded("flac", "flac", pcm))
     with OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         written = client.audio.transcriptions.create(
@@ -118,14 +118,14 @@ def test_the_official_client_has_a_file_written_down(server: Server) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 3, 1200])
-def test_silence_is_no_text(server: Server, seconds: float) -> None:
-    answer = server.ask(encoded("flac", "flac", np.zeros(round(seconds * 16_000), np.int16))
+def test_silence_is_an_empty_text(server: Server, seconds: float) -> None:
+    response = server.ask(encoded("flac", "flac", np.zeros(round(seconds * 16_000), np.int16))
                         if seconds else wav(b""))  # fmt: skip
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["text"] == ""
+    assert response.status_code == 200, response.text
+    assert response.json()["text"] == ""
 
 
-def test_memory_is_flat_whatever_is_sent(server: Server) -> None:
+def test_memory_does_not_grow_with_uploads(server: Server) -> None:
     silence = np.zeros(48_000, np.int16)
     kinds = [
         (png(), 400), (b"", 400), (b"a letter" * 9_000, 400), (wav(b""), 200),
@@ -139,18 +139,18 @@ def test_memory_is_flat_whatever_is_sent(server: Server) -> None:
         for file, status in kinds:
             assert server.ask(file).status_code == status
         sizes.append(server.memory_mib())
-    # What is kept is kept in every round: of the large ones alone 3 MiB. A single step is none of
-    # that: glibc's second heap, when two threads first happen to need memory at the same time.
+    # A leak grows in every round: by 3 MiB for the large files alone. A single step is not a leak:
+    # glibc adds a second arena when two threads first need memory at the same time.
     grown = np.diff(sizes[3:])
     assert np.median(grown) < 0.5, sizes
     assert grown.sum() < 24, sizes
     assert [file.name for file in server.state.iterdir()] == ["choice.json"]
 
 
-def test_it_ends_while_it_listens_and_nothing_is_left(
+def test_it_stops_during_a_request_and_leaves_no_files(
     server: Server, model: Path, tmp_path: Path
 ) -> None:
-    # What the first one measured need not be measured again.
+    # The second process reuses the first one's measurements.
     shutil.copytree(server.state, tmp_path / "state")
     with started(model, tmp_path) as server:
         await_health(server)
@@ -165,7 +165,7 @@ def test_it_ends_while_it_listens_and_nothing_is_left(
         assert "Traceback" not in server.log.read_text()
 
 
-def test_it_ends_while_it_loads(model: Path, tmp_path: Path) -> None:
+def test_it_stops_while_it_loads(model: Path, tmp_path: Path) -> None:
     with started(model, tmp_path) as server:
         while "listens" not in server.log.read_text():
             assert server.process.poll() is None
@@ -176,7 +176,7 @@ def test_it_ends_while_it_loads(model: Path, tmp_path: Path) -> None:
 
 
 def send(line: socket.socket, file: bytes) -> None:
-    """Ask for a file's text, and wait for nothing."""
+    """Send a request without reading the response."""
     form = io.BytesIO()
     form.write(b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n')
     form.write(file)

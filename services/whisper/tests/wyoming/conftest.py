@@ -1,6 +1,7 @@
-"""Satellites on a real socket, and work that does as it is told."""
+"""Satellites on a real socket, with a scripted scheduler."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,22 +15,23 @@ from wyoming.error import Error
 from wyoming.event import Event, Eventable
 
 from hearth_serving.errors import ServiceError
-from hearth_whisper.recognising import SAMPLE_RATE, Options, Samples, Segment, Stop
-from hearth_whisper.recognising.finals import Claim
-from hearth_whisper.recognising.work import WholeText
-from hearth_whisper.wyoming import SatelliteLimits, Satellites, start
+from hearth_whisper.limits import SatelliteLimits
+from hearth_whisper.recognition import SAMPLE_RATE, Options, Samples, Segment
+from hearth_whisper.recognition.queues import FinalRequest
+from hearth_whisper.recognition.transcription import Transcript
+from hearth_whisper.wyoming.server import SatelliteServer, start_server
 
-from ..live.scripted import ScriptedEar
+from ..live.scripted import ScriptedVad
 
-# After ours, which knows what the library's part for sound warns of on an older Python.
+# After our own module, which silences a warning of wyoming.audio on an older Python.
 from wyoming.audio import AudioChunk, AudioStart, AudioStop  # isort: skip
 
 WITHIN_S = 5.0
 
 
 @dataclass
-class ScriptedWork:
-    """Says the next of `texts` of each utterance; while `gate` is closed, it works."""
+class ScriptedScheduler:
+    """Returns the next of `texts` for each utterance; waits while `gate` is closed."""
 
     texts: list[str] = field(default_factory=list)
     language: str = "en"
@@ -39,22 +41,26 @@ class ScriptedWork:
     )
     finals: list[tuple[Samples, Options]] = field(default_factory=list)
     cancelled: int = 0
-    woken: int = 0
+    preloads: int = 0
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def wake(self) -> None:
-        self.woken += 1
+    def preload(self) -> None:
+        self.preloads += 1
 
     def check(self, options: Options) -> None:
         if self.described.get("multilingual") is False and options.language not in (None, "en"):
-            raise ServiceError("it knows English only", code="unsupported_language")
+            raise ServiceError("it supports English only", code="unsupported_language")
 
-    async def final(
-        self, samples: Samples, options: Options, stop: Stop, claim: Claim | None = None
-    ) -> WholeText:
+    async def transcribe_final(
+        self,
+        samples: Samples,
+        options: Options,
+        cancelled_event: threading.Event,
+        request: FinalRequest | None = None,
+    ) -> Transcript:
         self.finals.append((samples, options))
         try:
             await self.gate.wait()
@@ -64,95 +70,103 @@ class ScriptedWork:
         if self.error:
             raise self.error
         text = self.texts.pop(0) if self.texts else "Yes."
-        return WholeText((Segment(0, 1, f" {text}"),), self.language, 1.0, 1.0, 0.1)
+        return Transcript((Segment(0, 1, f" {text}"),), self.language, 1.0, 1.0, 0.1)
 
-    async def partial(self, samples: Samples, options: Options) -> WholeText | None:
-        raise AssertionError("a satellite shows no partials")
+    async def transcribe_partial(self, samples: Samples, options: Options) -> Transcript | None:
+        raise AssertionError("satellites have no partial results")
 
     def describe(self) -> dict[str, Any]:
         return self.described
 
 
 @dataclass
-class House:
-    """A port that listens for satellites."""
+class Server:
+    """A running server, and what it reported."""
 
-    satellites: Satellites
-    work: ScriptedWork
-    ended: list[str]
-    waited: list[float] = field(default_factory=list)
+    satellites: SatelliteServer
+    scheduler: ScriptedScheduler
+    outcomes: list[str]
+    latencies: list[float] = field(default_factory=list)
 
-    async def until(self, met: Callable[[], bool]) -> None:
-        """Wait until something is so."""
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds."""
         async with asyncio.timeout(WITHIN_S):
-            while not met():  # noqa: ASYNC110 - nobody sets an event for what a test wants to see
+            while not condition():  # noqa: ASYNC110 - there is no event
                 await asyncio.sleep(0.002)
 
 
-class Caller:
-    """One satellite, by the protocol's own client."""
+class SatelliteClient:
+    """One satellite, with the protocol's own client."""
 
     def __init__(self, client: AsyncTcpClient) -> None:
         self._client = client
 
-    async def tell(self, *said: Eventable) -> None:
-        for one in said:
+    async def send(self, *events: Eventable) -> None:
+        for one in events:
             await self._client.write_event(one.event())
 
-    async def say(self, pcm: bytes, *, stop: bool = True, rate: int = SAMPLE_RATE) -> None:
-        """Speak as Home Assistant does: in chunks of 64 ms."""
-        await self.tell(Transcribe(language="en"), AudioStart(rate, 2, 1))
+    async def send_recording(
+        self, pcm: bytes, *, stop: bool = True, rate: int = SAMPLE_RATE
+    ) -> None:
+        """Send a recording like Home Assistant: in chunks of 64 ms."""
+        await self.send(Transcribe(language="en"), AudioStart(rate, 2, 1))
         for at in range(0, len(pcm), 2048):
-            await self.tell(AudioChunk(rate, 2, 1, pcm[at : at + 2048]))
+            await self.send(AudioChunk(rate, 2, 1, pcm[at : at + 2048]))
         if stop:
-            await self.tell(AudioStop())
+            await self.send(AudioStop())
 
-    async def hear(self) -> Event:
+    async def receive(self) -> Event:
         event = await asyncio.wait_for(self._client.read_event(), WITHIN_S)
-        assert event is not None, "the server hung up"
+        assert event is not None, "the server closed the connection"
         return event
 
     async def until(self, kind: str) -> list[Event]:
-        """Return what came up to and with an event of this kind."""
-        heard = [await self.hear()]
-        while heard[-1].type != kind:
-            heard.append(await self.hear())
-        return heard
+        """Return all events up to one of this kind."""
+        events = [await self.receive()]
+        while events[-1].type != kind:
+            events.append(await self.receive())
+        return events
 
     async def refused(self) -> Error:
-        """Return the error after which the server hung up."""
+        """Return the error after which the server closed the connection."""
         error = Error.from_event((await self.until("error"))[-1])
-        await self.hung_up()
+        await self.closed()
         return error
 
-    async def hung_up(self) -> None:
+    async def closed(self) -> None:
         assert await asyncio.wait_for(self._client.read_event(), WITHIN_S) is None
 
 
-Opened = Callable[..., AbstractAsyncContextManager[House]]
-Called = Callable[..., AbstractAsyncContextManager[Caller]]
+OpenServer = Callable[..., AbstractAsyncContextManager[Server]]
+ConnectSatellite = Callable[..., AbstractAsyncContextManager[SatelliteClient]]
 
 
 @pytest.fixture
-def open_house() -> Opened:
-    """Listen for satellites with these limits."""
+def open_server() -> OpenServer:
+    """Start a server with these limits."""
 
     @asynccontextmanager
     async def opened(
-        work: ScriptedWork | None = None, ear: Callable[[], Any] | None = None, **limits: Any
-    ) -> AsyncIterator[House]:
-        work, ended, waited = work or ScriptedWork(), list[str](), list[float]()
-        satellites = await start(
-            work,
+        scheduler: ScriptedScheduler | None = None,
+        open_vad: Callable[[], Any] | None = None,
+        **limits: Any,
+    ) -> AsyncIterator[Server]:
+        scheduler, outcomes, latencies = (
+            scheduler or ScriptedScheduler(),
+            list[str](),
+            list[float](),
+        )
+        satellites = await start_server(
+            scheduler,
             "127.0.0.1",
             0,
             SatelliteLimits(**limits),
-            ear=ear or _ear,
-            ended=ended.append,
-            waited=waited.append,
+            open_vad=open_vad or _open_vad,
+            on_end=outcomes.append,
+            on_latency=latencies.append,
         )
         try:
-            yield House(satellites, work, ended, waited)
+            yield Server(satellites, scheduler, outcomes, latencies)
         finally:
             await satellites.close()
 
@@ -160,25 +174,25 @@ def open_house() -> Opened:
 
 
 @pytest.fixture
-async def house(open_house: Opened) -> AsyncIterator[House]:
-    async with open_house() as opened:
+async def server(open_server: OpenServer) -> AsyncIterator[Server]:
+    async with open_server() as opened:
         yield opened
 
 
 @pytest.fixture
-def call() -> Called:
-    """Connect to a house."""
+def connect_satellite() -> ConnectSatellite:
+    """Connect to a server."""
 
     @asynccontextmanager
-    async def called(house: House) -> AsyncIterator[Caller]:
-        async with AsyncTcpClient("127.0.0.1", house.satellites.port) as client:
-            yield Caller(client)
+    async def connected(server: Server) -> AsyncIterator[SatelliteClient]:
+        async with AsyncTcpClient("127.0.0.1", server.satellites.port) as client:
+            yield SatelliteClient(client)
 
-    return called
+    return connected
 
 
-async def _ear() -> ScriptedEar:
-    return ScriptedEar()
+async def _open_vad() -> ScriptedVad:
+    return ScriptedVad()
 
 
 def silence(seconds: float) -> bytes:
