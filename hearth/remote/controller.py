@@ -121,14 +121,9 @@ def send(root: Path, there: Target, listen: Listener) -> None:
 
 
 def local_settings(folder: Path, recorded: str) -> bytes:
-    """Pack `inventory/local` for the other machine.
+    """Pack `inventory/local` for the other machine, as a tar of `local/`.
 
-    Args:
-        folder: The controller's own settings.
-        recorded: The lock file there, whose digests were trusted on first use and stay.
-
-    Returns:
-        A tar whose only top entry is `local/`.
+    `recorded` is the lock file there, whose digests were trusted on first use and stay.
     """
     documents = {path.name: yaml.safe_load(path.read_text()) or {} for path in folder.glob("*.yml")}
     for record in (documents.get("machines.yml", {}).get("machines") or {}).values():

@@ -29,14 +29,9 @@ def connect() -> Client | None:
 
 
 def check_stopped(data: bool, goes: bool) -> None:
-    """Return if a stopped Incus holds nothing, or only what is removed with its package.
+    """Raise when a stopped Incus holds what would be left behind, or what is not Hearth's.
 
-    Args:
-        data: Whether the house's data are removed.
-        goes: Whether Incus' own package is removed, with everything it holds.
-
-    Raises:
-        RemoveError: it holds data that would be left behind, or that are not Hearth's.
+    `data`: the house's data are removed. `goes`: Incus' package is removed, with all that it holds.
     """
     state = Path(SOCKET).parent
     kinds = ("containers", "virtual-machines", "custom")

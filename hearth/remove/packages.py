@@ -26,13 +26,10 @@ def choose_packages(
     protected: Collection[str],
     state: Path = STATE,
 ) -> Packages:
-    """Choose the packages that apt can remove without any that are not Hearth's.
+    """Choose, of the `requested` packages, those that go without any that are not Hearth's.
 
-    Args:
-        before: The machine's record; without a known one, nothing goes.
-        requested: What Hearth has installed and not removed since.
-        protected: Packages that something else on the machine still needs.
-        state: The folder with the list of an unfinished purge.
+    Without a record from before Hearth, nothing goes; neither do `protected` packages, which
+    something else on the machine still needs.
     """
     here = set(installed())
     ours = sorted({*requested} & here)

@@ -24,20 +24,11 @@ FILE = Path("local/services.yml")
 WANTED = Path("/var/lib/hearth/wanted")
 
 
-def traces(
-    client: Client | None, house: House, data: Collection[str], downloads: Path = DOWNLOADS
-) -> list[Trace]:
-    """List the leftovers of a house's removed services.
-
-    Args:
-        client: Incus, or None where there is none yet.
-        house: The house, with its removed services.
-        data: Names of removed services whose data are removed, too.
-        downloads: The folder of fetched files.
-    """
+def traces(client: Client | None, house: House, data: Collection[str]) -> list[Trace]:
+    """List the leftovers of a house's removed services; of those in `data`, their data as well."""
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
-    return found + unwanted(removed) + fetched(house, downloads) + certificates(house)
+    return found + unwanted(removed) + fetched(house) + certificates(house)
 
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
@@ -51,7 +42,7 @@ def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
     ]
 
 
-def fetched(house: House, downloads: Path) -> list[Trace]:
+def fetched(house: House, downloads: Path = DOWNLOADS) -> list[Trace]:
     """List the files that were downloaded for removed services only."""
     needed = {name for service in house.services.values() for name in service.sources}
     mine = {name for service in house.removed.values() for name in service.sources} - needed
