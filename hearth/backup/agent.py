@@ -20,41 +20,11 @@ from hearth.machine.engine import CHUNK_BYTES, SOCKET, STREAMS
 
 # A large database is copied and checked before its first byte arrives.
 SILENT_S = 3600
+_STOP_S = 120
 _ANSWER_BYTES = 2**16
 _ERROR_BYTES = 4096
 _PYTHON = ("/usr/bin/python3", "-I", "-c")
 _ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-
-
-@dataclass(frozen=True, slots=True)
-class DataFolder:
-    """A data folder that is backed up; `from_folder` when it is a folder of the machine."""
-
-    service: str
-    instance: str
-    unit: str
-    path: str
-    copy_as: str
-    volume_name: str
-    from_folder: str | None
-
-    def has_data(self) -> bool:
-        """Whether data lie where an instance that is not there would find them."""
-        if self.from_folder is not None:
-            folder = Path(self.from_folder)
-            return folder.is_dir() and any(folder.iterdir())
-        return engine.has_volume(self.volume_name)
-
-
-def data_folders(house: House) -> list[DataFolder]:
-    """Return every data folder of enabled services except those with `copy: none`."""
-    return [
-        DataFolder(it.name, it.instance, it.unit, data.path, data.copy, data.name, data.from_folder)
-        for it in house.services.values()
-        if it.runtime == "incus"
-        for data in it.volumes
-        if data.copy != "none"
-    ]
 
 
 class Child:
@@ -141,21 +111,51 @@ def run_in_instance(instance: str, argv: Sequence[str]) -> Iterator[Child]:
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
-    """Runs our program beside the data; tests run it on this machine."""
+class DataFolder:
+    """A data folder that is backed up; `from_folder` when it is a folder of the machine."""
 
-    run: Callable[[str, Sequence[str]], AbstractContextManager[Child]] = run_in_instance
+    service: str
+    instance: str
+    unit: str
+    path: str
+    copy_as: str
+    volume_name: str
+    from_folder: str | None
+
+    def has_data(self) -> bool:
+        """Whether data lie where an instance that is not there would find them."""
+        if self.from_folder is not None:
+            folder = Path(self.from_folder)
+            return folder.is_dir() and any(folder.iterdir())
+        return engine.has_volume(self.volume_name)
+
+    def is_built(self) -> bool:
+        """Whether its instance runs."""
+        with contextlib.suppress(engine.EngineError):
+            return engine.state(self.instance).running
+        return False
+
+    def stop(self) -> None:
+        """Stop the service that owns it."""
+        argv = ["/usr/bin/systemctl", "stop", self.unit]
+        done = engine.execute(self.instance, argv, timeout=_STOP_S)
+        if done.returncode:
+            raise BackupError(f"{self.instance}: {self.unit} does not stop: {done.stderr.strip()}")
+
+    def run(self, argv: Sequence[str]) -> AbstractContextManager[Child]:
+        """Run a program in its instance."""
+        return run_in_instance(self.instance, argv)
 
     @contextlib.contextmanager
-    def program(self, folder: DataFolder, *words: str) -> Iterator[Child]:
-        """Run `inside.py` in the folder's instance, as the owner of the folder."""
+    def program(self, *words: str) -> Iterator[Child]:
+        """Run `inside.py` in its instance, which takes the rights of its owner."""
         text = Path(inside.__file__).read_text(encoding="utf-8")
-        with self.run(folder.instance, [*_PYTHON, text, folder.path, *words]) as child:
+        with self.run([*_PYTHON, text, self.path, *words]) as child:
             yield child
 
-    def change(self, folder: DataFolder, *words: str) -> bytes:
+    def change(self, *words: str) -> bytes:
         """Run one step that needs no input; return what it prints."""
-        with self.program(folder, *words) as child:
+        with self.program(*words) as child:
             child.close()
             text = b""
             while (piece := child.read(_ANSWER_BYTES)) and len(text) < _ANSWER_BYTES:
@@ -163,7 +163,18 @@ class Agent:
             child.wait()
         return text
 
-    def status(self, folder: DataFolder) -> dict[str, Any]:
-        """Return the status that the program prints of a folder."""
-        status: dict[str, Any] = json.loads(self.change(folder, "status"))
+    def status(self) -> dict[str, Any]:
+        """Return the status that the program prints."""
+        status: dict[str, Any] = json.loads(self.change("status"))
         return status
+
+
+def data_folders(house: House) -> list[DataFolder]:
+    """Return every data folder of enabled services except those with `copy: none`."""
+    return [
+        DataFolder(it.name, it.instance, it.unit, data.path, data.copy, data.name, data.from_folder)
+        for it in house.services.values()
+        if it.runtime == "incus"
+        for data in it.volumes
+        if data.copy != "none"
+    ]

@@ -13,7 +13,7 @@ from typing import IO, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import encrypting
-from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.agent import Child, DataFolder
 from hearth.backup.archive import (
     FORMAT,
     HEADER,
@@ -80,7 +80,7 @@ def rotate(newest: Path, house: str, keep: int) -> list[Path]:
     return old
 
 
-def create_backup(subject: Subject, to: Path, agent: Agent, log: Log) -> Created:
+def create_backup(subject: Subject, to: Path, log: Log) -> Created:
     """Write a backup into the folder `to`; only one runs at a time.
 
     The file has its name only when it is complete and on the disk. Its owner alone may read it.
@@ -100,7 +100,7 @@ def create_backup(subject: Subject, to: Path, agent: Agent, log: Log) -> Created
     part, path = Path(name), to / file_name(subject.house, now)
     try:
         with os.fdopen(handle, "wb") as target:
-            manifest, began = _write(subject, target, now, agent, log)
+            manifest, began = _write(subject, target, now, log)
             target.flush()
             os.fsync(handle)
             size = os.fstat(handle).st_size
@@ -114,7 +114,7 @@ def create_backup(subject: Subject, to: Path, agent: Agent, log: Log) -> Created
 
 
 def _write(
-    subject: Subject, target: IO[bytes], now: datetime, agent: Agent, log: Log
+    subject: Subject, target: IO[bytes], now: datetime, log: Log
 ) -> tuple[Manifest, dict[str, float]]:
     header = Header(
         format=FORMAT,
@@ -139,14 +139,14 @@ def _write(
         writer.text(VAULT, json.dumps(dict(subject.secrets)))
         for folder, base in zip(subject.folders, header.prefixes, strict=True):
             log(f"{folder.service}: {folder.path}")
-            report = _add_folder(writer, base, folder, agent)
+            report = _add_folder(writer, base, folder)
             began[f"{folder.service}:{folder.path}"] = report.began
         return writer.end(), began
 
 
-def _add_folder(writer: Writer, base: str, folder: DataFolder, agent: Agent) -> Report:
+def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
     """Copy one folder from the tar that its instance writes."""
-    with agent.program(folder, "copy", folder.copy_as) as child:
+    with folder.program("copy", folder.copy_as) as child:
         child.close()
         report = _add_members(writer, base, folder, child)
         # The rest of the tar is padding; a program whose output is not read would not end.

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import Decrypted, decrypting
-from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.agent import Child, DataFolder
 from hearth.backup.archive import DATA, Contents, check, members, renamed
 from hearth.backup.inside import add_json
 from hearth.files import write_atomic
@@ -95,11 +95,8 @@ class Target:
 
     domain: str
     folders: Sequence[DataFolder]
-    agent: Agent
     vault: Vault
     journal: Journal
-    is_built: Callable[[DataFolder], bool]
-    stop: Callable[[DataFolder], None]
     converge: Callable[[Sequence[DataFolder]], None]  # without folders: the whole house
     # Keeps other runs out meanwhile; a converge takes this lock itself.
     lock: Callable[[], AbstractContextManager[object]]
@@ -127,11 +124,7 @@ class Target:
         full = [
             f"{folder.path} of {folder.service}"
             for folder in folders
-            if (
-                not self.agent.status(folder)["empty"]
-                if self.is_built(folder)
-                else folder.has_data()
-            )
+            if (not folder.status()["empty"] if folder.is_built() else folder.has_data())
         ]
         own = self.vault.values()
         if any(own.get(name, value) != value for name, value in contents.secrets.items()):
@@ -141,22 +134,6 @@ class Target:
                 f"this house is not empty ({', '.join(full)}): add --replace and the backup takes "
                 "their place; what is there now is lost then"
             )
-
-    def refuse_too_small(self, contents: Contents, folders: Sequence[DataFolder]) -> None:
-        """Raise when old and new data do not fit beside each other; nothing is written yet."""
-        sizes = [
-            sum(entry["size"] for entry in contents.expected(number).values())
-            for number in range(len(folders))
-        ]
-        for folder, size in zip(folders, sizes, strict=True):
-            # Volumes share one disk; a folder of the machine may lie on another.
-            needed = (size if folder.from_folder else sum(sizes)) + _SPARE_BYTES
-            free = self.agent.status(folder)["free_bytes"]
-            if needed > free:
-                raise BackupError(
-                    f"{folder.instance}: {folder.path} needs {needed >> 20} MB beside its present "
-                    f"data, and {free >> 20} MB are free: make room"
-                )
 
 
 def read_backup(path: Path, identity: str) -> Contents:
@@ -189,8 +166,8 @@ def restore_backup(
     # A vault that cannot be opened could not be put back, either.
     target.vault.values()
     if target.journal.needs_only_cleanup():
-        for folder in filter(target.is_built, folders):
-            target.agent.change(folder, "finish")
+        for folder in [one for one in folders if one.is_built()]:
+            folder.change("finish")
     restore = _Restore(contents, folders, target, name, log, changed=target.journal.start(name))
     try:
         restore.build()
@@ -201,7 +178,7 @@ def restore_backup(
         raise BackupError(f"{error}\n{restore.undo()}") from None
     target.journal.drop_vault()
     for folder in folders:
-        target.agent.change(folder, "finish")
+        folder.change("finish")
     target.journal.end()
     return folders
 
@@ -223,7 +200,7 @@ class _Restore:
 
     def build(self) -> None:
         """Make an instance for each folder, with the backup's secrets."""
-        if all(map(self.target.is_built, self.folders)):
+        if all(folder.is_built() for folder in self.folders):
             return
         self.log("build the house")
         self.changed = True
@@ -240,14 +217,14 @@ class _Restore:
         contents, folders, target = self.contents, self.folders, self.target
         with target.lock():
             for folder in folders:
-                if target.agent.status(folder)["unfinished"]:
+                if folder.status()["unfinished"]:
                     self.changed = True
                     self._put_back(folder)
-            target.refuse_too_small(contents, folders)
+            _refuse_too_small(contents, folders)
             # Services stop before any file is written that they could change.
             self.changed = True
             for folder in reversed(folders):
-                target.stop(folder)
+                folder.stop()
             with decrypting(path, identity) as stream:
                 for folder, child in self._feed(stream, str(path)):
                     self.log(f"{folder.service}: {folder.path}")
@@ -255,7 +232,7 @@ class _Restore:
                     child.wait()
             self.log("exchange the data")
             for folder in folders:
-                target.agent.change(folder, "switch", self.name)
+                folder.change("switch", self.name)
             known = target.vault.values()
             self._set_secrets(contents.secrets)
         # Other services depend on this restore only where secrets change.
@@ -274,7 +251,7 @@ class _Restore:
         self.log("put the old data back")
         try:
             with target.lock():
-                for folder in filter(target.is_built, reversed(self.folders)):
+                for folder in [one for one in reversed(self.folders) if one.is_built()]:
                     self._put_back(folder)
                 self._set_secrets(target.journal.old_secrets())
             target.converge(())
@@ -287,8 +264,8 @@ class _Restore:
         return "the house is as it was before"
 
     def _put_back(self, folder: DataFolder) -> None:
-        self.target.stop(folder)
-        self.target.agent.change(folder, "back")
+        folder.stop()
+        folder.change("back")
 
     def _set_secrets(self, values: Mapping[str, str]) -> None:
         if values:
@@ -300,7 +277,7 @@ class _Restore:
         entry = next(entries, None)
         for number, folder in enumerate(self.folders):
             start = self.contents.header.prefixes[number]
-            with self.target.agent.program(folder, "stage", self.name) as child:
+            with folder.program("stage", self.name) as child:
                 with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
                     add_json(tar, "expect.json", self.contents.expected(number))
                     while entry is not None and entry[0].name.startswith(start):
@@ -311,6 +288,23 @@ class _Restore:
                 yield folder, child
         if entry is not None:
             raise BackupError(f"{where}: {entry[0].name} is out of its order")
+
+
+def _refuse_too_small(contents: Contents, folders: Sequence[DataFolder]) -> None:
+    """Raise when old and new data do not fit beside each other; nothing is written yet."""
+    sizes = [
+        sum(entry["size"] for entry in contents.expected(number).values())
+        for number in range(len(folders))
+    ]
+    for folder, size in zip(folders, sizes, strict=True):
+        # Volumes share one disk; a folder of the machine may lie on another.
+        needed = (size if folder.from_folder else sum(sizes)) + _SPARE_BYTES
+        free = folder.status()["free_bytes"]
+        if needed > free:
+            raise BackupError(
+                f"{folder.instance}: {folder.path} needs {needed >> 20} MB beside its present "
+                f"data, and {free >> 20} MB are free: make room"
+            )
 
 
 def _digest(contents: Contents) -> str:

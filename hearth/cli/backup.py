@@ -11,21 +11,20 @@ import typer
 
 from hearth.backup import BackupError, age
 from hearth.backup import restore as restoring
-from hearth.backup.agent import Agent, DataFolder, data_folders
+from hearth.backup.agent import DataFolder, data_folders
 from hearth.backup.archive import Contents, Manifest
 from hearth.backup.create import Subject, create_backup, rotate
 from hearth.catalogue.house import House
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, show, step
 from hearth.files import locked
-from hearth.machine import engine, runs
+from hearth.machine import runs
 from hearth.project import Project, current
 from hearth.smoke.receipt import version
 from hearth.yaml_edit import set_in_file
 
 LOCK = Path("/run/hearth-backup.lock")
 STATE = Path("/var/lib/hearth/backup")
-_STOP_S = 120
 # The longest wait for a run that converges the house.
 _LOCK_S = 600
 
@@ -62,7 +61,7 @@ def make_backup(
     folder = to.absolute() if to else Path(settings.to)
     with _alone():
         restoring.Journal(STATE, project.vault).refuse_unfinished()
-        made = create_backup(subject, folder, Agent(), step)
+        made = create_backup(subject, folder, step)
         # A backup with a damaged database must not replace one with a readable database.
         old = rotate(made.path, house.machine.name, settings.keep) if made.good and not to else []
     if as_json:
@@ -163,27 +162,11 @@ def _target(project: Project) -> restoring.Target:
     return restoring.Target(
         domain=house.machine.domain,
         folders=data_folders(house),
-        agent=Agent(),
         vault=project.vault,
         journal=restoring.Journal(STATE, project.vault),
-        is_built=_is_built,
-        stop=_stop,
         converge=lambda only: _converge(project, house, only),
         lock=lambda: runs.alone(step, within_s=_LOCK_S),
     )
-
-
-def _is_built(folder: DataFolder) -> bool:
-    with contextlib.suppress(engine.EngineError):
-        return engine.state(folder.instance).running
-    return False
-
-
-def _stop(folder: DataFolder) -> None:
-    argv = ["/usr/bin/systemctl", "stop", folder.unit]
-    done = engine.execute(folder.instance, argv, timeout=_STOP_S)
-    if done.returncode:
-        raise BackupError(f"{folder.instance}: {folder.unit} does not stop: {done.stderr.strip()}")
 
 
 def _converge(project: Project, house: House, only: Sequence[DataFolder]) -> None:

@@ -7,10 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.agent import Child, DataFolder
 from hearth.backup.create import Created, Subject, create_backup
 from hearth.backup.restore import Journal, Target, read_backup, restore_backup
 from hearth.machine.secrets import Vault
@@ -60,12 +61,28 @@ def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
                 pipe.close()  # type: ignore[union-attr]
 
 
-AGENT = Agent(run)
+@dataclass(frozen=True)
+class LocalFolder(DataFolder):
+    """A data folder of this machine, and the house that notes what is done to it."""
+
+    runner: Callable[[str, Sequence[str]], contextlib.AbstractContextManager[Child]] = run
+    house: House | None = None
+
+    def is_built(self) -> bool:
+        return self.house is None or self.house.built
+
+    def stop(self) -> None:
+        assert self.house is not None
+        assert self.house.locked, "somebody may start it again"
+        self.house.did.append(f"stop {self.service}")
+
+    def run(self, argv: Sequence[str]) -> contextlib.AbstractContextManager[Child]:
+        return self.runner(self.instance, argv)
 
 
-def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> DataFolder:
+def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> LocalFolder:
     """A data folder that a backup takes."""
-    return DataFolder(service, service, f"{service}.service", str(folder), copy_as, "volume", None)
+    return LocalFolder(service, service, f"{service}.service", str(folder), copy_as, "volume", None)
 
 
 def subject(*folders: DataFolder, secrets: Mapping[str, str] | None = None) -> Subject:
@@ -76,7 +93,7 @@ def subject(*folders: DataFolder, secrets: Mapping[str, str] | None = None) -> S
 
 def backup(folder: Path, *folders: DataFolder, secrets: Mapping[str, str] | None = None) -> Created:
     """Make a backup."""
-    return create_backup(subject(*folders, secrets=secrets), folder, AGENT, lambda text: None)
+    return create_backup(subject(*folders, secrets=secrets), folder, lambda text: None)
 
 
 class PlainVault(Vault):
@@ -96,11 +113,12 @@ class House:
     def __init__(
         self,
         state: Path,
-        folders: Sequence[DataFolder],
+        folders: Sequence[LocalFolder],
         values: Mapping[str, str] | None = None,
         built: bool = True,
     ) -> None:
-        self.state, self.folders, self.built = state, folders, built
+        self.state, self.built = state, built
+        self.folders = [replace(folder, house=self) for folder in folders]
         self.vault = PlainVault(state / "inventory" / "secrets.yml", Path("none"))
         self.journal = Journal(state, self.vault)
         self.did: list[str] = []
@@ -132,18 +150,11 @@ class House:
             finally:
                 self.locked = False
 
-        def stop(one: DataFolder) -> None:
-            assert self.locked, "somebody may start it again"
-            self.did.append(f"stop {one.service}")
-
         return Target(
             domain="lan",
             folders=self.folders,
-            agent=AGENT,
             vault=self.vault,
             journal=self.journal,
-            is_built=lambda folder: self.built,
-            stop=stop,
             converge=converge,
             lock=lock,
         )

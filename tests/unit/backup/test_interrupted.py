@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.agent import Agent, Child, DataFolder
+from hearth.backup.agent import Child, DataFolder
 from hearth.backup.create import create_backup
 from hearth.backup.restore import as_json, read_backup, restore_backup
 from hearth.machine.pki import fingerprint, make_house_authority
 from tests.unit.backup import local
-from tests.unit.backup.local import AGENT, KEY, House, backup, place, put_back, subject
+from tests.unit.backup.local import KEY, House, backup, place, put_back, subject
 from tests.unit.backup.rows import all_of, fill, words
 
 
@@ -101,11 +101,12 @@ def test_a_restore_killed_anywhere_is_run_again(
     file: Path, data: Path, tmp_path: Path, verb: str, after: int
 ) -> None:
     house = House(tmp_path, [place(data)])
-    target = house.target()
     contents = read_backup(file, KEY)
 
     # As after a power cut, nobody puts anything back.
-    weak = replace(target, agent=Agent(dying(verb, after)))
+    weak = replace(
+        house.target(), folders=[replace(one, runner=dying(verb, after)) for one in house.folders]
+    )
     with contextlib.suppress(BackupError), _no_undoing():
         restore_backup(file, KEY, contents, weak, True, lambda text: None)
     # The same command, and without --replace: the machine remembers that it was said.
@@ -130,10 +131,10 @@ def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
         new = data / ".hearth-restore" / "new"
         fill(new, "old")
         (data / ".hearth-restore" / "complete").write_text("id")
-        hands = Agent(dying("switch", after))
+        weak = replace(place(data), runner=dying("switch", after))
         with contextlib.suppress(BackupError):
-            hands.change(place(data), "switch", "id")
-        AGENT.change(place(data), "back")
+            weak.change("switch", "id")
+        place(data).change("back")
         assert words(data) == all_of("new"), after
         assert not (data / ".hearth-restore").exists()
 
@@ -184,7 +185,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_leaves_no_half_file(tmp_path: Path, data: Path, small_disk: Path) -> None:
     (data / "large").write_bytes(os.urandom(3 * 2**20))
     with pytest.raises(BackupError, match="No space left on device"):
-        create_backup(subject(place(data)), small_disk, AGENT, lambda text: None)
+        create_backup(subject(place(data)), small_disk, lambda text: None)
     assert list(small_disk.iterdir()) == []
 
 

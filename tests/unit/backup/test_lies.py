@@ -7,16 +7,17 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from hearth.backup import BackupError
-from hearth.backup.agent import Agent, Child
+from hearth.backup.agent import Child
 from hearth.backup.create import create_backup
 from hearth.backup.restore import read_backup, restore_backup
-from tests.unit.backup.local import KEY, House, place, subject
+from tests.unit.backup.local import KEY, House, LocalFolder, place, subject
 
 REPORT = json.dumps({"began": 0.0, "integrity": {}, "damaged": {}, "left_out": []}).encode()
 
@@ -35,8 +36,8 @@ class Saying(io.BytesIO):
         """Stay open: only its input ends."""
 
 
-def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Agent:
-    """Hands that reach an instance with these words for a folder."""
+def saying(folder: Path, *members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> LocalFolder:
+    """A folder whose instance answers with these members."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as tar:
         for info, content in members:
@@ -48,7 +49,7 @@ def saying(*members: tuple[tarfile.TarInfo, bytes], cut: int = 0) -> Agent:
     def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
         yield cast("Child", Saying(text))
 
-    return Agent(run)
+    return replace(place(folder), runner=run)
 
 
 def named(name: str, **more: Any) -> tarfile.TarInfo:
@@ -60,8 +61,8 @@ def named(name: str, **more: Any) -> tarfile.TarInfo:
 
 def test_its_files_become_a_backup_without_owners_and_special_modes(tmp_path: Path) -> None:
     said = (named("files/a", mode=0o6755, uid=0, uname="root"), b"1")
-    hands = saying(said, (named("report.json"), REPORT))
-    made = create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+    folder = saying(tmp_path, said, (named("report.json"), REPORT))
+    made = create_backup(subject(folder), tmp_path / "to", lambda text: None)
     assert list(read_backup(made.path, KEY).expected(0)) == ["a"]
 
 
@@ -70,9 +71,9 @@ def test_its_files_become_a_backup_without_owners_and_special_modes(tmp_path: Pa
     ["files/../x", "files/..", "files//etc/passwd", "files/.", "/etc/passwd", "x", "files/a/../b"],
 )
 def test_a_name_that_leads_elsewhere_makes_no_backup(tmp_path: Path, name: str) -> None:
-    hands = saying((named(name), b"1"), (named("report.json"), REPORT))
+    folder = saying(tmp_path, (named(name), b"1"), (named("report.json"), REPORT))
     with pytest.raises(BackupError, match="which is not a place in its folder"):
-        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(folder), tmp_path / "to", lambda text: None)
     assert list((tmp_path / "to").iterdir()) == []
 
 
@@ -97,9 +98,9 @@ def _said(*names: str) -> list[tuple[tarfile.TarInfo, bytes]]:
 def test_files_that_could_not_be_restored_make_no_backup(
     tmp_path: Path, members: list[tuple[tarfile.TarInfo, bytes]], reason: str
 ) -> None:
-    hands = saying(*members, (named("report.json"), REPORT))
+    folder = saying(tmp_path, *members, (named("report.json"), REPORT))
     with pytest.raises(BackupError, match=reason):
-        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(folder), tmp_path / "to", lambda text: None)
     assert list((tmp_path / "to").iterdir()) == []
 
 
@@ -111,9 +112,9 @@ def test_a_report_of_something_else_makes_no_backup(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     report = json.dumps({**json.loads(REPORT), **change}).encode()
-    hands = saying((named("files/a"), b"1"), (named("report.json"), report))
+    folder = saying(tmp_path, (named("files/a"), b"1"), (named("report.json"), report))
     with pytest.raises(BackupError) as refused:
-        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(folder), tmp_path / "to", lambda text: None)
     assert "\n" not in str(refused.value)
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -123,9 +124,8 @@ def test_a_time_that_no_disk_can_keep_stops_no_restore(tmp_path: Path) -> None:
     data.mkdir()
     late = (named("files/a", mtime=1e30), b"1")
     made = create_backup(
-        subject(place(data)),
+        subject(saying(data, late, (named("report.json"), REPORT))),
         tmp_path / "to",
-        saying(late, (named("report.json"), REPORT)),
         lambda text: None,
     )
     house = House(tmp_path, [place(data)])
@@ -139,16 +139,18 @@ def test_more_files_than_a_reader_would_take_make_no_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hearth.backup.archive._MANIFEST_BYTES", 100)
-    hands = saying((named("files/a"), b"1"), (named("report.json"), REPORT))
+    folder = saying(tmp_path, (named("files/a"), b"1"), (named("report.json"), REPORT))
     with pytest.raises(BackupError, match="more than one backup can name"):
-        create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+        create_backup(subject(folder), tmp_path / "to", lambda text: None)
 
 
 def test_a_folder_that_came_in_part_makes_no_backup(tmp_path: Path) -> None:
-    for hands in (
-        saying((named("files/a"), b"1")),
-        saying((named("files/a"), bytes(50_000)), (named("report.json"), REPORT), cut=40_000),
+    for folder in (
+        saying(tmp_path, (named("files/a"), b"1")),
+        saying(
+            tmp_path, (named("files/a"), bytes(50_000)), (named("report.json"), REPORT), cut=40_000
+        ),
     ):
         with pytest.raises(BackupError, match=r"open_webui: .*"):
-            create_backup(subject(place(tmp_path)), tmp_path / "to", hands, lambda text: None)
+            create_backup(subject(folder), tmp_path / "to", lambda text: None)
         assert list((tmp_path / "to").iterdir()) == []
