@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from hearth.catalogue import schema
-from hearth.catalogue.load import SECTIONS
+from hearth.catalogue.records import SECTIONS
 from hearth.catalogue.schema import Record
 
 _SOURCE = Path(schema.__file__)

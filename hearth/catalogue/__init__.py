@@ -1,9 +1,12 @@
 """The catalogue: read the inventory, check it, and work the house out of it."""
 
+from pathlib import Path
+
+from hearth.catalogue import pipelines, rules
 from hearth.catalogue.derivation import derive, memory_shortage
 from hearth.catalogue.house import House
-from hearth.catalogue.load import load
 from hearth.catalogue.naming import CatalogueError, Problem, suggest
+from hearth.catalogue.read import read
 from hearth.catalogue.records import Catalogue
 
 __all__ = [
@@ -16,3 +19,15 @@ __all__ = [
     "memory_shortage",
     "suggest",
 ]
+
+
+def load(folder: Path) -> Catalogue:
+    """Read and check the whole inventory; CatalogueError holds all problems at once."""
+    files, problems = read(folder)
+    catalogue = Catalogue()
+    problems += catalogue.fill(files)
+    problems += rules.check(catalogue, folder.parent / "roles")
+    problems += pipelines.check(catalogue, folder)
+    if problems:
+        raise CatalogueError(problems)
+    return catalogue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # DNS labels, unit names and Ansible hosts are made of these by turning `_` into `-`.
 SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -29,20 +29,7 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """Where a value is written: the file, relative to the project, and its line from 1."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        """Write the place the way editors and compilers do."""
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing to change, in one line."""
 
     file: str
@@ -54,11 +41,25 @@ class Problem:
         return f"{self.file}:{self.line}: {self.text}"
 
 
+class Place(NamedTuple):
+    """Where a value is written: the file, relative to the project, and its line from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        """Write the place the way editors and compilers do."""
+        return f"{self.file}:{self.line}"
+
+    def problem(self, text: str) -> Problem:
+        """Return a problem with this value."""
+        return Problem(self.file, self.line, text)
+
+
 class CatalogueError(Exception):
     """The inventory cannot be used; the text has one line per problem."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        """Keep the problems in the order of files and lines, each once."""
         self.problems: list[Problem] = sorted(set(problems))
         super().__init__("\n".join(map(str, self.problems)))
 
@@ -72,17 +73,10 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"known: {', '.join(names)}" if names else "none is known"
 
 
-def size_bytes(text: str) -> int:
-    """Return `3.4GB` or `8GiB` in bytes; ValueError for anything else."""
-    match = SIZE.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is not a size; write a number and a unit, e.g. 3.4GB or 8GiB")
-    return round(float(match[1]) * _UNITS[match[2]])
-
-
-def is_host(text: str) -> bool:
-    """Return whether the text is a host name with a dot, not an address, URL or pattern."""
-    return HOST.fullmatch(text) is not None
+def size_bytes(size: str) -> int:
+    """Return a size such as `3.4GB` or `8GiB` in bytes."""
+    unit = size.lstrip("0123456789. ")
+    return round(float(size.removesuffix(unit)) * _UNITS[unit])
 
 
 def hyphens(name: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,48 +48,64 @@ for _tag, _pattern, _first in (
     )
 
 
-@dataclass(slots=True)
-class Tree:
-    """The merged inventory as plain data, the place of each value, and the problems found."""
-
-    data: dict[str, Any] = field(default_factory=dict)
-    places: dict[Key, Place] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def refuse(self, place: Place, text: str) -> None:
-        """Record one problem."""
-        self.problems.append(Problem(place.file, place.line, text))
+# How a scalar with this tag is read; all others are texts.
+_SCALARS: dict[str, Callable[[str], Any]] = {
+    "null": lambda _: None,
+    "bool": lambda text: text == "true",
+    "int": int,
+    "float": float,
+}
 
 
-def read(folder: Path) -> Tree:
-    """Read every file of the inventory and merge `local/` into it; problems go into the tree."""
-    tree = Tree()
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it is written; the items of a list or a mapping are nodes as well."""
+
+    place: Place
+    value: Any
+
+    def plain(self, key: Key, places: dict[Key, Place]) -> Any:
+        """Return plain data, and record where it and all values inside it are written."""
+        places[key] = self.place
+        if isinstance(self.value, dict):
+            # A field without a value has its default, and such a record does not exist.
+            return {
+                name: item.plain((*key, name), places)
+                for name, item in self.value.items()
+                if item.value is not None
+            }
+        if isinstance(self.value, list):
+            return [item.plain((*key, index), places) for index, item in enumerate(self.value)]
+        return self.value
+
+
+def read(folder: Path) -> tuple[dict[str, Node], list[Problem]]:
+    """Read every file of the inventory, `local/` merged into it, and find the problems."""
+    files: dict[str, Node] = {}
+    problems: list[Problem] = []
     for name in FILES:
-        base = folder / f"{name}.yml"
-        if not base.is_file():
-            tree.refuse(Place(f"{folder.name}/{name}.yml", 1), "the file is missing; put it back")
-            continue
-        tree.data[name] = _read_file(tree, base, f"{folder.name}/{name}.yml", name)
+        path = folder / f"{name}.yml"
+        shown = f"{folder.name}/{path.name}"
+        if path.is_file():
+            files[name] = _read_file(path, shown, problems)
+        else:
+            files[name] = Node(Place(shown, 1), {})
+            problems.append(Problem(shown, 1, "the file is missing; put it back"))
     local = folder / OVERLAY
     for path in sorted(local.glob("*.y*ml")) if local.is_dir() else []:
         shown = f"{folder.name}/{OVERLAY}/{path.name}"
-        if path.suffix != ".yml" or path.stem not in FILES:
+        if path.suffix == ".yml" and path.stem in FILES:
+            over = _read_file(path, shown, problems)
+            files[path.stem] = _merged(files[path.stem], over, problems)
+        elif path.name not in NOT_READ:
             hint = suggest(path.name, [f"{name}.yml" for name in FILES])
-            if path.name not in NOT_READ:
-                tree.refuse(Place(shown, 1), f"a file of this name is not read; {hint}")
-            continue
-        over = Tree(problems=tree.problems)
-        data = _read_file(over, path, shown, path.stem)
-        tree.data[path.stem] = _merge(tree, over, tree.data.get(path.stem, {}), data, (path.stem,))
-    for name in FILES:
-        tree.places.setdefault((name,), Place(f"{folder.name}/{name}.yml", 1))
-        tree.data[name] = _without_nulls(tree, tree.data.get(name, {}), (name,))
-    return tree
+            problems.append(Problem(shown, 1, f"a file of this name is not read; {hint}"))
+    return files, problems
 
 
-def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
-    """Parse one file into plain data; its places go into the tree under (name, …)."""
-    text = ""
+def _read_file(path: Path, shown: str, problems: list[Problem]) -> Node:
+    """Read one file as a mapping; one that has a problem is empty."""
+    text, empty = "", Node(Place(shown, 1), {})
     try:
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=_Loader)
@@ -98,94 +115,50 @@ def _read_file(tree: Tree, path: Path, shown: str, name: str) -> dict[str, Any]:
         line = mark.line if mark else 0
         tab = line < len(lines := text.splitlines()) and lines[line].lstrip(" ").startswith("\t")
         advice = "indent with spaces, not tabs" if tab else "check the indent and quotes"
-        tree.refuse(Place(shown, line + 1), f"this is not YAML: {what}; {advice}")
-        return {}
+        problems.append(Problem(shown, line + 1, f"this is not YAML: {what}; {advice}"))
+        return empty
     if node is None or node.tag.endswith(":null"):  # nothing but comments
-        return {}
+        return empty
     if not isinstance(node, yaml.MappingNode):
-        tree.refuse(Place(shown, 1), "the file must be a mapping; start with a section name and :")
-        return {}
-    plain = _Plain(tree, shown)
-    data = plain.value(node, (name,))
-    return data if isinstance(data, dict) else {}
+        text = "the file must be a mapping; start with a section name and :"
+        problems.append(Problem(shown, 1, text))
+        return empty
+    return _node(node, shown, problems, set())
 
 
-class _Plain:
-    """Turns the nodes of one file into plain data."""
-
-    def __init__(self, tree: Tree, shown: str) -> None:
-        self.tree = tree
-        self.shown = shown
-        self.seen: set[int] = set()
-
-    def place(self, node: yaml.Node) -> Place:
-        return Place(self.shown, node.start_mark.line + 1)
-
-    def value(self, node: yaml.Node, key: Key) -> Any:
-        """Return the plain value of a node and record the places below it."""
-        self.tree.places.setdefault(key, self.place(node))
-        if isinstance(node, yaml.ScalarNode):
-            return self.scalar(node)
-        if id(node) in self.seen:  # a file could otherwise grow without end
-            self.tree.refuse(self.place(node), "YAML references (&, *) are not read; write it out")
-            return None
-        self.seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*key, index)) for index, item in enumerate(node.value)]
-        assert isinstance(node, yaml.MappingNode)  # noqa: S101 (there is no fourth kind)
-        return self.mapping(node, key)
-
-    def scalar(self, node: yaml.ScalarNode) -> Any:
-        tag = node.tag.rpartition(":")[2]
-        if tag == "null":
-            return None
-        if tag == "bool":
-            return node.value == "true"
-        if tag in ("int", "float"):
-            return int(node.value) if tag == "int" else float(node.value)
-        return node.value
-
-    def mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name_node, value_node in node.value:
-            # The text as written: `on` and `22` are names here, whatever YAML makes of them.
-            name = str(name_node.value)
-            place = self.place(name_node)
-            path = (*key, name)
-            if name in found:
-                first = self.tree.places[path]
-                self.tree.refuse(place, f"{name} is written twice, first at {first}; keep one")
-                continue
-            self.tree.places[path] = place
-            found[name] = self.value(value_node, path)
-        return found
+def _node(node: yaml.Node, shown: str, problems: list[Problem], seen: set[int]) -> Node:
+    """Return a node of PyYAML's with its plain value."""
+    place = Place(shown, node.start_mark.line + 1)
+    if isinstance(node, yaml.ScalarNode):
+        convert = _SCALARS.get(node.tag.rpartition(":")[2], str)
+        return Node(place, convert(node.value))
+    if id(node) in seen:  # a file could otherwise grow without end
+        problems.append(place.problem("YAML references (&, *) are not read; write it out"))
+        return Node(place, None)
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        return Node(place, [_node(item, shown, problems, seen) for item in node.value])
+    found: dict[str, Node] = {}
+    for name_node, value_node in node.value:
+        # The text as written: `on` and `22` are names here, whatever YAML makes of them.
+        name, place_of_name = str(name_node.value), Place(shown, name_node.start_mark.line + 1)
+        if name in found:
+            text = f"{name} is written twice, first at {found[name].place}; keep one"
+            problems.append(place_of_name.problem(text))
+            continue
+        found[name] = replace(_node(value_node, shown, problems, seen), place=place_of_name)
+    return Node(place, found)
 
 
-def _merge(tree: Tree, over: Tree, base: Any, top: Any, key: Key) -> Any:
+def _merged(base: Node, top: Node, problems: list[Problem]) -> Node:
     """Merge `top` into `base`: mappings merge, everything else replaces, null removes."""
-    if not (isinstance(base, dict) and isinstance(top, dict)):
-        for path in [path for path in tree.places if path[: len(key)] == key]:
-            del tree.places[path]
-        tree.places.update({p: v for p, v in over.places.items() if p[: len(key)] == key})
+    if not (isinstance(base.value, dict) and isinstance(top.value, dict)):
         return top
-    merged = dict(base)
-    for name, value in top.items():
-        path = (*key, name)
-        if value is None and base.get(name) is None:
-            hint = suggest(name, base)
-            tree.refuse(over.places[path], f"{name}: null removes nothing that is there; {hint}")
-        merged[name] = _merge(tree, over, base.get(name), value, path)
-    return merged
-
-
-def _without_nulls(tree: Tree, value: Any, key: Key) -> Any:
-    """Drop nulls: a field without a value has its default, and such a record does not exist."""
-    if not isinstance(value, dict):
-        return value
-    kept = {}
-    for name, item in value.items():
-        if item is None:
-            tree.places.pop((*key, name), None)
-        else:
-            kept[name] = _without_nulls(tree, item, (*key, name))
-    return kept
+    merged = dict(base.value)
+    for name, item in top.value.items():
+        old = merged.get(name)
+        if item.value is None and (old is None or old.value is None):
+            text = f"{name}: null removes nothing that is there; {suggest(name, base.value)}"
+            problems.append(item.place.problem(text))
+        merged[name] = _merged(old, item, problems) if old else item
+    return replace(base, value=merged)

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
+import typing
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from hearth.catalogue import schema
-from hearth.catalogue.naming import Place, Problem
-from hearth.catalogue.read import Key
+from hearth.catalogue.naming import Place, Problem, suggest
+from hearth.catalogue.read import Key, Node
 
 # What is wrong, and with which value.
 Finding = tuple[Key, str]
+
+# file -> section in the file -> (field of Catalogue, shape of one record)
+SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
+    "machines": {"machines": ("machines", schema.MachineRecord)},
+    "services": {
+        "services": ("services", schema.ServiceRecord),
+        "parts": ("parts", schema.PartRecord),
+    },
+    "consumers": {"consumers": ("consumers", schema.ConsumerRecord)},
+    "models": {
+        "models": ("models", schema.ModelRecord),
+        "providers": ("providers", schema.ProviderRecord),
+    },
+    "aliases": {"aliases": ("aliases", schema.AliasRecord)},
+    "sources.lock": {
+        "sources": ("sources", schema.SourceRecord),
+        "models": ("manifests", schema.Digest),
+        "mirrors": ("mirrors", schema.Prefix),
+    },
+    "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersionRecord)},
+}
 
 
 @dataclass(slots=True)
@@ -29,6 +56,45 @@ class Catalogue:
     minimum_versions: dict[str, schema.MinimumVersionRecord] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
 
+    def fill(self, files: Mapping[str, Node]) -> Iterator[Problem]:
+        """Add the records in these files; yield every unknown section and wrong value."""
+        for file, sections in SECTIONS.items():
+            for name, node in files[file].value.items():
+                if name not in sections and node.value is not None:
+                    text = f"{file}.yml has no section {name}; {suggest(name, sections)}"
+                    yield node.place.problem(text)
+            for name, (target, shape) in sections.items():
+                self.places[(target,)] = files[file].place
+                node = files[file].value.get(name)
+                if node is None or node.value is None:
+                    continue
+                records = node.plain((target,), self.places)
+                if isinstance(records, dict):
+                    yield from self._fill_section(target, shape, records)
+                else:
+                    text = f"{name} must be a mapping of names to records"
+                    yield self.problem((target,), text)
+
+    def _fill_section(self, target: str, shape: Any, records: dict[str, Any]) -> Iterator[Problem]:
+        adapter: TypeAdapter[Any] = TypeAdapter(shape)
+        typed = getattr(self, target)
+        for name, raw in records.items():
+            try:
+                typed[name] = adapter.validate_python(raw)
+            except ValidationError as error:
+                details = error.errors()
+                for item in details:
+                    key = (target, name, *item["loc"])
+                    yield self.problem(key, _explained(key, shape, item))
+                # The other fields still take part in the rules, so that one run reports everything.
+                wrong = {item["loc"][0] for item in details if item["loc"]}
+                if isinstance(raw, dict) and all(item["loc"] for item in details):
+                    rest = {key: value for key, value in raw.items() if key not in wrong}
+                    try:
+                        typed[name] = adapter.validate_python(rest)
+                    except ValidationError:
+                        continue
+
     def at(self, *key: str | int) -> Place:
         """Return where a value is written, or the nearest value around it."""
         for length in range(len(key), 0, -1):
@@ -40,19 +106,101 @@ class Catalogue:
         """Return whether this value is written, valid or not."""
         return key in self.places
 
-    def known(self, section: str) -> list[str]:
-        """List the names in a section, including rejected records."""
+    def known(self, *sections: str) -> list[str]:
+        """List the names in sections, including rejected records."""
         return [
             key[1]
+            for section in sections
             for key in self.places
             if len(key) == 2 and key[0] == section and isinstance(key[1], str)
         ]
 
-    def taken(self, what: str, first: Key, instead: str) -> str:
-        """Return the text of a clash: the value, its first owner and place, and the fix."""
-        return f"{what} is also {first[1]}'s ({self.at(*first)}); {instead}"
+    def owners(self) -> Iterator[tuple[Key, schema.ServiceRecord | schema.PartRecord]]:
+        """Yield each service and each part under its section and name."""
+        for name, service in self.services.items():
+            yield ("services", name), service
+        for name, part in self.parts.items():
+            yield ("parts", name), part
+
+    def clashes(
+        self,
+        uses: Iterable[tuple[Hashable, Key, str, str]],
+        owners: Mapping[Any, Key] | None = None,
+    ) -> Iterator[Finding]:
+        """Report each value that another record has, too.
+
+        A use is the value, the place, the text about it, and what to write instead; `owners` are
+        the places of values that are taken from the start.
+        """
+        first = dict(owners or {})
+        for value, key, text, instead in uses:
+            owner = first.setdefault(value, key)
+            if owner[:2] != key[:2]:
+                yield key, f"{text} is also {owner[1]}'s ({self.at(*owner)}); {instead}"
 
     def problem(self, key: Key, text: str) -> Problem:
         """Return a problem at the place of a value."""
-        place = self.at(*key)
-        return Problem(place.file, place.line, text)
+        return self.at(*key).problem(text)
+
+
+_KINDS = {
+    "string_type": "a text in quotes",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list, e.g. [a, b]",
+    "dict_type": "a mapping of names to values",
+    "model_type": "a mapping of fields to values",
+}
+
+_BOUNDS = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+}
+
+
+def _explained(key: Key, shape: Any, error: ErrorDetails) -> str:
+    """Turn pydantic's error into one line for the author of the file."""
+    label = ".".join(part for part in key[1:] if isinstance(part, str))
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        parent = ".".join(part for part in key[1:-1] if isinstance(part, str))
+        known = _fields(shape, error["loc"][:-1])
+        return f"{parent} has no field {key[-1]}; {suggest(str(key[-1]), known)}"
+    if kind == "missing":
+        (example, *_) = _fields(shape, error["loc"][:-1])[str(key[-1])].examples or ["…"]
+        return f"{label} is missing; write e.g. {key[-1]}: {example}"
+    if kind == "value_error":
+        return f"{label} {context['error']}"
+    if kind in ("too_short", "string_too_short"):
+        return f"{label} must not be empty; write at least one"
+    if kind in _KINDS:
+        what = _KINDS[kind]
+    elif kind == "literal_error":
+        what = context["expected"].replace("'", "")
+    else:
+        what = _BOUNDS.get(kind, error["msg"].removeprefix("Input should be ")).format(**context)
+    return f"{label} must be {what}, not {_short(error['input'])}"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return repr(value)
+
+
+def _fields(shape: Any, loc: Key) -> dict[str, Any]:
+    """Return the fields of the record at a location inside `shape`, by their names in YAML."""
+    if not (isinstance(shape, type) and issubclass(shape, BaseModel)):
+        # The record type in `list[X]`, `dict[str, X]` or `X | None`.
+        inner = (_fields(item, loc) for item in typing.get_args(shape))
+        return next(filter(None, inner), {})
+    fields = {info.alias or name: info for name, info in shape.model_fields.items()}
+    for index, part in enumerate(loc):
+        if part in fields:
+            return _fields(fields[str(part)].annotation, loc[index + 1 :])
+    return fields

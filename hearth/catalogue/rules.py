@@ -1,18 +1,118 @@
-"""All rules between records, and those about needs; every rule yields all its findings."""
+"""All rules between records, and those about services and parts; a rule yields all its findings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
-from hearth.catalogue import rules_models, rules_net, rules_services
-from hearth.catalogue.naming import Problem, alternatives, suggest
+import yaml
+from packaging.version import InvalidVersion, Version
+
+from hearth.catalogue import rules_models, rules_net, schema
+from hearth.catalogue.naming import (
+    MODEL_NAME,
+    PERCENT,
+    SNAKE,
+    Problem,
+    alternatives,
+    hyphens,
+    link,
+    suggest,
+)
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
 
+# Linux allows 31 characters for a user, and that of a sidecar proxy is `INSTANCE-proxy`.
+_INSTANCE_LENGTH = 25
+# Names with a meaning in Ansible.
+_RESERVED = ("all", "ungrouped", "localhost")
+# Secrets of the house's own certificate authority.
+_AUTHORITY = {f"house_{n}" for n in ("root_cert", "root_key", "intermediate_cert")}
+_AUTHORITY.add("house_intermediate_key")
+# Fields that name other records: section, field, the sections of those, and what they are.
+_REFERENCES = (
+    ("services", "on", ("machines",), "machine"),
+    ("services", "sources", ("sources",), None),
+    ("providers", "service", ("services",), "service"),
+    ("models", "provider", ("providers",), "provider"),
+    ("models", "files", ("sources",), None),
+    ("consumers", "services", ("services", "parts"), "service"),
+    ("consumers", "models", ("aliases", "models"), "alias or model"),
+)
 
-def check(catalogue: Catalogue) -> list[Problem]:
-    """Apply every rule to the whole catalogue."""
-    return [catalogue.problem(*found) for rule in RULES for found in rule(catalogue)]
+
+def check(catalogue: Catalogue, roles: Path) -> list[Problem]:
+    """Apply every rule to the whole catalogue; `roles` is the folder of all roles."""
+    findings = [found for rule in RULES for found in rule(catalogue)]
+    return [catalogue.problem(*found) for found in [*findings, *settings(catalogue, roles)]]
+
+
+def names(catalogue: Catalogue) -> Iterator[Finding]:
+    """Names become units, hosts and DNS labels: one spelling, short, and each once."""
+    first: dict[str, Key] = {}
+    for section in ("machines", "services", "parts", "consumers"):
+        for name in catalogue.known(section):
+            key = (section, name)
+            if not SNAKE.fullmatch(name):
+                better = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "name"
+                yield key, f"{name} is not a snake_case name; write {better}"
+            if section == "services" and len(name) > _INSTANCE_LENGTH:
+                text = f"{name} has {len(name)} characters and its user {hyphens(name)}-proxy would"
+                yield key, f"{text} be too long for Linux; use at most {_INSTANCE_LENGTH}"
+            if name in _RESERVED:
+                yield key, f"{name} is reserved by Ansible; choose another name"
+            if section == "consumers":
+                continue
+            if name in first:
+                other = f"{str(first[name][0])[:-1]} ({catalogue.at(*first[name])})"
+                yield key, f"{name} is also the name of a {other}; choose another"
+            first.setdefault(name, key)
+    for section in ("models", "aliases"):
+        for name in catalogue.known(section):
+            if not MODEL_NAME.fullmatch(name):
+                text = f"{name!r} is not a valid model name; use letters, digits and . _ : / -"
+                yield (section, name), text
+
+
+def links(catalogue: Catalogue) -> Iterator[Finding]:
+    """A network link has the first letters of its service's name; no two have the same."""
+    ends = {name: link(hyphens(name)) for name in catalogue.known("services")}
+    return catalogue.clashes(
+        (end, ("services", name), f"the link {end}", f"start {name} with other letters")
+        for name, end in ends.items()
+    )
+
+
+def one_machine(catalogue: Catalogue) -> Iterator[Finding]:
+    """There is one machine."""
+    known = catalogue.known("machines")
+    if not known:
+        yield ("machines",), "there is no machine; write house: {}"
+    for name in known[1:]:
+        text = f"{name} is a second machine, and a house has one so far; keep {known[0]} or {name}"
+        yield ("machines", name), text
+
+
+def references(catalogue: Catalogue) -> Iterator[Finding]:
+    """Every record that another one names is there."""
+    for section, field, sections, what in _REFERENCES:
+        known = catalogue.known(*sections)
+        for name, record in getattr(catalogue, section).items():
+            value, key = getattr(record, field), (section, name, field)
+            if value is None or (field == "models" and value == "all"):
+                continue
+            one = isinstance(value, str)
+            for index, item in enumerate([value] if one else value):
+                if item not in known:
+                    text = (
+                        f": no {what} is named {item}"
+                        if what
+                        else f" {item} is not in sources.lock.yml"
+                    )
+                    place = key if one else (*key, index)
+                    yield place, f"{name}.{field}{text}; {suggest(item, known)}"
 
 
 def needs(catalogue: Catalogue) -> Iterator[Finding]:
@@ -25,29 +125,29 @@ def needs(catalogue: Catalogue) -> Iterator[Finding]:
             if not all(options):
                 yield key, f"{name}.needs {need!r} is missing a name next to |; write e.g. a | b"
                 continue
-            unknown = [option for option in options if option not in known]
-            for option in unknown:
-                yield key, f"{name}.needs: no service is named {option}; {suggest(option, known)}"
+            for option in options:
+                if option not in known:
+                    hint = suggest(option, known)
+                    yield key, f"{name}.needs: no service is named {option}; {hint}"
             if name in options:
                 yield key, f"{name} needs itself; take {name} out of needs"
-            elif not unknown and record.present and record.enabled:
-                yield from _enabled(catalogue, name, need, key)
+            elif record.runs and (text := _why_off(catalogue, name, need)):
+                yield key, text
 
 
-def _enabled(catalogue: Catalogue, name: str, need: str, key: Key) -> Iterator[Finding]:
+def _why_off(catalogue: Catalogue, name: str, need: str) -> str | None:
+    """Return why no alternative of a need is certainly enabled, if that is known."""
     options = alternatives(need)
     records = [record for option in options if (record := catalogue.services.get(option))]
-    if len(records) < len(options):  # whether a rejected record is enabled is unknown
-        return
-    if any(record.present and record.enabled is True for record in records):
-        return
+    enabled = [record.enabled for record in records if record.present]
+    # Whether a rejected record is enabled is unknown.
+    if len(records) < len(options) or True in enabled:
+        return None
     switch = catalogue.at("services", options[0], "enabled")
-    if any(record.present and record.enabled == "auto" for record in records):
-        text = f"{name} needs {need}, which is on only with its GPU ({switch}); add | and another"
-    else:
-        text = f"{name} needs {need}, which is off ({switch}); "
-        text += f"turn it on, or {name} off, or take it out of the needs of {name}"
-    yield key, text
+    if "auto" in enabled:
+        return f"{name} needs {need}, which is on only with its GPU ({switch}); add | and another"
+    text = f"{name} needs {need}, which is off ({switch}); "
+    return f"{text}turn it on, or {name} off, or take it out of the needs of {name}"
 
 
 def cycles(catalogue: Catalogue) -> Iterator[Finding]:
@@ -72,32 +172,138 @@ def cycles(catalogue: Catalogue) -> Iterator[Finding]:
             yield ("services", cycle[0], "needs"), text
 
 
+def fields(catalogue: Catalogue) -> Iterator[Finding]:
+    """The fields of each service fit together."""
+    for name, record in catalogue.services.items():
+        for place, text in _misfits(record, partial(catalogue.written, "services", name)):
+            yield ("services", name, *place), f"{name}{text}"
+
+
+def _misfits(record: schema.ServiceRecord, written: Callable[[str], bool]) -> Iterator[Finding]:
+    """Yield the fields that do not fit, and the text after the service's name."""
+    url, check = record.url or "", record.health
+    if record.here and url:
+        yield ("url",), ".url is only for runtime: external; write that, or leave url out"
+    elif re.match(r"https?://(localhost|127\.)", url):
+        yield ("url",), ".url means the caller itself; write the server's LAN address"
+    elif not record.here and not url and not written("url"):
+        text = " is external and has no url; write e.g. url: http://192.168.1.20:11434"
+        yield ("runtime",), text
+    if record.here and record.present and record.port is None and not written("port"):
+        yield ("port",), ".port is missing; write the port it listens on, e.g. port: 8080"
+    if record.runtime == "podman" and record.paths:
+        yield ("paths",), ".paths needs a proxy in the instance, which podman has not; use incus"
+    if record.enabled == "auto" and record.gpu in ("none", "software"):
+        text = f".enabled auto waits for a GPU, but gpu is {record.gpu}; write gpu: auto"
+        yield ("enabled",), text
+    if record.role and not SNAKE.fullmatch(record.role):
+        yield ("role",), f".role {record.role} is not snake_case; write the role's folder name"
+    if record.admin_secret and record.admin_secret not in record.secrets:
+        text = f".admin_secret {record.admin_secret} is not one of its secrets; add it to them"
+        yield ("admin_secret",), text
+    if check.within_s > check.ready_s:
+        text = f".health.within_s {check.within_s:g} is longer than ready_s {check.ready_s:g}"
+        yield ("health", "within_s"), f"{text}; make ready_s at least {check.within_s:g}"
+    if record.paths and not any(_covers(path, check.path) for path in record.paths):
+        yield ("health", "path"), f".health.path {check.path} is not among its paths; add it there"
+    for index, item in enumerate(record.data):
+        for other in record.data[:index]:
+            inner, outer = sorted((item.path, other.path), key=len, reverse=True)
+            if inner == outer:
+                yield ("data", index), f".data has {inner} twice; keep one"
+            elif inner.startswith(f"{outer}/"):
+                yield ("data", index), f".data {inner} lies in {outer}; keep the outer one"
+
+
+def _covers(pattern: str, path: str) -> bool:
+    return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
+
+
+def memory(catalogue: Catalogue) -> Iterator[Finding]:
+    """Percentages of the machine's memory add up to 100 at most."""
+    shares = {
+        name: int(match[1])
+        for name, record in catalogue.services.items()
+        if record.runs and (match := PERCENT.fullmatch(record.limits.memory or ""))
+    }
+    total = sum(shares.values())
+    if total > 100:
+        parts = " + ".join(f"{name} {share}%" for name, share in shares.items())
+        text = f"limits.memory is more than the machine: {parts} = {total}%; lower one"
+        yield ("services", list(shares)[-1], "limits", "memory"), text
+
+
+def secrets(catalogue: Catalogue) -> Iterator[Finding]:
+    """Every secret has one owner and one purpose."""
+    taken: dict[str, Key] = {
+        p.secret: ("providers", name, "secret")
+        for name, p in catalogue.providers.items()
+        if p.secret
+    }
+    taken |= {f"consumer_{name}": ("consumers", name) for name in catalogue.known("consumers")}
+    uses = []
+    for (section, owner), record in catalogue.owners():
+        for secret in record.secrets:
+            key, text = (section, owner, "secrets", secret), f"{owner}.secrets {secret}"
+            if not SNAKE.fullmatch(secret):
+                yield key, f"{text} is not snake_case; write e.g. {owner}_key"
+            if secret in _AUTHORITY:
+                yield key, f"{text} belongs to the house's authority; rename it"
+            uses.append((secret, key, text, f"choose another name, e.g. {owner}_{secret}"))
+    yield from catalogue.clashes(uses, taken)
+
+
+def only_one(catalogue: Catalogue) -> Iterator[Finding]:
+    """One service at most reads all metrics, and one at most offers all models."""
+    present = {name: record for name, record in catalogue.services.items() if record.present}
+    chosen = [(name, "scrapes", "scrapes") for name, record in present.items() if record.scrapes]
+    chosen += [(n, "offers", "offers models") for n, r in present.items() if "models" in r.offers]
+    return catalogue.clashes(
+        (field, ("services", name, field), f"{name}.{label}", "keep it at one of them")
+        for name, field, label in chosen
+    )
+
+
+def versions(catalogue: Catalogue) -> Iterator[Finding]:
+    """No download is older than its minimum version."""
+    for name, minimum in catalogue.minimum_versions.items():
+        if minimum.oldest is None or minimum.kind != "source":
+            continue
+        record = catalogue.sources.get(name)
+        if record is None:
+            hint = suggest(name, catalogue.known("sources"))
+            yield ("minimum_versions", name), f"no source is named {name}; {hint}"
+            continue
+        text = f"{name}.version {record.version}"
+        try:
+            if Version(record.version) >= Version(minimum.oldest):
+                continue
+            text += f" is older than {minimum.oldest}, the minimum version; write {minimum.oldest}"
+            text += " or later, with its url"
+        except InvalidVersion:
+            text += f" cannot be compared with {minimum.oldest}; write numbers with dots, or "
+            text += "oldest: null in inventory/local/minimum_versions.yml"
+        yield ("sources", name, "version"), text
+
+
+def settings(catalogue: Catalogue, roles: Path) -> Iterator[Finding]:
+    """The variables that a record gives to its role are in the role's own specification."""
+    for (section, name), record in catalogue.owners():
+        path = roles / (record.role or str(name)) / "meta/argument_specs.yml"
+        known: list[str] = []
+        if record.settings and path.is_file():
+            content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+            known = list(content["argument_specs"]["main"].get("options", {}))
+        for setting in record.settings:
+            if setting not in known:
+                text = f"{name}.settings has no variable {setting}; {suggest(setting, known)}"
+                yield (section, name, "settings", setting), text
+
+
 RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
-    rules_services.names,
-    rules_services.links,
-    rules_services.one_machine,
-    rules_services.runtimes,
-    needs,
-    cycles,
-    rules_services.health,
-    rules_services.memory,
-    rules_services.data,
-    rules_services.secrets,
-    rules_services.only_one,
-    rules_services.sources,
-    rules_services.versions,
-    rules_net.ranges,
-    rules_net.addresses,
-    rules_net.ports,
-    rules_net.published_names,
-    rules_net.plain_sites,
-    rules_net.published_ports,
-    rules_models.providers,
-    rules_models.models,
-    rules_models.folders,
-    rules_models.handed_in,
-    rules_models.aliases,
-    rules_models.routes,
-    rules_models.consumers,
-    rules_models.own_keys,
+    *(names, links, one_machine, references, needs, cycles, fields, memory, secrets, only_one),
+    *(versions, rules_net.ranges, rules_net.addresses, rules_net.ports),
+    *(rules_net.published_names, rules_net.plain_sites, rules_net.published_ports),
+    *(rules_models.providers, rules_models.models, rules_models.folders, rules_models.handed_in),
+    *(rules_models.aliases, rules_models.routes, rules_models.own_keys),
 )

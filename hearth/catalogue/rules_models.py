@@ -1,4 +1,4 @@
-"""Rules about models, their providers and aliases, and the consumers that may call them."""
+"""Rules about models, their providers and aliases, and the services that serve or call them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,13 @@ _CALLERS = frozenset({"chat", "pipelines"})
 
 def providers(catalogue: Catalogue) -> Iterator[Finding]:
     """A provider is a service of the house, or a host on the internet with a key."""
-    known = catalogue.known("services")
     for name, record in catalogue.providers.items():
         key = ("providers", name)
-        if bool(record.service) == bool(record.host):
-            if not catalogue.written(*key, "host"):
-                yield key, f"{name} has neither service nor host; write e.g. host: api.example.org"
-            elif record.host:
-                text = f"{name} has a service and a host; keep service here, host for the cloud"
-                yield (*key, "host"), text
-        if record.service and record.service not in known:
-            hint = suggest(record.service, known)
-            yield (*key, "service"), f"{name}.service: no service is named {record.service}; {hint}"
+        if record.service and record.host:
+            text = f"{name} has a service and a host; keep service here, host for the cloud"
+            yield (*key, "host"), text
+        if not record.service and not record.host and not catalogue.written(*key, "host"):
+            yield key, f"{name} has neither service nor host; write e.g. host: api.example.org"
         if record.host and not record.secret and not catalogue.written(*key, "secret"):
             yield key, f"{name} has a host and no secret; write e.g. secret: {name}_api_key"
         if record.secret and not SNAKE.fullmatch(record.secret):
@@ -37,22 +32,21 @@ def providers(catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def models(catalogue: Catalogue) -> Iterator[Finding]:
-    """A model has a provider, a size where it is pulled, and no duplicate."""
-    known = catalogue.known("providers")
+    """A model has a size where it is pulled, files where it transcribes, and no duplicate."""
     owners: dict[tuple[str, str], str] = {}
     for name, record in catalogue.models.items():
         key = ("models", name)
-        if record.provider not in known:
-            hint = suggest(record.provider, known)
-            text = f"{name}.provider: no provider is named {record.provider}; {hint}"
-            yield (*key, "provider"), text
         provider = catalogue.providers.get(record.provider)
         if provider and provider.service:
             if record.download is None and not catalogue.written(*key, "download"):
                 yield key, f"{name}.download is missing; write its size, e.g. download: 3.4GB"
         elif provider and record.download:
             yield (*key, "download"), f"{name}.download has no use in the cloud; leave it out"
-        yield from _files(catalogue, name, record)
+        if record.kind == "transcribe":
+            yield from _files(catalogue, name, record)
+        elif record.files:
+            text = f"{name}.files is only for kind: transcribe; write that, or leave files out"
+            yield (*key, "files"), text
         identity = (record.provider, (record.id or name).removesuffix(":latest"))
         if identity in owners:
             where = catalogue.at("models", owners[identity])
@@ -62,47 +56,42 @@ def models(catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Finding]:
-    """A model for transcription lists its files, each once; no other kind has files."""
+    """A model for transcription lists its files, each once."""
     key = ("models", name)
     provider = catalogue.providers.get(record.provider)
     service = catalogue.services.get(provider.service or "") if provider else None
-    if record.kind != "transcribe":
-        if record.files:
-            text = f"{name}.files is only for kind: transcribe; write that, or leave files out"
-            yield (*key, "files"), text
-        return
     if provider and not provider.service and provider.host:
         text = f"{name}.kind transcribe cannot be in the cloud; name a provider with a service"
         yield (*key, "provider"), text
-    external = service is not None and service.runtime == "external"
+    external = service is not None and not service.here
     if not record.files and not external and not catalogue.written(*key, "files"):
         yield key, f"{name}.files is missing; write the sources of its files, e.g. files: [a, b]"
     called: dict[str, str] = {}
-    known = catalogue.known("sources")
     for index, source in enumerate(record.files):
-        place = (*key, "files", index)
-        if source not in known:
-            hint = suggest(source, known)
-            yield place, f"{name}.files {source} is not in sources.lock.yml; {hint}"
-        elif found := catalogue.sources.get(source):
+        if found := catalogue.sources.get(source):
             file = found.url.rpartition("/")[2]
             if file in called:
                 text = f"{name}.files {source} is a second {file}, besides {called[file]}"
-                yield place, f"{text}; keep one of them"
+                yield (*key, "files", index), f"{text}; keep one of them"
             called.setdefault(file, source)
 
 
 def folders(catalogue: Catalogue) -> Iterator[Finding]:
     """The files of each model have a folder of their own."""
-    first: dict[str, Key] = {name: ("services", name) for name in catalogue.known("services")}
-    for name, record in catalogue.models.items():
-        provider = catalogue.providers.get(record.provider)
-        if not record.files or not provider or not provider.service:
-            continue
-        folder, key = program(provider.service, name), ("models", name)
-        if folder in first:
-            yield key, catalogue.taken(f"the folder {folder}", first[folder], "choose another name")
-        first.setdefault(folder, key)
+    folders = {
+        name: program(provider.service, name)
+        for name, record in catalogue.models.items()
+        if record.files
+        and (provider := catalogue.providers.get(record.provider))
+        and provider.service
+    }
+    return catalogue.clashes(
+        (
+            (folder, ("models", name), f"the folder {folder}", "choose another name")
+            for name, folder in folders.items()
+        ),
+        {name: ("services", name) for name in catalogue.known("services")},
+    )
 
 
 def handed_in(catalogue: Catalogue) -> Iterator[Finding]:
@@ -115,8 +104,7 @@ def handed_in(catalogue: Catalogue) -> Iterator[Finding]:
         providers = {key for key, found in catalogue.providers.items() if found.service == name}
         own = {key: found for key, found in catalogue.models.items() if found.provider in providers}
         files = [key for key, found in own.items() if found.files]
-        runs = record.present and record.enabled and record.runtime != "external"
-        if runs and files and not members & own.keys():
+        if record.runs and record.here and files and not members & own.keys():
             text = f"{name} has no model; make one a member of an alias, "
             text += f"e.g. transcribe: {{members: [{files[0]}]}}, or write enabled: false"
             yield ("services", name), text
@@ -143,11 +131,10 @@ def _members(catalogue: Catalogue, name: str, record: schema.AliasRecord) -> Ite
         key: Key = ("aliases", name, "members", index)
         if member in record.members[:index]:
             yield key, f"{name}.members has {member} twice; keep the first"
-        elif member in catalogue.known("aliases") and member not in known:
+        elif member not in known and member in catalogue.known("aliases"):
             yield key, f"{name}.members {member} is an alias; write the models behind it"
         elif member not in known:
-            text = f"{name}.members: no model is named {member}; {suggest(member, known)}"
-            yield key, text
+            yield key, f"{name}.members: no model is named {member}; {suggest(member, known)}"
     key = ("aliases", name, "members")
     found = {m: catalogue.models[m] for m in record.members if m in catalogue.models}
     kinds = sorted({_DOES.get(model.kind, "answer") for model in found.values()}, reverse=True)
@@ -166,33 +153,13 @@ def routes(catalogue: Catalogue) -> Iterator[Finding]:
     """The service that offers all models needs every service that serves them."""
     serving = {p.service: name for name, p in catalogue.providers.items() if p.service}
     for name, record in catalogue.services.items():
-        if "models" not in record.offers or not record.present or not record.enabled:
-            continue
         needed = {option for need in record.needs for option in alternatives(need)}
-        for service, provider in serving.items():
+        for service, provider in serving.items() if "models" in record.offers else ():
             target = catalogue.services.get(service)
-            if target and target.present and target.enabled and service not in needed:
+            if record.runs and target and target.runs and service not in needed:
                 where = catalogue.at("providers", provider)
                 text = f"{name} routes to provider {provider} ({where}); add {service} to its needs"
                 yield ("services", name, "needs"), text
-
-
-def consumers(catalogue: Catalogue) -> Iterator[Finding]:
-    """A key opens services and models that exist."""
-    services = [*catalogue.known("services"), *catalogue.known("parts")]
-    names = [*catalogue.known("aliases"), *catalogue.known("models")]
-    for name, record in catalogue.consumers.items():
-        key: Key = ("consumers", name)
-        for index, service in enumerate(record.services):
-            if service not in services:
-                hint = suggest(service, services)
-                text = f"{name}.services: no service is named {service}; {hint}"
-                yield (*key, "services", index), text
-        for index, model in enumerate(record.models if record.models != "all" else ()):
-            if model not in names:
-                hint = suggest(model, names)
-                text = f"{name}.models: no alias or model is named {model}; {hint}"
-                yield (*key, "models", index), text
 
 
 def own_keys(catalogue: Catalogue) -> Iterator[Finding]:
@@ -200,8 +167,7 @@ def own_keys(catalogue: Catalogue) -> Iterator[Finding]:
     known = catalogue.known("consumers")
     gateway = next((n for n, r in catalogue.services.items() if "models" in r.offers), "…")
     for name, record in catalogue.services.items():
-        calls = _CALLERS & set(record.offers) and record.present and record.enabled
-        if calls and name not in known:
+        if record.runs and _CALLERS & set(record.offers) and name not in known:
             text = f"{name} calls models, but no consumer has this name; write into consumers: "
             text += f"{name}: {{summary: ..., services: [{gateway}], models: all}}"
             yield ("services", name), text

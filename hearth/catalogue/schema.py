@@ -11,28 +11,36 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 
 from hearth.catalogue import values
+from hearth.catalogue.values import address, formed, network, word_or_list
 
-Address = Annotated[str, AfterValidator(values.address)]
+Address = Annotated[str, AfterValidator(address)]
 """an IPv4 address"""
-AutoAddress = Annotated[str, AfterValidator(values.auto_or_address)]
+AutoAddress = Annotated[str, AfterValidator(lambda text: text if text == "auto" else address(text))]
 """`auto` or an IPv4 address"""
-AutoAddresses = Annotated[Any, PlainValidator(values.upstream)]
+AutoAddresses = Annotated[
+    Any,
+    word_or_list(
+        "auto", "is neither auto nor a list of addresses; write e.g. [9.9.9.9]", address, least=1
+    ),
+]
 """`auto` or a list of IPv4 addresses"""
-Network = Annotated[str, AfterValidator(values.network)]
+Network = Annotated[str, AfterValidator(network)]
 """an IPv4 range, such as `10.140.30.0/24`"""
-Callers = Annotated[str, AfterValidator(values.callers)]
+Callers = Annotated[
+    str, AfterValidator(lambda text: network(text) if "/" in text else address(text))
+]
 """IPv4 addresses or ranges"""
 Domain = Annotated[str, AfterValidator(values.domain)]
 """a domain, such as `lan` or `home.arpa`"""
-Host = Annotated[str, AfterValidator(values.host)]
+Host = Annotated[str, formed("host")]
 """a host name"""
-Url = Annotated[str, AfterValidator(values.http_url)]
+Url = Annotated[str, formed("url"), AfterValidator(lambda text: text.rstrip("/"))]
 """a URL"""
-Location = Annotated[str, AfterValidator(values.source)]
+Location = Annotated[str, formed("location")]
 """an `https://` URL, or the path of a local file"""
-Prefix = Annotated[str, AfterValidator(values.prefix)]
+Prefix = Annotated[str, formed("prefix")]
 """the start of a URL or a folder, ending in `/`"""
-Reach = Annotated[str, AfterValidator(values.reach)]
+Reach = Annotated[str, formed("reach")]
 """`local` or `ssh://USER@HOST`"""
 Port = Annotated[int, Field(ge=1, le=65535)]
 """a port from 1 to 65535"""
@@ -44,33 +52,35 @@ Amount = Annotated[float, Field(gt=0)]
 """a number above 0"""
 Folder = Annotated[str, AfterValidator(values.absolute)]
 """an absolute folder"""
-Route = Annotated[str, AfterValidator(values.route)]
+Route = Annotated[str, formed("route")]
 """a URL path, with `*` only at its end"""
 Policy = Annotated[str, AfterValidator(values.policy)]
 """a Content-Security-Policy"""
 Sentence = Annotated[str, Field(min_length=1, examples=["One sentence for people."])]
 """a sentence"""
-Size = Annotated[str, AfterValidator(values.size)]
+Size = Annotated[str, formed("size")]
 """a size, such as `3.4GB` or `8GiB`"""
 Memory = Annotated[str, AfterValidator(values.memory_limit)]
 """a size, or a percentage of the machine's memory such as `60%`"""
-TimeOfDay = Annotated[str, AfterValidator(values.time_of_day)]
+TimeOfDay = Annotated[str, formed("time")]
 """`HH:MM` or `off`"""
 Recipient = Annotated[str, AfterValidator(values.recipient)]
 """an age recipient, `age1…`"""
-Image = Annotated[str, AfterValidator(values.image)]
+Image = Annotated[str, formed("image")]
 """system and release, such as `debian/13`"""
-Package = Annotated[str, AfterValidator(values.package)]
+Package = Annotated[str, formed("package")]
 """names of Debian packages"""
-Version = Annotated[str, AfterValidator(values.version)]
+Version = Annotated[str, formed("version")]
 """a version, such as `1.2.3`"""
-Sha256 = Annotated[str, AfterValidator(values.sha256)]
+Sha256 = Annotated[str, formed("sha256")]
 """64 hexadecimal digits, or `unverified`"""
-Digest = Annotated[str, AfterValidator(values.manifest)]
+Digest = Annotated[str, formed("digest")]
 """`sha256:` and 64 hexadecimal digits, or `unverified`"""
 Enabled = Annotated[Any, PlainValidator(values.enabled)]
 """`true`, `false` or `auto`"""
-AllOrNames = Annotated[Any, PlainValidator(values.all_or_names)]
+AllOrNames = Annotated[
+    Any, word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]")
+]
 """`all`, or a list of aliases and models"""
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
