@@ -15,8 +15,7 @@ from pathlib import Path
 import av
 import espeakng_loader
 
-from hearth.clients import recordings
-from hearth.clients.recordings import BYTES, RATE, TEXTS, trimmed
+from hearth.clients.recordings import BYTES, FOLDER, RATE, trimmed
 
 VOICE = b"gmw/en-US"
 WORDS_PER_MINUTE = 165
@@ -79,5 +78,6 @@ def write(pcm: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name, sound in zip(TEXTS, spoken(list(TEXTS.values())), strict=True):
-        write(sound, Path(recordings.__file__).parent / f"{name}.opus")
+    files = sorted(FOLDER.glob("*.txt"))
+    for file, sound in zip(files, spoken([file.read_text() for file in files]), strict=True):
+        write(sound, file.with_suffix(".opus"))

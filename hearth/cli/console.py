@@ -67,11 +67,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> T
 
 
 def find(house: House, name: str) -> Service | Part:
-    """Return the service or part of this name.
-
-    Raises:
-        typer.BadParameter: there is none; the text suggests the nearest name.
-    """
+    """Return the service or part of this name, or reject it and suggest the nearest name."""
     known: dict[str, Service | Part] = {**house.services, **house.parts}
     wanted = name.replace("-", "_")
     if wanted not in known:

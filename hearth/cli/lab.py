@@ -32,11 +32,7 @@ def lab_command(context: typer.Context) -> None:
 
 
 def run_tool(project: Project, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the lab tool, which is no part of an installed Hearth.
-
-    Raises:
-        LabToolError: this is not a checkout.
-    """
+    """Replace this process by the lab tool, which is no part of an installed Hearth."""
     if not (project.root / _TOOL.replace(".", "/")).is_dir():
         raise LabToolError(
             f"{project.root}: no lab tool here: clone Hearth with git and run its scripts/hearth, "

@@ -81,11 +81,7 @@ class Steps:
 
 
 def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps:
-    """Run site.yml with its full output in a log, and return what it did.
-
-    Raises:
-        PlaybookError: a task failed, or Ansible itself did.
-    """
+    """Run site.yml with its full output in a log; return what it did, or raise PlaybookError."""
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
     reader, writer = os.pipe()

@@ -133,12 +133,9 @@ class FirstAnswerError(Exception):
 def first_answer(
     house: House, edge: Edge, gateway: str, key: str, console: Console
 ) -> tuple[str, str] | None:
-    """Wait for the smallest local model of the default alias, and return it with its first answer.
+    """Wait for the smallest local model of the default alias, if any; return its first answer, too.
 
-    Returns None if this house has no such model.
-
-    Raises:
-        FirstAnswerError: the download cannot succeed, or nothing answers.
+    FirstAnswerError: the download cannot succeed, or nothing answers.
     """
     members = house.default_alias.members if house.default_alias else ()
     local = [house.models[name] for name in members if house.models[name].local]

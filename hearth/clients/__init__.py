@@ -1,4 +1,7 @@
-"""Clients of a house's services, shared by the smoke tests and the benchmarks."""
+"""Clients of a house's services, shared by the smoke tests and the benchmarks.
+
+Every call raises ClientError where the server refuses it, or does not answer in time.
+"""
 
 
 class ClientError(Exception):

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,20 +47,12 @@ class Person:
         return replace(self.server, key=self.token).send(method, path, **more)
 
     def request(self, method: str, path: str, **more: Any) -> Any:
-        """Send a request that must succeed and return the response's JSON.
-
-        Raises:
-            ClientError: it failed.
-        """
+        """Send a request that must succeed and return the response's JSON."""
         return _successful(self.send(method, path, **more))
 
 
 def sign_in(server: Endpoint, email: str, password: str) -> Person:
-    """Sign in; upstream allows fifteen times in three minutes, so keep the result.
-
-    Raises:
-        ClientError: the address or the password is wrong.
-    """
+    """Sign in; upstream allows fifteen times in three minutes, so keep the result."""
     form = {"email": email, "password": password}
     account = _successful(server.send("POST", SIGN_IN, json=form))
     return Person(server, account["id"], account["role"], account["token"])
@@ -118,11 +110,9 @@ class Connection:
 
     def read(self, socket: WebSocket) -> None:
         """Receive events until the connection is closed."""
-        try:
+        with suppress(ConnectionClosed):
             for message in socket:
                 self._take(socket, str(message))
-        except ConnectionClosed:
-            pass
         with self._news:
             self.closed_s = time.perf_counter()
             self._news.notify_all()
@@ -162,11 +152,7 @@ def _event(payload: Mapping[str, Any]) -> ChatEvent:
 def open_socket(
     server: Endpoint, within_s: float, origin: str | None = None
 ) -> AbstractContextManager[WebSocket]:
-    """Open the socket as a page from `origin` does; by default a page of this site.
-
-    Raises:
-        ClientError: it is refused, or the server does not answer.
-    """
+    """Open the socket as a page from `origin` does; by default a page of this site."""
     origin = origin or f"{server.url.partition(':')[0]}://{server.host}"
     # A browser sends no pings: only the house's own keep the connection open.
     more = {"ping_interval": None, "max_size": _MAX_EVENT_BYTES}
@@ -175,11 +161,7 @@ def open_socket(
 
 @contextmanager
 def handshake(socket: WebSocket, token: str, within_s: float) -> Iterator[Connection]:
-    """Authenticate by a sign-in's `token`, and receive events for as long as the block runs.
-
-    Raises:
-        ClientError: the server does not accept it.
-    """
+    """Authenticate by a sign-in's `token`, and receive events for as long as the block runs."""
     try:
         if not str(socket.recv(within_s)).startswith(_OPEN):
             raise ClientError(f"{SOCKET}: it does not speak Engine.IO")
@@ -201,11 +183,7 @@ def handshake(socket: WebSocket, token: str, within_s: float) -> Iterator[Connec
 
 @contextmanager
 def live_connection(person: Person, within_s: float = 10) -> Iterator[Connection]:
-    """Open a person's live connection, for as long as the block runs.
-
-    Raises:
-        ClientError: it is refused, or the server does not answer.
-    """
+    """Open a person's live connection, for as long as the block runs."""
     with (
         open_socket(person.server, within_s) as socket,
         handshake(socket, person.token, within_s) as connection,
@@ -221,11 +199,6 @@ class Turn:
     question: str
     answer: str
     asked_s: float
-
-    @property
-    def kept(self) -> bool:
-        """Whether the chat is stored."""
-        return not self.chat.startswith("temporary:")
 
 
 def message_body(
@@ -259,16 +232,12 @@ def send_message(
 
     `files` are pictures and documents in the page's own form; with `titled` the model names the
     chat.
-
-    Raises:
-        ClientError: it was refused.
     """
     answer = str(uuid.uuid4())
     chat = after.chat if after else ("" if kept else f"temporary:{connection.id}")
     body = message_body(connection, answer, text, model, after.answer if after else None)
-    message = body["user_message"]
     if files:
-        message["files"] = list(files)
+        body["user_message"]["files"] = list(files)
     body |= {
         "background_tasks": {"title_generation": True} if titled else {},
         "params": {"max_tokens": max_tokens} if max_tokens else {},
@@ -280,7 +249,7 @@ def send_message(
     }
     began = time.perf_counter()
     reply = person.request("POST", COMPLETIONS, json=body)
-    return Turn(chat or str(reply["chat_id"]), message["id"], answer, began)
+    return Turn(chat or str(reply["chat_id"]), body["user_message"]["id"], answer, began)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,11 +284,7 @@ class ChatAnswer:
 
 
 def wait_for_answer(connection: Connection, turn: Turn, within_s: float) -> ChatAnswer:
-    """Wait for an answer's end and return its events.
-
-    Raises:
-        ClientError: it did not end in time.
-    """
+    """Wait for an answer's end and return its events; ClientError if it does not end in time."""
     ended = connection.ended(turn.answer, within_s)
     answer = ChatAnswer(turn, connection.of(turn.answer))
     if not ended:

@@ -65,10 +65,7 @@ class Edge:
         """Send one request to a site and return its answer; redirects are not followed.
 
         `send` makes it a POST: of JSON, of a form's fields when it is text, and of the type in
-        `headers` when it is bytes.
-
-        Raises:
-            ClientError: no answer within `within_s` seconds in all.
+        `headers` when it is bytes. `within_s` bounds all of it.
         """
         with self.stream(fqdn, path, within_s, key, send, headers) as (response, chunks):
             return Answer(response.status_code, response.headers, b"".join(chunks))
@@ -84,25 +81,18 @@ class Edge:
         headers: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
         """Send one request and yield its body piece by piece, as it arrives."""
-        all_headers = {"Host": fqdn} | dict(headers or {})
-        if key is not None:
-            all_headers["Authorization"] = f"Bearer {key}"
-        body: dict[str, Any] = {} if send is None else {"json": send}
+        more: dict[str, Any] = {"json": send} if send is not None else {}
+        if isinstance(send, str | bytes):
+            more = {"content": send}
         if isinstance(send, str):
-            all_headers["Content-Type"] = "application/x-www-form-urlencoded"
-            body = {"content": send}
-        elif isinstance(send, bytes):
-            body = {"content": send}
+            headers = {"Content-Type": "application/x-www-form-urlencoded"} | dict(headers or {})
+        method = "GET" if send is None else "POST"
         try:
             with (
-                httpx.Client(verify=self.trust(), trust_env=False, timeout=within_s) as client,
+                self.endpoint(fqdn, key, call_s=within_s).blocking_client() as client,
+                # An absolute address: of a relative one httpx would change the slashes.
                 client.stream(
-                    "GET" if send is None else "POST",
-                    f"https://{self.address}{path}",
-                    headers=all_headers,
-                    **body,
-                    # The client connects to the address, but sends and verifies the name.
-                    extensions={"sni_hostname": fqdn},
+                    method, f"https://{self.address}{path}", headers=headers, **more
                 ) as response,
             ):
                 yield response, body_until(response, time.monotonic() + within_s, within_s)

@@ -63,11 +63,7 @@ class Endpoint:
         return httpx.AsyncClient(**self._settings(), event_hooks=hooks, timeout=None)  # noqa: S113
 
     def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
-        """Send one request and return the whole response, whatever its status.
-
-        Raises:
-            ClientError: the server does not answer.
-        """
+        """Send one request and return the whole response, whatever its status."""
         try:
             with self.blocking_client() as client:
                 return client.request(method, path, timeout=within_s, **more)
@@ -81,11 +77,7 @@ class Endpoint:
 
 
 def get_json(url: str, within_s: float) -> Any:
-    """Return a server's JSON as the machine itself gets it.
-
-    Raises:
-        ClientError: there is none.
-    """
+    """Return a server's JSON as the machine itself gets it."""
     try:
         answer = httpx.get(url, timeout=within_s, trust_env=False)
         return answer.raise_for_status().json()
@@ -103,11 +95,7 @@ async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:
 
 
 async def fetch_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    """Return the JSON object at a path, empty where the server has none.
-
-    Raises:
-        ClientError: the server does not answer.
-    """
+    """Return the JSON object at a path, empty where the server has none."""
     try:
         async with asyncio.timeout(_STATUS_S):
             response = await client.get(path)

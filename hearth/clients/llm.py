@@ -68,13 +68,9 @@ class _Answer:
         """Parse one line and note the time of its arrival."""
         text = line.strip()
         if self.dialect == "openai":
-            if not text.startswith("data:"):
-                return
-            text = text.removeprefix("data:").strip()
-            if text == "[DONE]":
-                self.finished = True
-                return
-        if not text:
+            text = text.removeprefix("data:").strip() if text.startswith("data:") else ""
+            self.finished = self.finished or text == "[DONE]"
+        if text in ("", "[DONE]"):
             return
         try:
             event = json.loads(text)
@@ -93,16 +89,14 @@ class _Answer:
 
     def sample(self, endpoint: str, total_s: float) -> Sample:
         """Return the figures of the whole answer."""
-        error = self.error
-        if not error and not self.finished:
-            error = "the stream ended early"
-        if not error and self.first_s is None:
-            error = "an answer without a single token"
+        error = self.error or ("" if self.finished else "the stream ended early")
         tokens = self.tokens if self.tokens is not None else self.pieces
-        speed = None
-        if self.first_s is not None and self.last_s - self.first_s >= _MIN_GENERATION_S:
-            speed = (tokens - 1) / (self.last_s - self.first_s)
-        first_ms = None if self.first_s is None else self.first_s * 1000
+        first_ms = speed = None
+        if self.first_s is None:
+            error = error or "an answer without a single token"
+        else:
+            first_ms, took_s = self.first_s * 1000, self.last_s - self.first_s
+            speed = (tokens - 1) / took_s if took_s >= _MIN_GENERATION_S else None
         return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)
 
     def _openai(self, event: dict[str, Any]) -> str:
@@ -192,9 +186,8 @@ def json_caller(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> J
 
 def gateway_of(house: House) -> Service:
     """Return the service that routes models."""
-    for service in house.services.values():
-        if "models" in service.offers:
-            return service
+    if gateway := next((s for s in house.services.values() if "models" in s.offers), None):
+        return gateway
     raise ClientError("this house has no gateway: there is nothing to compare with")
 
 
@@ -265,11 +258,7 @@ def devices(journal: Iterable[str]) -> list[Device]:
 
 
 def devices_of(house: House, model: Model) -> list[Device]:
-    """Return the devices that a model's server logged when it started; none for an external one.
-
-    Raises:
-        EngineError: its instance cannot be inspected.
-    """
+    """Return the devices that a model's server logged when it started; none for an external one."""
     service = house.services[model.service or ""]
     if not service.address:
         return []

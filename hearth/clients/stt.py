@@ -187,12 +187,7 @@ class Stream:
 async def connected(
     endpoint: Endpoint, options: StreamOptions, within_s: float
 ) -> AsyncIterator[Stream]:
-    """Open a stream with these options, and yield it when the server is ready.
-
-    Raises:
-        NoStreamError: the server has no WebSocket.
-        ClientError: it broke, was refused, or took longer than `within_s` in all.
-    """
+    """Open a stream and yield it when the server is ready; NoStreamError without a WebSocket."""
     try:
         async with asyncio.timeout(within_s), _socket(endpoint) as socket:
             stream = Stream(socket, options)
@@ -256,10 +251,6 @@ def transcribe(
     """Send 16-bit mono at 16 kHz and then `after_s` of noise; return the stream with its events.
 
     Without `real_time` it is sent as fast as the server takes it.
-
-    Raises:
-        NoStreamError: the server has no WebSocket.
-        ClientError: it failed, was refused, or was not done within `within_s` seconds.
     """
     return asyncio.run(_transcribe(endpoint, pcm + background_noise(after_s), within_s, real_time))
 

@@ -77,11 +77,7 @@ class TtsClient:
     def stream(
         self, client: httpx.Client, text: str, *, streamed: bool = True
     ) -> Iterator[Iterator[Chunk]]:
-        """Request a text as 24 kHz PCM and yield its sound as it arrives.
-
-        Raises:
-            ClientError: there is no speech, or it takes too long in all.
-        """
+        """Request a text as 24 kHz PCM and yield its sound as it arrives, all within `call_s`."""
         body, server = SpeechRequest(text, streamed=streamed).body(), self.endpoint
         start = time.perf_counter()
 

@@ -76,11 +76,7 @@ def connection(endpoint: Endpoint, path: str, **options: Any) -> connect:
 
 @contextmanager
 def opened(endpoint: Endpoint, path: str, within_s: float, **options: Any) -> Iterator[WebSocket]:
-    """Open a server's WebSocket, and close it at the end of the block; for `options` see above.
-
-    Raises:
-        ClientError: it is refused, or the server does not answer in time.
-    """
+    """Open a server's WebSocket, and close it at the end of the block; for `options` see above."""
     with start_blocking_portal(name=THREAD) as portal, ExitStack() as stack:
         opening = connection(endpoint, path, open_timeout=within_s, **options)
         try:

@@ -16,44 +16,13 @@ RATE = 16_000
 BYTES = 2
 # Fainter sound is not speech: background noise, breath, and a codec's noise.
 _LOUD = 32_768 * 10 ** (-40 / 20)
-_FOLDER = Path(__file__).parent
-
-# What each recording says, by its name: `SECONDSs-NUMBER`.
-TEXTS = {
-    "1s-1": "What time is it now?",
-    "1s-2": "Turn on the kitchen lamp.",
-    "1s-3": "Read me the news.",
-    "3s-1": "Please put the kettle on and open the window for a little while.",
-    "3s-2": "How long does the train to the harbour take on a Sunday morning?",
-    "3s-3": "Tell my sister that I will be late and that the door is open.",
-    "10s-1": (
-        "The boat left the harbour before anyone had found the map, and by the time the rain "
-        "stopped the whole valley smelled of cut grass and nobody wanted to go home "
-        "again before night."
-    ),
-    "10s-2": (
-        "When the lamps went out the children counted slowly to a hundred, and one of them said "
-        "that the noise they heard was not thunder at all but only an old farm cart with a loose "
-        "wheel."
-    ),
-    "30s-1": (
-        "Anna kept a small workshop at the end of the lane where the road turns down to the river, "
-        "and every morning began with the same three things, a kettle and a window and a list, "
-        "because some days the list was long with clocks to be cleaned and a chair without a leg "
-        "and a radio that hummed, and on other days there was a single line on it that nobody "
-        "could read, but it did not matter much since the people who came in wanted to talk as "
-        "often as they wanted anything mended, and so the kettle was always warm and the chairs "
-        "were never empty."
-    ),
-}
+FOLDER = Path(__file__).parent
+"""Has each recording, `SECONDSs-NUMBER.opus`, with its words beside it in a `.txt`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Speech without a long pause: 16-bit mono at 16 kHz, trimmed.
-
-    `length_s` is its nominal length, `seconds` the exact one.
-    """
+    """Speech without a long pause: 16-bit mono at 16 kHz, trimmed; `length_s` is nominal."""
 
     name: str
     length_s: int
@@ -68,24 +37,21 @@ class Utterance:
 
 @functools.cache
 def utterances(length_s: int) -> tuple[Utterance, ...]:
-    """Return the recordings of this nominal length.
-
-    Raises:
-        ClientError: a recording is missing or cannot be read.
-    """
+    """Return the recordings of this nominal length; ClientError if one cannot be read."""
+    files = sorted(FOLDER.glob(f"{length_s}s-*.txt"))
     return tuple(
-        Utterance(name, length_s, text, trimmed(read_audio(_FOLDER / f"{name}.opus")))
-        for name, text in TEXTS.items()
-        if name.split("-")[0] == f"{length_s}s"
+        Utterance(
+            file.stem,
+            length_s,
+            file.read_text("utf-8").strip(),
+            trimmed(read_audio(file.with_suffix(".opus"))),
+        )
+        for file in files
     )
 
 
 def read_audio(path: Path) -> bytes:
-    """Return a recording in any container as 16-bit mono at 16 kHz.
-
-    Raises:
-        ClientError: it has no sound, or there is no such file.
-    """
+    """Return any file with sound as 16-bit mono at 16 kHz; ClientError if there is none."""
     # Only decoding needs this library; importing it is slow.
     import av
 
