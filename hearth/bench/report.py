@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol, TypeVar
 
 from hearth.clients.stats import Spread, spread
-from hearth.machine import description
+from hearth.machine import facts
 
 Verdict = Literal["reached", "not reached", "not measured"]
 # A 99th percentile of fewer values is meaningless.
@@ -146,7 +146,7 @@ def figures_of(kind: type[FiguresT], samples: Sequence[Sample], **more: Any) -> 
 
 def this_machine(load: float) -> Machine:
     """Return this machine, with its load before the first request."""
-    seen = asdict(description.machine())
+    seen = asdict(facts.machine())
     del seen["gpus"]
     return Machine(**seen, load=round(load, 2))
 

@@ -1,6 +1,7 @@
 """Read what Hearth needs to know of a machine: network, memory, disk, graphics, listeners."""
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal
+
+from hearth.paths import PROGRAMS
 
 # Kernel drivers that render in software: their nodes are not accelerators.
 SOFTWARE_DRIVERS = frozenset({"vgem", "vkms", "virtio_gpu", "simpledrm", "bochs-drm", "ast"})
@@ -25,6 +28,9 @@ _FILES = ("run/systemd/resolve/resolv.conf", "etc/resolv.conf")
 # `known`: configured, or read from the machine; `kept`: as before, since the machine has no other
 # server now; `itself`: the machine's only server is the house; `none`: it has none.
 Known = Literal["known", "kept", "itself", "none"]
+# Debian's packages that the house depends on, with the names that people know.
+_SHOWN_PACKAGES = {"incus-base": "incus", "caddy": "caddy", "dnsmasq-base": "dnsmasq"}
+_VENDORS = {"0x1002": "AMD", "0x10de": "NVIDIA", "0x8086": "Intel", "0x1af4": "virtio"}
 
 
 class FactsError(RuntimeError):
@@ -271,3 +277,65 @@ def _unit_of(pid: str) -> str:
         return units[-1] if units else Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInfo:
+    """The machine behind the figures; `gpus` are its graphics devices, used or not."""
+
+    name: str
+    system: str
+    kernel: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    gpus: list[str]
+
+
+def machine() -> MachineInfo:
+    """Describe this machine."""
+    release = platform.freedesktop_os_release()
+    version = text_of(Path("/etc/debian_version"))
+    return MachineInfo(
+        name=platform.node(),
+        system=f"{release.get('NAME', 'Linux')} {version or release.get('VERSION_ID', '')}".strip(),
+        kernel=platform.release(),
+        cpu=cpu_name(Path("/")),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=memory_bytes(Path("/")),
+        gpus=gpus(Path("/")),
+    )
+
+
+def gpus(root: Path) -> list[str]:
+    """Return the graphics devices on the PCI bus, as `VENDOR DEVICE (driver)`."""
+    found = []
+    for device in graphics_devices(root):
+        vendor, model = text_of(device / "vendor"), text_of(device / "device")
+        driver = device / "driver"
+        name = driver.resolve().name if driver.exists() else "no driver"
+        found.append(f"{_VENDORS.get(vendor, vendor)} {model.removeprefix('0x')} ({name})")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Debian's packages and of the programs that Hearth installed.
+
+    The version of an installed program is the digest that its `current` link points to.
+    """
+    shown = ["--showformat=${Package} ${Version}\\n", *_SHOWN_PACKAGES]
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed words
+            ["/usr/bin/dpkg-query", "--show", *shown],
+            capture_output=True,
+            text=True,
+            check=False,  # one of them may be missing
+            timeout=10,
+        )
+        rows = [line.partition(" ") for line in done.stdout.splitlines()]
+    except OSError:
+        rows = []
+    found = {_SHOWN_PACKAGES[package]: version for package, _, version in rows if version}
+    for link in sorted(PROGRAMS.glob("*/current")):
+        found[f"{link.parent.name} (files)"] = link.resolve().name[:16]
+    return found

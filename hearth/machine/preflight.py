@@ -139,21 +139,16 @@ def house_violations(
     house: House, facts: Facts, environment: Environment, listeners: Iterable[Listener] = ()
 ) -> list[str]:
     """Return every conflict between house and machine, with a fix, one line each."""
-    found = (
-        [] if environment.root else ["only root can build a house: put `sudo` before the command"]
-    )
-    if not environment.tun:
-        found.append(
-            "there is no /dev/net/tun, so this is a container or its kernel is reduced, and it "
-            "cannot run instances: use a full machine, or run `modprobe tun` on the container's "
-            "host and pass the device in"
-        )
-    if environment.clock == "early":
-        found.append(
-            f"the clock shows {datetime.now(UTC):%Y-%m-%d}, before the release of this Debian, "
-            "so downloads and certificates would be rejected: set it (`timedatectl set-time`) and "
-            "install systemd-timesyncd"
-        )
+    checks = {
+        "only root can build a house: put `sudo` before the command": environment.root,
+        "there is no /dev/net/tun, so this is a container or its kernel is reduced, and it cannot "
+        "run instances: use a full machine, or run `modprobe tun` on the container's host and pass "
+        "the device in": environment.tun,
+        f"the clock shows {datetime.now(UTC):%Y-%m-%d}, before the release of this Debian, so "
+        "downloads and certificates would be rejected: set it (`timedatectl set-time`) and install "
+        "systemd-timesyncd": environment.clock != "early",
+    }
+    found = [line for line, good in checks.items() if not good]
     found += [
         f"{path} is a unit of yours, and the house masks that name to keep Debian's own Caddy "
         "from starting: disable the unit, and give it another name"

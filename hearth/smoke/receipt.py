@@ -20,8 +20,8 @@ import jinja2
 from hearth.catalogue.house import House
 from hearth.clients.stats import Spread, spread
 from hearth.files import write_atomic
-from hearth.machine import description
-from hearth.machine.description import MachineInfo
+from hearth.machine import facts
+from hearth.machine.facts import MachineInfo
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
 from hearth.smoke.drill.cases import SLOW, Row
@@ -203,9 +203,9 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
         made=made,
         seconds=round(time.monotonic() - start, 1),
         hearth=hearth,
-        machine=description.machine(),
+        machine=facts.machine(),
         accelerator=notes.get("accelerator", {}),
-        versions=description.versions() | notes.get("versions", {}),
+        versions=facts.versions() | notes.get("versions", {}),
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         figures=[Figure(**figure) for figure in notes.get("figures", [])],
         verdicts=verdicts,

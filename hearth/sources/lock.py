@@ -7,7 +7,7 @@ another version, or a digest that the project ships later, is never compared wit
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 
@@ -37,10 +37,17 @@ def known(inventory: Path, source: Source) -> Source:
     """The source with the digest that this house recorded, if the project knows none."""
     if source.sha256 is not None:
         return source
-    record = _records(lock_file(inventory), "sources").get(_record_name(source))
-    if not isinstance(record, dict) or record.get("url") != source.url:
+    path = lock_file(inventory)
+    try:
+        held = yaml.safe_load(path.read_text(encoding="utf-8"))
+        record = held["sources"][_record_name(source)]
+        digest = record["sha256"] if record["url"] == source.url else None
+    except (FileNotFoundError, LookupError, TypeError):
         return source
-    digest = record.get("sha256")
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise SourceError(
+            f"{path}: this is not YAML: run `hearth check`, which names the line"
+        ) from None
     return replace(source, sha256=digest if isinstance(digest, str) else None)
 
 
@@ -114,16 +121,3 @@ def lock(
 
 def _record_name(source: Source) -> str:
     return f"{source.name}@{source.version}"
-
-
-def _records(path: Path, section: str) -> dict[str, Any]:
-    try:
-        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise SourceError(
-            f"{path}: this is not YAML: run `hearth check`, which names the line"
-        ) from None
-    records = loaded.get(section) if isinstance(loaded, dict) else None
-    return records if isinstance(records, dict) else {}

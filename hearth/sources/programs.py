@@ -170,21 +170,19 @@ def _scan(folder: Path) -> dict[str, Any]:
     nanosecond is not detected.
     """
     found: dict[str, Any] = {}
-    pending = [(str(folder), "")]
-    while pending:
-        here, prefix = pending.pop()
-        with os.scandir(here) as entries:
-            for entry in entries:
-                path = prefix + entry.name
-                info = entry.stat(follow_symlinks=False)
-                mode = stat.S_IMODE(info.st_mode)
-                if entry.is_symlink():
-                    found[path] = ["link", os.readlink(entry.path)]
-                elif entry.is_dir(follow_symlinks=False):
-                    found[path] = ["folder", mode]
-                    pending.append((entry.path, f"{path}/"))
-                else:
-                    found[path] = ["file", mode, info.st_size, info.st_mtime_ns]
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(here, name)
+            info = os.lstat(path)
+            entry: list[Any]
+            mode = stat.S_IMODE(info.st_mode)
+            if stat.S_ISLNK(info.st_mode):
+                entry = ["link", os.readlink(path)]
+            elif stat.S_ISDIR(info.st_mode):
+                entry = ["folder", mode]
+            else:
+                entry = ["file", mode, info.st_size, info.st_mtime_ns]
+            found[path[len(str(folder)) + 1 :]] = entry
     found.pop(MANIFEST, None)
     return found
 

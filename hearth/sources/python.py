@@ -82,16 +82,7 @@ def _install_wheels(
         *("-r", str(requirements)),
     ]
     try:
-        done = subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
-            command,
-            check=False,
-            timeout=BUILD_LIMIT_S,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            pass_fds=(lock,),
-        )
+        done = _run(command, lock)
     except FileNotFoundError:
         raise SourceError(f"{name}: {uv} is missing: run scripts/up, which installs uv") from None
     except subprocess.TimeoutExpired:
@@ -113,12 +104,18 @@ def _compile(folder: Path, python_version: str, lock: int) -> None:
     python = Path(f"/usr/bin/python{python_version}")
     if not python.exists():
         return
-    subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
-        [python, "-I", "-m", "compileall", "-q", "-j", "0", str(folder)],
-        # Packages contain templates and tests that do not compile; nothing imports those.
+    # Packages contain templates and tests that do not compile; nothing imports those.
+    _run([str(python), "-I", "-m", "compileall", "-q", "-j", "0", str(folder)], lock)
+
+
+def _run(argv: list[str], lock: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - fixed words and our own paths, no shell
+        argv,
         check=False,
         timeout=BUILD_LIMIT_S,
         stdin=subprocess.DEVNULL,
         capture_output=True,
+        text=True,
+        errors="replace",
         pass_fds=(lock,),
     )

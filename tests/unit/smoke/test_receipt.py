@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hearth.catalogue import house as catalogue
 from hearth.cli.verify import view
-from hearth.machine.description import MachineInfo, gpus, machine
+from hearth.machine.facts import MachineInfo, gpus, machine
 from hearth.smoke.plugin import Notes
 from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, unverified, write
 from hearth.sources import Source

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from hearth.cli.verify import view
-from hearth.machine.description import MachineInfo
+from hearth.machine.facts import MachineInfo
 from hearth.smoke.drill.cases import NO_MEMBER, Row
 from hearth.smoke.receipt import Drill, Receipt, Verdict, drill_of, last_drill, render, write
 
