@@ -60,7 +60,7 @@ def settings(chat: Service) -> dict[str, str]:
 @pytest.fixture
 def password(chat: Service, vault: Vault) -> str:
     """The password of the first account."""
-    return vault.get(next(name for name in chat.secrets if name.endswith("_password")))
+    return vault.get(chat.admin_secret or "")
 
 
 @pytest.fixture
