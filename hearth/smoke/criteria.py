@@ -46,11 +46,10 @@ StreamEvent = Mapping[str, Any]
 def judge_first_sound(
     phrase_s: float, ttfa_s: float
 ) -> tuple[Literal["fine", "slow", "failed"], str]:
-    """Grade the time to first audio by the machine's own time for the whole phrase.
+    """Grade the time to first audio by the machine's own time for the whole phrase, and explain.
 
     It fails above half of `phrase_s` or 150 ms, whichever is longer: a server that buffers sends
     its first sound with its last, on any machine. Above 700 ms it is slow, which is no failure.
-    Return one line that explains the grade with it.
     """
     limit_s = max(MOST_OF_PHRASE * phrase_s, LEAST_LIMIT_S)
     measured = f"the first sound came after {ttfa_s * 1000:.0f} ms"

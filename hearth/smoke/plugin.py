@@ -122,12 +122,10 @@ def pytest_runtest_makereport(
     """Set the outcome, add the journal to a failure, and write the verdict."""
     report: Any = yield
     error = call.excinfo.value if call.excinfo else None
-    if isinstance(error, Pending | NotMeasured):
+    if report.outcome == "skipped" or isinstance(error, Pending | NotMeasured):
         report.outcome = PENDING if isinstance(error, Pending) else NOT_MEASURED
         report.longrepr = str(error)
         report.hearth_percent = getattr(error, "percent", None)
-    if report.outcome == "skipped":
-        report.outcome, report.longrepr = NOT_MEASURED, str(error)
     journal = _journal(item) if report.outcome == "failed" else []
     if journal:
         report.sections.append(("Journal of the service", "\n".join(journal)))

@@ -128,7 +128,7 @@ def test_each_flaw_is_seen(test: Callable[[Any], None], flaw: dict[str, Any], sa
         test(Chat(**flaw))
 
 
-def test_what_the_inventory_switches_on_is_meant_and_said() -> None:
+def test_features_that_the_inventory_switches_on_become_a_remark() -> None:
     notes = Notes()
     settings = SETTINGS | {"ENABLE_CODE_EXECUTION": "True", "ENABLE_SIGNUP": "true"}
     chat: Any = Chat(switched_on=("enable_code_execution",), sign_up=400)

@@ -38,14 +38,14 @@ def test_half_of_real_time_keeps_up(rtf: float) -> None:
     assert advice_on_speed(rtf, "small", KNOWN) == ""
 
 
-def test_what_does_not_keep_up_is_told_in_one_line_what_to_write() -> None:
+def test_the_advice_for_a_slow_model_is_one_line_with_the_setting() -> None:
     assert advice_on_speed(0.61, "distil-medium.en", KNOWN) == (
         "distil-medium.en takes 0.61 s per second of speech; above 0.5 people notice "
         "a wait: write `transcribe: {members: [base.en]}` into inventory/local/aliases.yml"
     )
 
 
-def test_without_a_smaller_model_it_says_so() -> None:
+def test_the_advice_names_a_missing_smaller_model() -> None:
     assert "models.yml has no smaller model" in advice_on_speed(0.9, "tiny", KNOWN)
 
 
@@ -74,7 +74,7 @@ Events = list[dict[str, Any]]
 
 
 def stream() -> Events:
-    """Return what a good server says of two utterances in ten seconds."""
+    """Return the events of a good server for two utterances in ten seconds."""
     return [
         {"type": "ready"},
         {"type": "speech_started", "utterance": 1, "at_s": 0.5},
@@ -142,7 +142,7 @@ def test_each_broken_promise_is_named(events: Events, violation: str) -> None:
     assert bool(found) == bool(violation)
 
 
-def test_what_was_stable_is_not_taken_back() -> None:
+def test_a_stable_text_must_stay() -> None:
     events = stream()
     events.insert(4, {**events[3], "text": "won", "stable": ""})
     assert stream_violations(events, 10) == ["utterance 1: a stable text is taken back"]

@@ -47,7 +47,7 @@ def run(folder: Path, text: str) -> tuple[int, str, list[dict[str, Any]]]:
     return done.returncode, done.stdout, [json.loads(x) for x in events.read_text().splitlines()]
 
 
-def test_every_verdict_is_told_with_its_outcome(tmp_path: Path) -> None:
+def test_every_verdict_is_written_with_its_outcome(tmp_path: Path) -> None:
     code, said, events = run(tmp_path, TESTS)
     assert code == 1
     assert "1 failed, 1 passed, 2 pending, 1 not measured" in said

@@ -1,4 +1,4 @@
-"""A receipt says everything, is written whole, and its page needs nothing from outside."""
+"""A receipt is complete and written whole, and its page needs nothing from outside."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def test_pending_is_no_failure_and_no_success() -> None:
     assert not replace(RECEIPT, verdicts=[]).good, "nothing tested proves nothing"
 
 
-def test_a_terminal_shows_each_journal_once_also_of_promises_about_nobody() -> None:
+def test_a_terminal_shows_each_journal_once_also_of_promises_without_a_service() -> None:
     failed = [
         Verdict("names are answered", "", "failed", "no", 1.0, None, ["dnsmasq ended"]),
         Verdict("nobody believes it", "", "failed", "no", 1.0, None, ["caddy ended"]),
@@ -60,7 +60,7 @@ def test_a_terminal_shows_each_journal_once_also_of_promises_about_nobody() -> N
         assert said.count(line) == 1, said
 
 
-def test_a_terminal_shows_what_a_person_should_do_but_no_digests() -> None:
+def test_a_terminal_shows_remarks_but_no_digests() -> None:
     console = Console(file=io.StringIO(), width=120)
     console.print(view(replace(RECEIPT, remarks=["take tiny.en"], unverified=["x: 00ff"])))
     said = console.file.getvalue()  # type: ignore[attr-defined]
@@ -68,7 +68,7 @@ def test_a_terminal_shows_what_a_person_should_do_but_no_digests() -> None:
     assert "00ff" not in said
 
 
-def test_what_is_written_can_be_read_by_programs(tmp_path: Path) -> None:
+def test_programs_can_read_the_receipt(tmp_path: Path) -> None:
     write(RECEIPT, tmp_path / "receipt")
     said = json.loads((tmp_path / "receipt/receipt.json").read_text())
     assert said["summary"] == {"pending": 1, "not measured": 1, "passed": 1}
@@ -107,7 +107,7 @@ class Links(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_says_it_all_and_fetches_nothing(tmp_path: Path) -> None:
+def test_the_page_is_complete_and_fetches_nothing(tmp_path: Path) -> None:
     ways = ["http://192.0.2.10/", "http://trust.lan/"]
     write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=ways), tmp_path)
     page = (tmp_path / "index.html").read_text()
@@ -181,7 +181,7 @@ def test_values_of_several_tests_become_one_figure() -> None:
 URL = "https://example.org/ollama.tar.zst"
 
 
-def test_a_digest_of_unverified_is_said_and_a_shipped_one_is_not(tmp_path: Path) -> None:
+def test_only_a_digest_that_the_house_recorded_is_listed(tmp_path: Path) -> None:
     shipped = catalogue.Source("ollama", "0.35.0", URL, None, None)
     house = replace(shipped_house(), sources={"ollama": shipped})
     assert unverified(tmp_path, house) == []

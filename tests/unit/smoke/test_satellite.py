@@ -48,7 +48,7 @@ def describe(port: int, within_s: float = WITHIN_S) -> list[Event]:
     return events
 
 
-def test_it_asks_what_there_is() -> None:
+def test_it_requests_a_description() -> None:
     server = Server({"describe": [Event("info", {"asr": [{"name": "whisper"}]})]})
     with served(server) as port:
         assert describe(port)[-1].data == {"asr": [{"name": "whisper"}]}

@@ -280,7 +280,7 @@ def test_a_fast_machine_is_not_remarked_upon(
     assert notes.remarks == []
 
 
-def test_a_slow_machine_is_told_which_model_to_take(passes: Passes) -> None:
+def test_a_slow_machine_gets_advice_on_its_model(passes: Passes) -> None:
     slow = Scripted(rtf=0.6)
     notes = passes("test_it_keeps_up_with_speech_and_stays_healthy", slow, house=HOUSE)
     (remark,) = notes.remarks

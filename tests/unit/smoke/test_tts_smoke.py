@@ -163,7 +163,7 @@ def test_lengths_that_differ_are_seen() -> None:
         smoke.test_streamed_and_whole_speech_are_equally_long(line)
 
 
-def test_work_that_goes_on_for_nobody_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_continues_without_a_client_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(Scripted(streamed=ENDLESS)) as (service, line):
         smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
     monkeypatch.setattr(smoke, "FREE_S", 0.5)
@@ -174,7 +174,7 @@ def test_work_that_goes_on_for_nobody_is_seen(monkeypatch: pytest.MonkeyPatch) -
         smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
 
 
-def test_a_server_that_spoke_to_the_end_for_nobody_is_seen() -> None:
+def test_speech_to_the_end_without_a_client_fails() -> None:
     with (
         running(Scripted(buffers=True)) as (service, line),
         pytest.raises(AssertionError, match="was it spoken to the end"),
@@ -186,7 +186,7 @@ def test_a_server_that_spoke_to_the_end_for_nobody_is_seen() -> None:
     ("scripted", "said"),
     [(Scripted(sound=bytes(9600)), "silent"), (Scripted(status=500), "HTTP 500")],
 )
-def test_what_is_no_speech_is_said(scripted: Scripted, said: str) -> None:
+def test_an_answer_without_speech_is_an_error(scripted: Scripted, said: str) -> None:
     with (
         running(scripted) as (_, line),
         line.open() as client,

@@ -1,4 +1,4 @@
-"""The broken members of a drill are broken in the way that their fault says."""
+"""Each member of a drill fails as its fault is named."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_well_member_answers_and_a_broken_one_never_does(
             )
 
 
-def test_of_a_member_that_is_asked_where_it_is_its_own_time_is_known(tmp_path: Path) -> None:
+def test_the_own_time_of_a_real_member_is_measured(tmp_path: Path) -> None:
     """The second member here is real to the first one: it stands behind it."""
 
     async def passed_on() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A next member is loaded when its case begins, also where a card holds one model at a time."""
+"""A next member is loaded before its cases, also where a card holds one model at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hearth.smoke.plugin import Notes
 
 
 class Card:
-    """Holds the model that was asked last; a page of the chat may put another one there."""
+    """Holds the model of the last request; a page of the chat may load another one."""
 
     def __init__(self) -> None:
         self.holds = ""

@@ -78,7 +78,7 @@ def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None
     gateway = Gateway(*RIGHT, *STREAM)
     row = first_is_broken(FAST, "500", gateway.order)
     assert (row.problems, row.answered_by, row.plain_s) == ([], "b", 0.1)
-    # Broken twice, and well again at last, so that the next fault finds it where it was.
+    # Broken twice and then well again, so that the next fault finds it as it was.
     assert [step["faults"] for step in gateway.ordered[:3]] == [{"a": "500"}] * 2 + [{"a": "well"}]
 
 
@@ -96,7 +96,7 @@ def test_the_next_member_at_once_and_the_first_one_left_alone_is_right() -> None
         (2, ([streamed("b", END, BROKEN)], calls(1, 1)), "broke off"),
     ],
 )
-def test_each_way_to_fall_back_wrongly_is_said(step: int, broken: Any, word: str) -> None:
+def test_each_wrong_fallback_is_reported(step: int, broken: Any, word: str) -> None:
     steps = [*RIGHT, *STREAM]
     steps[step] = broken
     row = first_is_broken(FAST, "500", Gateway(*steps).order)
@@ -141,7 +141,7 @@ def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
         (answer(502, '{"error": {"message": "fast: a, b"}}'), "the error has no code, param, type"),
     ],
 )
-def test_one_error_has_to_name_everybody(said: Any, word: str) -> None:
+def test_one_error_must_name_the_alias_and_all_members(said: Any, word: str) -> None:
     gateway = Gateway(([said], calls(1, 1)), ([failed()], calls(1, 1)))
     row = all_are_broken(FAST, "500", gateway.order)
     assert word in " ".join(row.problems)
@@ -157,7 +157,7 @@ def test_an_alias_with_one_member_has_an_error_too() -> None:
     assert row.problems == ["plain: took 5.5 s of 5.0 s"]
 
 
-def test_a_small_question_fits_what_it_is_asked_of() -> None:
+def test_a_small_request_fits_its_endpoint() -> None:
     assert json.loads(small_request("fast", "chat", "streamed", 5)["body"])["stream"] is True
     assert json.loads(small_request("embed", "embed", "plain", 5)["body"])["input"]
     heard = small_request("hear", "transcribe", "streamed", 5)

@@ -33,14 +33,14 @@ class Machine:
 
     def __init__(self, *answers: engine.Completed) -> None:
         self._answers = list(answers)
-        self.told: list[Sequence[str]] = []
+        self.commands: list[Sequence[str]] = []
 
     def execute(self, instance: str, argv: Sequence[str], **_: Any) -> engine.Completed:
-        self.told.append(argv)
+        self.commands.append(argv)
         return self._answers.pop(0) if self._answers else engine.Completed(0, "", "")
 
     def stopped(self) -> bool:
-        return any(argv[:2] == ["/usr/bin/systemctl", "stop"] for argv in self.told)
+        return any(argv[:2] == ["/usr/bin/systemctl", "stop"] for argv in self.commands)
 
 
 def drilled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def drilled(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-def test_who_comes_second_does_not_end_the_drill_of_the_first(
+def test_a_second_drill_does_not_stop_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     machine = Machine(TAKEN)
@@ -105,7 +105,7 @@ def plan() -> Plan:
     return make_plan(house, {"b", "far"}, 1.0)
 
 
-def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
+def test_requests_for_every_member_of_an_alias_go_to_the_agent() -> None:
     made = plan()
     ports = {one.name: one.port for one in made.members}
     config = yaml.safe_load(made.files["config.yaml"])
@@ -113,7 +113,7 @@ def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
     for name in ("a", "b", "far"):
         assert routes[name]["api_base"] == f"http://{HOST}:{ports[name]}/v1"
         assert routes[name]["model"] == f"openai/{name}"
-        # No key of a cloud is sent to anybody, not even to us.
+        # No key of a cloud is sent anywhere, not even to the agent.
         assert routes[name]["api_key"] == "none"
     assert len(set(ports.values())) == len(ports)
     names = json.loads(made.files["aliases.json"])
@@ -121,7 +121,7 @@ def test_every_member_of_an_alias_is_asked_in_the_drill() -> None:
     assert made.files.keys() == FILES
 
 
-def test_only_a_member_of_this_house_is_asked_where_it_is() -> None:
+def test_only_a_member_of_this_house_is_used_where_it_is() -> None:
     real = {one.name: one.real for one in plan().members}
     assert real == {"a": None, "b": OLLAMA, "far": None, "t": None}
     kinds = {one.name: one.kind for one in plan().members}
@@ -135,7 +135,7 @@ def test_only_the_times_are_shortened() -> None:
     assert (aliases["soon"].first_token_timeout_s, aliases["soon"].timeout_s) == (0.5, 2)
 
 
-def test_the_second_gateway_is_the_unit_s_but_for_files_address_and_end() -> None:
+def test_the_second_gateway_differs_from_the_unit_in_files_address_and_end_only() -> None:
     argv = gateway.gateway_argv(systemd_unit("litellm", UNIT), "/etc/litellm")
     settings = [word.removeprefix("--property=") for word in argv if word.startswith("--property=")]
     for same in (

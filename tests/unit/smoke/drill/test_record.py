@@ -43,7 +43,7 @@ def test_an_alias_is_summed_up_by_its_slowest_cases() -> None:
     assert (vision.right, vision.of, vision.quick_s, vision.slow_s) == (1, 1, None, None)
 
 
-def test_what_the_tests_noted_becomes_a_drill_and_without_one_there_is_none() -> None:
+def test_the_notes_of_the_tests_become_a_drill() -> None:
     noted: dict[str, Any] = {
         "first_token_timeout_s": 1.0,
         "played": ["far"],
