@@ -128,6 +128,11 @@ def good(samples: Sequence[SampleT]) -> list[SampleT]:
     return [sample for sample in samples if not sample.error]
 
 
+def values(samples: Sequence[Sample], name: str) -> list[float]:
+    """Return a field of samples, where they have it."""
+    return [float(value) for one in samples if (value := getattr(one, name)) is not None]
+
+
 def figures_of(kind: type[FiguresT], samples: Sequence[Sample], **more: Any) -> FiguresT:
     """Return figures of samples; each of their spreads is that of the samples' field of its name.
 
@@ -135,7 +140,7 @@ def figures_of(kind: type[FiguresT], samples: Sequence[Sample], **more: Any) -> 
     """
     answered = good(samples)
     spreads = {
-        one.name: spread([float(v) for s in answered if (v := getattr(s, one.name)) is not None])
+        one.name: spread(values(answered, one.name))
         for one in fields(kind)
         if one.type == "Spread | None"
     }

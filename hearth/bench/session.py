@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import httpx
 
 from hearth.bench.baseline import Baseline, MakeRun
-from hearth.bench.report import Figures, SampleT, good, health_of, this_machine
+from hearth.bench.report import Figures, Ratio, SampleT, good, health_of, this_machine, values
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, fetch_json, is_healthy, wait_until_idle
 
@@ -65,6 +65,10 @@ class MeasuredServer(Generic[CaseT, SampleT]):
     def good(self, case: CaseT) -> list[SampleT]:
         """Return the samples of one kind that succeeded."""
         return good(self.samples.get(case, ()))
+
+    def values(self, case: CaseT, name: str) -> list[float]:
+        """Return a field of the samples of one kind that succeeded."""
+        return values(self.good(case), name)
 
     async def settle(self) -> None:
         """Wait until the server is idle, unless it was given up."""
@@ -172,13 +176,22 @@ class Session(Generic[PlanT, ServerT, ReportT]):
     _at: tuple[int, int] = (0, 0)
     _reverse: bool = True
 
-    def steps(self) -> list[Step]:
-        """Return all steps of the plan, in their order."""
+    async def warm_up(self) -> None:
+        """Use every server before anything counts: it loads its model on first use."""
+        raise NotImplementedError
+
+    def ratios(self, server: ServerT) -> list[Ratio]:
+        """Return every ratio of a server, each against what its own machine can do."""
         raise NotImplementedError
 
     def report(self, how: str, **more: Any) -> ReportT:
         """Return the report; `how` describes the baseline, `more` are the fields of the run."""
         raise NotImplementedError
+
+    def steps(self) -> list[Step]:
+        """Return all steps of the plan, in their order; each part has a method of its name."""
+        planned = (step for part in self.plan.parts for step in getattr(self, f"_{part}")())
+        return [("warming up", self.warm_up), *planned]
 
     async def run(self) -> str:
         """Do every step; return why that ended early, by the clock or by Ctrl-C."""
@@ -234,6 +247,7 @@ async def measure(
         quick=plan.quick,
         runs=plan.runs,
         machine=this_machine(load),
+        ratios=tuple(row for server in servers for row in session.ratios(server)),
         stopped=stopped,
     )
 

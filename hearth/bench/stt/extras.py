@@ -18,7 +18,7 @@ from hearth.bench.stt.requests import transcribe
 from hearth.clients import ClientError
 from hearth.clients.recordings import BYTES, RATE, Utterance, concatenated, read_audio, utterances
 from hearth.clients.stats import NOT_UNDERSTOOD, error_rate, spread, words_of
-from hearth.clients.stt import NoStreamError, Stream, StreamOptions, background_noise, connected
+from hearth.clients.stt import NoStreamError, StreamOptions, background_noise, connected
 
 _VAD_WITHIN_S, _METRICS_S = 120.0, 5.0
 # As Prometheus' libraries name it, with or without the program's own name before it.
@@ -54,7 +54,7 @@ async def detect_voice(server: SttServer, seconds: int, runs: int) -> None:
                 times.append((time.perf_counter() - started) * 1000 / seconds)
                 if opened.error:
                     raise ClientError(opened.error)
-                if any(event.kind in ("speech_started", "final") for event in opened.events):
+                if opened.of("speech_started") or opened.of("final"):
                     raise ClientError("it detected speech in background noise")
     except NoStreamError:
         server.streams, reason = False, _NO_STREAMS
@@ -65,7 +65,7 @@ async def detect_voice(server: SttServer, seconds: int, runs: int) -> None:
         processor = (after - before) * 1000 / (seconds * runs)
     await server.sample_memory()
     vad = server.status.get("vad")
-    own = vad.get("ms_per_s") if isinstance(vad, Mapping) else server.status.get("vad_ms_per_s")
+    own = vad.get("ms_per_s") if isinstance(vad, Mapping) else None
     reported = float(own) if isinstance(own, int | float) else None
     server.vad = Vad(spread(times), processor, reported, reason)
 
@@ -102,8 +102,7 @@ async def count_word_errors(server: SttServer, folder: Path | None) -> None:
             break
     rate, reason = error_rate(pairs), ""
     if rate is None or rate > NOT_UNDERSTOOD:
-        reason = "hardly a word is right: made-up weights, or another language"
-        rate, reason = None, reason if pairs else "no recording has words"
+        rate, reason = None, "hardly a word is right: made-up weights, or another language"
     words = sum(len(words_of(text)) for text, _ in pairs)
     server.words = WordErrors(rate, len(pairs), words, reason)
 
@@ -193,17 +192,13 @@ async def _send_stream(server: SttServer, spoken: Sequence[Utterance]) -> None:
     """Send utterances through one stream as fast as it takes them, each with a flush."""
     async with connected(server.endpoint, StreamOptions(), _STREAM_WITHIN_S) as opened:
         for one in spoken:
-            before = _finals(opened)
+            before = len(opened.of("final"))
             for at in range(0, len(one.pcm), _CHUNK):
                 await opened.send(one.pcm[at : at + _CHUNK])
             await opened.command("flush")
-            while _finals(opened) <= before and not opened.done.is_set():
+            while len(opened.of("final")) <= before and not opened.done.is_set():
                 opened.news.clear()
                 await opened.news.wait()
         await opened.end()
     if opened.error:
         raise ClientError(opened.error)
-
-
-def _finals(opened: Stream) -> int:
-    return sum(1 for event in opened.events if event.kind == "final")

@@ -100,14 +100,9 @@ async def _speak(opened: Stream, utterance: Utterance) -> tuple[float, float]:
 def result_of(utterance: Utterance, opened: Stream, ended: float, end_s: float) -> SttSample:
     """Return the result of an utterance whose speech ended at that moment, at `end_s` of it all."""
     last = opened.final(end_s)
-    finals = [event for event in opened.events if event.kind == "final"]
-    partials = [e for e in opened.events if e.kind == "partial" and e.payload.get("text")]
-    starts = [e for e in opened.events if e.kind == "speech_started"]
-    ends = [
-        event
-        for event in opened.events
-        if event.kind == "speech_ended" and last and event.utterance == last.utterance
-    ]
+    finals, starts = opened.of("final"), opened.of("speech_started")
+    partials = [event for event in opened.of("partial") if event.payload.get("text")]
+    ends = [e for e in opened.of("speech_ended") if last and e.utterance == last.utterance]
     started, error = ended - utterance.seconds, opened.error
     if not error and last is None:
         error = f"no final text within {opened.options.wait_s:g} s after the last word"

@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hearth.bench import STT_PARTS, STT_USUAL
-from hearth.bench.report import Ratio, health_ratio, median, median_ratio, ms, ratio
+from hearth.bench import STT_USUAL
+from hearth.bench.report import Ratio, good, health_ratio, median, median_ratio, ms, ratio, values
 from hearth.bench.session import Plan, Session, Step
 from hearth.bench.stt.extras import count_word_errors, detect_voice, loop_memory
 from hearth.bench.stt.figures import (
@@ -90,15 +90,8 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
     # Speakers start at random moments, but at the same ones in every run.
     _draw: random.Random = field(default_factory=lambda: random.Random(5))  # noqa: S311
 
-    def steps(self) -> list[Step]:
-        """Return all steps of the plan, in their order."""
-        parts = (self._live, self._files, self._crowds, self._vad, self._words, self._memory)
-        work = dict(zip(STT_PARTS, parts, strict=True))
-        planned = [step for name in self.plan.parts for step in work[name]()]
-        return [("warming up", self._warm_up), *planned]
-
-    async def _warm_up(self) -> None:
-        """Use every server once before anything counts: it loads its model on first use."""
+    async def warm_up(self) -> None:
+        """Use every server before anything counts: it loads its model on first use."""
         for server in self.servers:
             await write(server, FILE, utterances(3)[0].pcm)
             await talk(server, LIVE, [utterances(1)[0]], StreamOptions(self.plan.lead_s))
@@ -122,7 +115,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             for _ in range(self.plan.rounds(length_s)):
                 yield from self._talk(Case("live", length_s), [next(others)])
 
-    def _files(self) -> Iterator[Step]:
+    def _file(self) -> Iterator[Step]:
         """Transcribe a file of 30 s in turns with baselines, and a longer one."""
         (utterance, *_) = utterances(FILE.seconds)
         for _ in range(self.plan.few):
@@ -131,7 +124,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
         if self.plan.long_s:
             yield from self._write(Case("file", self.plan.long_s), concatenated(self.plan.long_s))
 
-    def _crowds(self) -> Iterator[Step]:
+    def _crowd(self) -> Iterator[Step]:
         """Let four speak at once, in turns with baselines of the four one after the other."""
         some = list(itertools.islice(itertools.cycle(utterances(CROWD.seconds)), CROWD.streams))
         for _ in range(self.plan.few):
@@ -166,7 +159,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             work = partial(detect_voice, server, self.plan.vad_s, self.plan.vad_runs)
             yield f"background noise, {server.name}", work
 
-    def _words(self) -> Iterator[Step]:
+    def _wer(self) -> Iterator[Step]:
         for server in self.turns():
             yield f"words, {server.name}", partial(count_word_errors, server, self.plan.spoken)
 
@@ -198,9 +191,51 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             end_of_speech_ms=self.plan.end_of_speech_ms,
             servers=tuple(servers),
             baseline=SttBaseline(three, thirty, four, *about),
-            ratios=tuple(row for server in self.servers for row in ratios(self, server)),
             **more,
         )
+
+    def ratios(self, server: SttServer) -> list[Ratio]:
+        """Return every ratio of a server, each against what its own machine can do.
+
+        Only the first server has targets beyond files and health.
+        """
+        times = server.values(FILE, "rtf")
+        what = "seconds of work for a second of sound, file of 30 s"
+        rows = [
+            health_ratio(server.name, "/health p99 during transcription", server.health_s),
+            median_ratio(server.name, what, "", 0.5, times, "no file was transcribed"),
+        ]
+        if server is self.servers[0]:
+            rows = [self._final(server), self._four(server), _vad_ratio(server), *rows]
+        return rows + ([_growth(server, server.loop)] if server.loop else [])
+
+    def _final(self, server: SttServer) -> Ratio:
+        """Hold the final text to the threshold, or to one baseline call where that takes longer."""
+        threshold = self.plan.end_of_speech_ms
+        times = server.values(LIVE, "final_ms")
+        value, baseline = median(times), median(self.times_s[LIVE])
+        target = threshold + 50.0
+        what = f"end of speech to final text, 3 s: {threshold} ms threshold + 50 ms"
+        why = "nothing came through the stream"
+        if baseline is not None:
+            target = max(target, _QUIET_MS + 1.1 * baseline * 1000)
+            what += f", or 200 ms + 1.1 baselines of {baseline * 1000:.0f} ms"
+        elif value is not None and value > target:
+            # It may be as fast as the machine allows: only the baseline could tell.
+            value, why = None, self.baseline.missing or "no baseline"
+        return ratio(server.name, what, "ms", target, value, len(times), why)
+
+    def _four(self, server: SttServer) -> Ratio:
+        samples = server.samples.get(CROWD, [])
+        rounds = [samples[at : at + FOUR] for at in range(0, len(samples), FOUR)]
+        each = [
+            max(finals) / 1000 / calls_s
+            for some, calls_s in zip(rounds, self.times_s[CROWD], strict=False)
+            if len(finals := values(good(some), "final_ms")) == FOUR
+        ]
+        what = "four streams of 3 s at once, end of speech to last final text ÷ four baselines"
+        why = self.baseline.missing or "four at once had no answer"
+        return median_ratio(server.name, what, "", 1.2, each, why)
 
 
 async def talk(
@@ -220,54 +255,7 @@ async def write(server: SttServer, case: Case, pcm: bytes) -> None:
         server.add(case, [await transcribe(server.client, server.endpoint, pcm)])
 
 
-def ratios(session: SttSession, server: SttServer) -> list[Ratio]:
-    """Return every ratio of a server, each against what its own machine can do.
-
-    Only the first server has targets beyond files and health.
-    """
-    times = [rtf for one in server.good(FILE) if (rtf := one.rtf) is not None]
-    what = "seconds of work for a second of sound, file of 30 s"
-    rows = [
-        health_ratio(server.name, "/health p99 during transcription", server.health_s),
-        median_ratio(server.name, what, "", 0.5, times, "no file was transcribed"),
-    ]
-    if server is session.servers[0]:
-        rows = [_final(session, server), _crowd(session, server), _vad(server), *rows]
-    return rows + ([_growth(server, server.loop)] if server.loop else [])
-
-
-def _final(session: SttSession, server: SttServer) -> Ratio:
-    """Hold the final text to the threshold, or to one baseline call where that takes longer."""
-    threshold = session.plan.end_of_speech_ms
-    times = [one.final_ms for one in server.good(LIVE) if one.final_ms is not None]
-    value, baseline = median(times), median(session.times_s[LIVE])
-    target = threshold + 50.0
-    what = f"end of speech to final text, 3 s: {threshold} ms threshold + 50 ms"
-    why = "nothing came through the stream"
-    if baseline is not None:
-        target = max(target, _QUIET_MS + 1.1 * baseline * 1000)
-        what += f", or 200 ms + 1.1 baselines of {baseline * 1000:.0f} ms"
-    elif value is not None and value > target:
-        # It may be as fast as the machine allows: only the baseline could tell.
-        value, why = None, session.baseline.missing or "no baseline"
-    return ratio(server.name, what, "ms", target, value, len(times), why)
-
-
-def _crowd(session: SttSession, server: SttServer) -> Ratio:
-    samples = server.samples.get(CROWD, [])
-    rounds = [samples[at : at + FOUR] for at in range(0, len(samples), FOUR)]
-    each = [
-        max(finals) / 1000 / calls_s
-        for some, calls_s in zip(rounds, session.times_s[CROWD], strict=False)
-        if len(finals := [s.final_ms for s in some if s.final_ms and not s.error]) == len(some)
-        if calls_s
-    ]
-    what = "four streams of 3 s at once, end of speech to last final text ÷ four baselines"
-    why = session.baseline.missing or "four at once had no answer"
-    return median_ratio(server.name, what, "", 1.2, each, why)
-
-
-def _vad(server: SttServer) -> Ratio:
+def _vad_ratio(server: SttServer) -> Ratio:
     """Prefer CPU time: the wall clock includes other load of the machine."""
     vad = server.vad or Vad(None, None, None, "that part was not run")
     n, value = (vad.stream.n, vad.stream.median) if vad.stream else (0, None)

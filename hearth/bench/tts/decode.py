@@ -12,16 +12,13 @@ import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.frame import AudioFrame
 
 from hearth.clients import ClientError
 from hearth.clients.sound import RATE, Chunk
-
-if TYPE_CHECKING:
-    from av import Packet
-    from av.audio.codeccontext import AudioCodecContext
-    from av.audio.frame import AudioFrame
-    from av.audio.stream import AudioStream
 
 FORMATS = ("pcm", "wav", "mp3", "opus", "aac", "flac")
 """What OpenAI's speech endpoint offers."""
@@ -50,10 +47,13 @@ def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
         return _wav(arrived)
     data = b"".join(chunk.pcm for chunk in arrived)
     ends = list(itertools.accumulate(len(chunk.pcm) for chunk in arrived))
-    chunks, rate = [], RATE
-    for end, frame in _opus(data) if kind == "opus" else _parsed(kind, data):
-        rate = frame.sample_rate
-        chunks.append(Chunk(arrived[bisect.bisect_left(ends, end)].at_s, _bytes(frame)))
+    chunks, rate, end = [], RATE, 0
+    try:
+        for end, frame in _opus(data) if kind == "opus" else _parsed(kind, data):
+            rate = frame.sample_rate
+            chunks.append(Chunk(arrived[bisect.bisect_left(ends, end)].at_s, _pcm(frame)))
+    except av.FFmpegError as error:
+        raise ClientError(f"broken {kind} after byte {end}: {error.strerror}") from error
     if not chunks:
         raise ClientError(f"no {kind}: {len(data)} bytes without sound")
     return Sound(rate, chunks)
@@ -61,50 +61,36 @@ def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
 
 def _parsed(kind: str, data: bytes) -> Iterator[tuple[int, AudioFrame]]:
     """Yield the frames of mp3, aac or flac with the offset at which each one's bytes end."""
-    import av
-
     context: AudioCodecContext = av.CodecContext.create(kind, "r")  # type: ignore[assignment]
     end = _tag_bytes(data)
-    broken = 0
-    for packet in _split(context, data[end:]):
+    packets, broken = list(context.parse(data[end:])), 0
+    # A parser returns its buffered rest bit by bit.
+    while rest := context.parse(None):
+        packets += rest
+    for packet in packets:
         end += packet.size
         try:
-            for frame in context.decode(packet):
-                yield end, _mono(frame)
-        except av.FFmpegError as error:
+            yield from ((end, frame) for frame in context.decode(packet))
+        except av.FFmpegError:
             broken += 1
             # The first packet may be a table of contents and no sound.
             if broken > 1:
-                raise ClientError(f"broken {kind} at byte {end}: {error.strerror}") from error
-    for frame in context.decode(None):
-        yield end, _mono(frame)
-
-
-def _split(context: AudioCodecContext, data: bytes) -> Iterator[Packet[AudioStream]]:
-    yield from context.parse(data)
-    # A parser returns its buffered rest bit by bit.
-    while rest := context.parse(None):
-        yield from rest
+                raise
+    yield from ((end, frame) for frame in context.decode(None))
 
 
 def _opus(data: bytes) -> Iterator[tuple[int, AudioFrame]]:
     """Yield the frames of opus in ogg with the offset at which each one's page ends."""
-    import av
-
     context: AudioCodecContext | None = None
     for end, first, packet in _ogg_packets(data):
         if first:
             if not packet.startswith(b"OpusHead"):
                 raise ClientError(f"no opus: the stream starts with {packet[:8]!r}")
-            context = av.CodecContext.create("libopus", "r")
+            context = av.CodecContext.create("libopus", "r")  # type: ignore[assignment]
             assert context is not None  # noqa: S101 - for the type checker
             context.extradata, context.sample_rate, context.layout = packet, _OPUS_RATE, "mono"
         elif context is not None and not packet.startswith(b"OpusTags"):
-            try:
-                for frame in context.decode(av.Packet(packet)):
-                    yield end, _mono(frame)
-            except av.FFmpegError as error:
-                raise ClientError(f"broken opus at byte {end}: {error.strerror}") from error
+            yield from ((end, frame) for frame in context.decode(av.Packet(packet)))
 
 
 def _tag_bytes(data: bytes) -> int:
@@ -117,17 +103,11 @@ def _tag_bytes(data: bytes) -> int:
     return 10 + size
 
 
-def _mono(frame: AudioFrame) -> AudioFrame:
+def _pcm(frame: AudioFrame) -> bytes:
     """Return the frame as 16-bit mono at its own rate."""
-    import av
-
     (same,) = av.AudioResampler("s16", "mono", frame.sample_rate).resample(frame)
-    return same
-
-
-def _bytes(frame: AudioFrame) -> bytes:
     # A plane is padded for the processor.
-    return bytes(frame.planes[0])[: frame.samples * 2]
+    return bytes(same.planes[0])[: same.samples * 2]
 
 
 def _ogg_packets(data: bytes) -> Iterator[tuple[int, bool, bytes]]:

@@ -89,28 +89,21 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
     rounds: list[Round] = field(default_factory=list)
     caddy: TtsServer | None = None
 
-    def steps(self) -> list[Step]:
-        """Return all steps of the plan, in their order."""
-        parts = (self._rounds, self._caddy, self._paragraphs, self._crowds, self._long, self._cells)
-        work = dict(zip(TTS_PARTS, parts, strict=True))
-        planned = [step for name in self.plan.parts for step in work[name]()]
-        return [("warming up", self._warm_up), *planned]
-
-    async def _warm_up(self) -> None:
-        """Let every server speak before anything counts: it loads its model on first use."""
+    async def warm_up(self) -> None:
+        """Use every server before anything counts: it loads its model on first use."""
         for server in self.servers:
             for _ in range(WARM_UPS):
-                await speak(server, Case("phrase"), self.texts.phrase(self.plan.voices[0]))
+                await speak(server, self.plan.case(), self._text(self.plan.case()))
             server.samples.clear()
         await self.baseline.seconds([SAMPLE])
 
-    def _rounds(self) -> Iterator[Step]:
+    def _phrase(self) -> Iterator[Step]:
         """Speak fresh phrases and repeat each, with every server and the baseline, in turns."""
         for _ in range(self.plan.runs):
-            phrase = self.texts.phrase(self.plan.voices[0])
+            phrase = self._text(self.plan.case())
             for server in self.turns():
-                yield self._speak(server, self.plan.case(), phrase)
-                yield self._speak(server, self.plan.case(repeated=True), phrase)
+                for repeated in (False, True):
+                    yield self._speak(server, self.plan.case(repeated=repeated), phrase)
             yield "baseline", partial(self._round, phrase)
 
     async def _round(self, phrase: str) -> None:
@@ -138,27 +131,29 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
                 for server in paths[:: -1 if number % 2 else 1]:
                     await speak(server, self.plan.case("caddy"), SAMPLE)
 
-    def _paragraphs(self) -> Iterator[Step]:
-        for _ in range(self.plan.runs):
-            for server in self.turns():
-                yield self._speak(server, self.plan.case("paragraph"), self.texts.paragraph())
+    def _paragraph(self) -> Iterator[Step]:
+        return self._turns_of(self.plan.runs, [self.plan.case("paragraph")])
 
-    def _crowds(self) -> Iterator[Step]:
-        for clients, _ in itertools.product(self.plan.clients, range(self.plan.runs)):
-            case = self.plan.case(clients=clients)
-            for server in self.turns():
-                yield self._speak(server, case, *(self.texts.phrase() for _ in range(clients)))
+    def _crowd(self) -> Iterator[Step]:
+        return self._turns_of(
+            self.plan.runs, [self.plan.case(clients=n) for n in self.plan.clients]
+        )
 
     def _long(self) -> Iterator[Step]:
-        for _ in range(self.plan.long_runs):
-            text = self.texts.long(self.plan.long_characters)
-            for server in self.turns():
-                yield self._speak(server, self.plan.case("long"), text)
+        return self._turns_of(self.plan.long_runs, [self.plan.case("long")])
 
-    def _cells(self) -> Iterator[Step]:
-        for _, case in itertools.product(range(self.plan.cell_runs), self.plan.cells):
+    def _formats(self) -> Iterator[Step]:
+        return self._turns_of(self.plan.cell_runs, self.plan.cells)
+
+    def _turns_of(self, runs: int, cases: Sequence[Case]) -> Iterator[Step]:
+        for _, case in itertools.product(range(runs), cases):
             for server in self.turns():
-                yield self._speak(server, case, self.texts.phrase(case.voice))
+                yield self._speak(server, case, *(self._text(case) for _ in range(case.clients)))
+
+    def _text(self, case: Case) -> str:
+        if case.what == "long":
+            return self.texts.long(self.plan.long_characters)
+        return self.texts.paragraph() if case.what == "paragraph" else self.texts.phrase(case.voice)
 
     def _speak(self, server: TtsServer, case: Case, *texts: str) -> Step:
         async def work() -> None:
@@ -168,7 +163,7 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
             if case.what == "phrase":
                 await server.settle()
 
-        return f"{case_text(case, max(map(len, texts)))}, {server.name}", work
+        return f"{case_text(case, len(texts[0]))}, {server.name}", work
 
     def report(self, how: str, **more: Any) -> TtsReport:
         """Return the report; `how` describes the baseline, `more` are the fields of the run."""
@@ -180,7 +175,6 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
             ),
             baseline=self._baseline(how),
             rounds=tuple(self._round_figures(*each) for each in enumerate(self.rounds)),
-            ratios=tuple(row for server in self.servers for row in ratios(self, server)),
             **more,
         )
 
@@ -200,6 +194,62 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
             last_byte_ms={name: sample.last_byte_ms for name, sample in answered.items()},
         )
 
+    def ratios(self, server: TtsServer) -> list[Ratio]:
+        """Return every ratio of a server, each against what its own machine can do.
+
+        The baseline and Caddy belong to the first server, so another one has fewer.
+        """
+        case = self.plan.case
+        row, middle = partial(ratio, server.name), partial(median_ratio, server.name)
+        phrases = [*server.good(case()), *server.good(case(repeated=True))]
+        long = server.good(case("long"))
+        # Each round has one fresh phrase.
+        rounds = zip(server.samples.get(case(), ()), self.rounds, strict=False)
+        pairs = [(sample, around) for sample, around in rounds if not sample.error]
+        missing = self.baseline.missing or "the server does not report its first piece"
+
+        def baselines(what: str, target: float, name: str) -> Ratio:
+            times = [(getattr(sample, name), r.baseline_whole_ms) for sample, r in pairs]
+            each = [took / whole for took, whole in times if took is not None and whole]
+            return middle(what, "", target, each, missing)
+
+        def stalls(what: str, samples: Sequence[Sample]) -> Ratio:
+            total = float(sum(sample.stalls for sample in samples)) if samples else None
+            what = f"stalls, {what}, one client"
+            return row(what, "", 0.0, total, len(samples), "there was no answer")
+
+        alone = median(server.values(case(), "last_byte_ms"))
+        together = server.values(case(clients=FOUR), "ttfa_ms")
+        mean = statistics.mean(together) / alone if together and alone else None
+        what = "mean TTFA of four at once ÷ whole phrase alone"
+        again = server.values(case(repeated=True), "ttfa_ms")
+        rows = [
+            baselines("TTFA ÷ baseline of the whole phrase", 0.20, "ttfa_ms"),
+            stalls("phrase", phrases),
+            stalls(_long_text(long), long),
+            baselines("whole synthesis ÷ baseline", 1.15, "last_byte_ms"),
+            row(what, "", 0.60, mean, len(together), "four at once had no answer"),
+            health_ratio(server.name, "/health p99 during synthesis", server.health_s),
+            middle("TTFA of a repeat", "ms", 10.0, again, "no repeat was answered"),
+        ]
+        if server is not self.servers[0]:
+            return rows
+        more = _differences([(r.baseline_first_ms, sample.ttfa_ms) for sample, r in pairs])
+        what = "TTFA - baseline of the same first piece"
+        return [middle(what, "ms", 20.0, more, missing), *rows, self._caddy_ratio(server)]
+
+    def _caddy_ratio(self, direct: TtsServer) -> Ratio:
+        case, missing, more = self.plan.case("caddy"), NO_CADDY, []
+        if (through := self.caddy) is not None:
+            samples = direct.samples.get(case, ()), through.samples.get(case, ())
+            # The first pair only opened the connections.
+            pairs = list(zip(*samples, strict=False))[1:]
+            more = _differences([(a.first_byte_ms, b.first_byte_ms) for a, b in pairs])
+            errors = (sample.error for sample in samples[1])
+            missing = next(filter(None, errors), through.stopped or "no pair was answered")
+        what = "first byte through Caddy - direct"
+        return median_ratio(direct.name, what, "ms", 5.0, more, missing)
+
 
 async def speak(server: TtsServer, case: Case, *texts: str) -> list[Sample]:
     """Let the server speak texts at once, and keep the samples; none of one that was given up."""
@@ -212,72 +262,11 @@ async def speak(server: TtsServer, case: Case, *texts: str) -> list[Sample]:
     return samples
 
 
-def ratios(session: TtsSession, server: TtsServer) -> list[Ratio]:
-    """Return every ratio of a server, each against what its own machine can do.
-
-    The baseline and Caddy belong to the first server, so another one has fewer.
-    """
-    case = session.plan.case
-    row, middle = partial(ratio, server.name), partial(median_ratio, server.name)
-    fresh, repeats = server.good(case()), server.good(case(repeated=True))
-    four, long = server.good(case(clients=FOUR)), server.good(case("long"))
-    # Each round has one fresh phrase.
-    rounds = zip(server.samples.get(case(), ()), session.rounds, strict=False)
-    pairs = [(sample, around) for sample, around in rounds if not sample.error]
-    missing = session.baseline.missing or "the server does not report its first piece"
-
-    def baselines(what: str, target: float, name: str) -> Ratio:
-        times = [(getattr(sample, name), r.baseline_whole_ms) for sample, r in pairs]
-        return middle(
-            what, "", target, [ms / whole for ms, whole in times if ms and whole], missing
-        )
-
-    def stalls(what: str, samples: Sequence[Sample]) -> Ratio:
-        total = float(sum(sample.stalls for sample in samples)) if samples else None
-        what = f"stalls, {what}, one client"
-        return row(what, "", 0.0, total, len(samples), "there was no answer")
-
-    alone, together = (
-        median([s.last_byte_ms for s in fresh]),
-        [s.ttfa_ms for s in four if s.ttfa_ms],
-    )
-    mean = statistics.mean(together) / alone if together and alone else None
-    what = "mean TTFA of four at once ÷ whole phrase alone"
-    again = [s.ttfa_ms for s in repeats if s.ttfa_ms is not None]
-    rows = [
-        baselines("TTFA ÷ baseline of the whole phrase", 0.20, "ttfa_ms"),
-        stalls("phrase", [*fresh, *repeats]),
-        stalls(_long_text(long), long),
-        baselines("whole synthesis ÷ baseline", 1.15, "last_byte_ms"),
-        row(what, "", 0.60, mean, len(together), "four at once had no answer"),
-        health_ratio(server.name, "/health p99 during synthesis", server.health_s),
-        middle("TTFA of a repeat", "ms", 10.0, again, "no repeat was answered"),
-    ]
-    if server is not session.servers[0]:
-        return rows
-    first = [
-        sample.ttfa_ms - around.baseline_first_ms
-        for sample, around in pairs
-        if sample.ttfa_ms is not None and around.baseline_first_ms is not None
-    ]
-    what = "TTFA - baseline of the same first piece"
-    return [middle(what, "ms", 20.0, first, missing), *rows, _caddy(session, server)]
+def _differences(pairs: Sequence[tuple[float | None, float | None]]) -> list[float]:
+    return [b - a for a, b in pairs if a is not None and b is not None]
 
 
 def _long_text(samples: Sequence[Sample]) -> str:
     lengths = sorted({sample.characters for sample in samples})
     span = " to ".join(f"{length:,}" for length in dict.fromkeys(lengths[:1] + lengths[-1:]))
     return f"long text of {span} characters" if samples else "long text"
-
-
-def _caddy(session: TtsSession, direct: TtsServer) -> Ratio:
-    case, through, missing = session.plan.case("caddy"), session.caddy, NO_CADDY
-    added = []
-    if through is not None:
-        pairs = list(zip(direct.samples.get(case, ()), through.samples.get(case, ()), strict=False))
-        times = [(a.first_byte_ms, b.first_byte_ms) for a, b in pairs[1:]]
-        added = [b - a for a, b in times if a is not None and b is not None]
-        errors = [sample.error for sample in through.samples.get(case, ())]
-        missing = next(filter(None, errors), through.stopped or "no pair was answered")
-    what = "first byte through Caddy - direct"
-    return median_ratio(direct.name, what, "ms", 5.0, added, missing)

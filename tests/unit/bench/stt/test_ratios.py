@@ -13,7 +13,6 @@ from hearth.bench.stt.extras import memory_loop
 from hearth.bench.stt.figures import Case, SttServer, Vad, stt_figures
 from hearth.bench.stt.requests import SttSample
 from hearth.bench.stt.run import CROWD, FILE, FOUR, LIVE, SttPlan, SttSession
-from hearth.bench.stt.run import ratios as all_ratios
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import Spread
 
@@ -47,7 +46,7 @@ def measured(
 
 
 def ratios(of: SttSession) -> list[Ratio]:
-    return all_ratios(of, of.servers[0])
+    return of.ratios(of.servers[0])
 
 
 def find(of: SttSession, what: str) -> Ratio:
@@ -137,5 +136,5 @@ def test_what_failed_counts_for_nothing() -> None:
 
 def test_another_server_is_held_to_what_files_and_health_say() -> None:
     assert len(ratios(measured(0.5))) == 5
-    assert len(all_ratios(measured(0.5), new_server())) == 2
+    assert len(measured(0.5).ratios(new_server())) == 2
     assert len(ratios(measured(0.5, loop=grown(1, 1, 1, 1)))) == 6

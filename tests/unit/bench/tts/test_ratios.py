@@ -12,7 +12,6 @@ from hearth.bench.report import Ratio, health_of
 from hearth.bench.tts.answer import Sample
 from hearth.bench.tts.figures import Case, Round
 from hearth.bench.tts.run import TtsPlan, TtsServer, TtsSession
-from hearth.bench.tts.run import ratios as all_ratios
 from hearth.clients.endpoints import Endpoint
 
 
@@ -44,7 +43,7 @@ def measured(
 
 
 def ratios(of: TtsSession) -> list[Ratio]:
-    return all_ratios(of, of.servers[0])
+    return of.ratios(of.servers[0])
 
 
 def find(of: TtsSession, what: str) -> Ratio:
@@ -124,7 +123,7 @@ def test_what_failed_counts_for_nothing() -> None:
 def test_all_rows_of_the_table_are_there_and_fewer_for_another_server() -> None:
     session = measured(sample(0.3))
     assert len(ratios(session)) == 9
-    assert len(all_ratios(session, server({}))) == 7
+    assert len(session.ratios(server({}))) == 7
 
 
 def test_health_without_any_answer() -> None:
