@@ -1,10 +1,14 @@
 """One checkout of Hearth, and the house that its inventory describes."""
 
 import functools
+import json
 import os
 import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hearth.catalogue import Catalogue, House, derive, load
 from hearth.machine.facts import graphics
@@ -62,6 +66,36 @@ class Project:
             if record.enabled == "auto" and gpu_missing(record.gpu, seen)
         }
         return derive(catalogue, self.vault.names(), frozenset(absent))
+
+    def events(
+        self, argv: Sequence[str], log: Path, more: Mapping[str, str]
+    ) -> Iterator[dict[str, Any]]:
+        """Run a command here, with its output in a log; yield its events, and its exit code last.
+
+        It writes each event as a line of JSON to the descriptor `{fd}`, which stands in `argv` or
+        in `more`, its additional environment.
+        """
+        reader, writer = os.pipe()
+        more = {"HEARTH_PROJECT": str(self.root), **more}
+        with log.open("wb") as output, os.fdopen(reader, encoding="utf-8") as events:
+            process = subprocess.Popen(  # noqa: S603 - our own programs
+                [word.replace("{fd}", str(writer)) for word in argv],
+                cwd=self.root,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(writer,),
+                env={**os.environ, **{k: v.replace("{fd}", str(writer)) for k, v in more.items()}},
+            )
+            os.close(writer)
+            try:
+                for line in events:
+                    yield json.loads(line)
+                yield {"kind": "end", "code": process.wait()}
+            finally:
+                # A caller that stops reading also stops the command.
+                process.terminate()
+                process.wait()
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,8 +1,6 @@
 """Run site.yml and show each step with its time."""
 
-import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -41,6 +39,7 @@ class Steps:
     planned: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     totals: dict[str, dict[str, int]] = field(default_factory=dict)
+    code: int = 0
 
     def handle(self, event: dict[str, Any]) -> None:
         """Handle one event of the callback plugin."""
@@ -64,6 +63,8 @@ class Steps:
             self.failures.append(event)
         elif kind == "stats":
             self.totals = event["hosts"]
+        elif kind == "end":
+            self.code = event["code"]
 
     def _finish(self) -> None:
         """Print the line of the task that has ended."""
@@ -84,31 +85,20 @@ def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps
     """Run site.yml with its full output in a log; return what it did, or raise PlaybookError."""
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
-    reader, writer = os.pipe()
-    with (
-        console.status("[dim]Ansible starts[/dim]") as status,
-        log.open("wb") as output,
-        os.fdopen(reader, encoding="utf-8") as events,
-    ):
+    plugins = project.root / "ansible/plugins/callback"
+    variables = {
+        "HEARTH_EVENTS_FD": "{fd}",
+        "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
+        "ANSIBLE_CALLBACK_PLUGINS": _with("ANSIBLE_CALLBACK_PLUGINS", ":", _CALLBACKS, plugins),
+        "ANSIBLE_CALLBACKS_ENABLED": _with("ANSIBLE_CALLBACKS_ENABLED", ",", "hearth_events"),
+        "ANSIBLE_NOCOLOR": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    with console.status("[dim]Ansible starts[/dim]") as status:
         steps = Steps(console, status, log, preview="--check" in more)
-        process = subprocess.Popen(  # noqa: S603 - fixed words
-            argv,
-            cwd=project.root,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(writer,),
-            env=_environment(project, writer),
-        )
-        os.close(writer)
-        try:
-            for line in events:
-                steps.handle(json.loads(line))
-            code = process.wait()
-        finally:
-            process.terminate()
-            process.wait()
-    if code:
+        for event in project.events(argv, log, variables):
+            steps.handle(event)
+    if steps.code:
         raise PlaybookError(_reason(steps, log))
     return steps
 
@@ -126,17 +116,3 @@ def _with(name: str, between: str, *ours: object) -> str:
     """Return a list setting of Ansible: our values, then those of the environment."""
     theirs = filter(None, os.environ.get(name, "").split(between))
     return between.join(dict.fromkeys([*map(str, ours), *theirs]))
-
-
-def _environment(project: Project, writer: int) -> dict[str, str]:
-    """Return the environment in which the callback plugin writes its events to `writer`."""
-    plugins = project.root / "ansible/plugins/callback"
-    return os.environ | {
-        "HEARTH_PROJECT": str(project.root),
-        "HEARTH_EVENTS_FD": str(writer),
-        "ANSIBLE_CONFIG": str(project.root / "ansible.cfg"),
-        "ANSIBLE_CALLBACK_PLUGINS": _with("ANSIBLE_CALLBACK_PLUGINS", ":", _CALLBACKS, plugins),
-        "ANSIBLE_CALLBACKS_ENABLED": _with("ANSIBLE_CALLBACKS_ENABLED", ",", "hearth_events"),
-        "ANSIBLE_NOCOLOR": "1",
-        "PYTHONUNBUFFERED": "1",
-    }

@@ -189,7 +189,8 @@ async def connected(
 ) -> AsyncIterator[Stream]:
     """Open a stream and yield it when the server is ready; NoStreamError without a WebSocket."""
     try:
-        async with asyncio.timeout(within_s), _socket(endpoint) as socket:
+        opening = connection(endpoint, PATH, max_size=_MAX_EVENT_BYTES)
+        async with asyncio.timeout(within_s), opening as socket:
             stream = Stream(socket, options)
             reading = asyncio.create_task(stream.read())
             try:
@@ -199,22 +200,14 @@ async def connected(
                 reading.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await reading
-    except TimeoutError as error:
-        raise ClientError(f"the socket was not done within {within_s:g} s") from error
-    except (WebSocketException, OSError) as error:
-        raise ClientError(f"the socket broke: {type(error).__name__}: {error}") from error
-
-
-@contextlib.asynccontextmanager
-async def _socket(endpoint: Endpoint) -> AsyncIterator[ClientConnection]:
-    try:
-        socket = await connection(endpoint, PATH, max_size=_MAX_EVENT_BYTES)
     except InvalidStatus as error:
         if error.response.status_code in _REFUSED:
             raise ClientError(f"the socket is refused: {error}") from error
         raise NoStreamError(str(error)) from error
-    async with socket:
-        yield socket
+    except TimeoutError as error:
+        raise ClientError(f"the socket was not done within {within_s:g} s") from error
+    except (WebSocketException, OSError) as error:
+        raise ClientError(f"the socket broke: {type(error).__name__}: {error}") from error
 
 
 async def _ready(stream: Stream) -> None:
@@ -227,7 +220,7 @@ async def _ready(stream: Stream) -> None:
     }
     await stream.send(json.dumps(start))
     async with asyncio.timeout(_READY_S):
-        while not any(event.kind == "ready" for event in stream.events):
+        while not stream.of("ready"):
             if stream.done.is_set() or stream.error:
                 raise ClientError(stream.error or "it was done before it was ready")
             stream.news.clear()

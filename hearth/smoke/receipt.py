@@ -4,12 +4,11 @@
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,12 +186,20 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
     verdicts: list[Verdict] = []
     notes: dict[str, Any] = {}
     total = 0
-    for event in _events(project, mark, log):
+    argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
+    argv += ["--rootdir", str(project.root), "-m", mark]
+    argv += ["-p", "hearth.smoke.plugin", "--hearth-events=/dev/fd/{fd}"]
+    for event in project.events(argv, log, {"NO_COLOR": "1"}):
         kind = event.pop("kind")
         if kind == "start":
             total = event["tests"]
         elif kind == "notes":
             notes = event
+        elif kind == "end":
+            if (code := event["code"]) not in _RAN:
+                raise VerifyError(
+                    f"the smoke tests could not run (pytest exit code {code}): read {log}"
+                )
         else:
             verdicts.append(Verdict(**event))
             on_verdict(verdicts[-1], total)
@@ -239,35 +246,6 @@ def version(project: Project) -> str:
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"
-
-
-def _events(project: Project, mark: str, log: Path) -> Iterator[dict[str, Any]]:
-    """Yield each event as soon as the plugin writes it."""
-    reader, writer = os.pipe()
-    argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
-    argv += ["--rootdir", str(project.root), "-m", mark]
-    argv += ["-p", "hearth.smoke.plugin", f"--hearth-events=/dev/fd/{writer}"]
-    with log.open("wb") as output, os.fdopen(reader, encoding="utf-8") as stream:
-        process = subprocess.Popen(  # noqa: S603 - fixed words
-            argv,
-            cwd=project.root,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            pass_fds=(writer,),
-            env=os.environ | {"HEARTH_PROJECT": str(project.root), "NO_COLOR": "1"},
-        )
-        os.close(writer)
-        try:
-            for line in stream:
-                yield json.loads(line)
-            code = process.wait()
-        finally:
-            # A caller that stops reading also stops the tests.
-            process.terminate()
-            process.wait()
-    if code not in _RAN:
-        raise VerifyError(f"the smoke tests could not run (pytest exit code {code}): read {log}")
 
 
 def write(receipt: Receipt, folder: Path) -> None:
