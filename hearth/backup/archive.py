@@ -160,7 +160,6 @@ class Validator:
     """Decides whether an entry may be in a backup, for its writer as for its reader."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
         self._folders: dict[str, NameValidator] = {}
 
     def accept(self, name: str, info: tarfile.TarInfo) -> None:
@@ -171,12 +170,9 @@ class Validator:
             raise AgentError(f"it names {name!r}, which is not a valid place in a house")
         if not (info.isdir() or info.isreg()) or info.issparse():
             raise AgentError(f"{name} is a link or a device")
-        if name in self._seen:
-            raise AgentError(f"{name} is in it twice")
-        self._seen.add(name)
-        if parts[0] == DATA:
-            names = self._folders.setdefault("/".join(parts[:3]), NameValidator())
-            names.accept("/".join(parts[3:]), info.isdir())
+        folder = "/".join(parts[:3]) if parts[0] == DATA else ""
+        names = self._folders.setdefault(folder, NameValidator())
+        names.accept(name.removeprefix(f"{folder}/"), info.isdir())
 
 
 class Writer:

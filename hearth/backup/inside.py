@@ -275,7 +275,7 @@ class NameValidator:
         if max(sizes) > PART_BYTES or sum(sizes) + len(sizes) > NAME_BYTES:
             raise AgentError(f"{name[:60]!r}… is longer than a name may be")
         if name in self._taken:
-            raise AgentError(f"{name} is there twice")
+            raise AgentError(f"{name} is in it twice")
         above = {"/".join(parts[:count]) for count in range(1, len(parts))}
         if name in (self._files if folder else self._folders) or above & self._files:
             raise AgentError(f"{name} is a file here and a folder there")

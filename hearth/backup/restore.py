@@ -1,6 +1,5 @@
 """Restore a backup: all of it is read and validated first, and only then is the house changed."""
 
-import contextlib
 import hashlib
 import json
 import tarfile
@@ -48,9 +47,7 @@ class Journal:
 
     def names(self, backup: str) -> bool:
         """Whether the restore of this very backup was started here and has not ended."""
-        with contextlib.suppress(OSError):
-            return self.marker.read_text() == backup
-        return False
+        return self.marker.exists() and self.marker.read_text() == backup
 
     def start(self, backup: str) -> bool:
         """Record a restore; return whether one was cut short here before."""

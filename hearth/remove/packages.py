@@ -76,7 +76,8 @@ def _would_go(words: list[str], verb: str = "purge") -> set[str]:
     """Return the packages that apt would remove, from its simulation."""
     # A package that is only recommended by another is not a dependency.
     strict = [f"-oAPT::AutoRemove::{what}Important=false" for what in ("Recommends", "Suggests")]
-    shown = run("/usr/bin/apt-get", "--simulate", "-q", *strict, verb, *words)
+    words = ["--simulate", "-q", *strict, verb, *words]
+    shown = run("/usr/bin/apt-get", *words, timeout_s=_APT_S)
     rows = (line.split() for line in shown.splitlines())
     return {row[1].partition(":")[0] for row in rows if row and row[0] in ("Purg", "Remv")}
 
