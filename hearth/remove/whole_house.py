@@ -8,7 +8,7 @@ from pathlib import Path
 from hearth.machine import runs
 from hearth.machine.environment import MASK
 from hearth.project import Project
-from hearth.remove import Trace, before, incus, machine, packages
+from hearth.remove import Trace, before, incus, machine
 from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE, Before
 
 ENGINE = "incus-base"
@@ -44,15 +44,15 @@ def plan_removal(project: Project, data: bool) -> Plan:
     goes = machine.units()
     goes += incus.everything(client, data) if client else []
     goes += machine.firewall() + machine.settings(seen)
-    left = packages.choose_packages(seen, before.requested(), {ENGINE} if volumes or others else ())
+    left = before.choose_packages(seen, before.requested(), {ENGINE} if volumes or others else ())
     if client is None:
         incus.check_stopped(data, ENGINE in left.goes)
     if ENGINE in left.goes:
         goes += machine.engine()
     # A purge that was killed at its very end leaves its list.
-    if left.goes or packages.unfinished():
+    if left.goes or before.unfinished():
         text = f"packages: {' '.join(left.goes) or 'the list of a finished purge'}"
-        goes.append(Trace(text, partial(packages.purge, left.goes)))
+        goes.append(Trace(text, partial(before.purge, left.goes)))
     goes += _leftovers(left.goes, seen)
     goes += machine.users()
     goes += machine.folders(_files(project, seen, data))

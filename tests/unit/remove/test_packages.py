@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.remove import RemoveError, packages, run
+from hearth.remove import RemoveError, run
 from hearth.remove import before as record
 from hearth.remove.before import Before
 
@@ -60,9 +60,8 @@ def before(*names: str, known: bool = True) -> Before:
 @pytest.fixture
 def apt(monkeypatch: pytest.MonkeyPatch) -> Apt:
     apt = Apt(set(WORLD) - {"their-tool", "late-tool"})
-    monkeypatch.setattr(packages, "run", apt.run)
-    for module in (packages, record):
-        monkeypatch.setattr(module, "installed", lambda: sorted(apt.here))
+    monkeypatch.setattr(record, "run", apt.run)
+    monkeypatch.setattr(record, "installed", lambda: sorted(apt.here))
     return apt
 
 
@@ -71,14 +70,14 @@ ASKED = {"caddy", "incus-base", "uidmap", "curl"}
 
 @pytest.mark.usefixtures("apt")
 def test_what_came_goes_with_what_it_brought(tmp_path: Path) -> None:
-    found = packages.choose_packages(before("curl"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl"), ASKED, (), tmp_path)
     assert found.goes == ("caddy", "incus-base", "libnss3", "lxcfs", "uidmap")
     assert found.stays == {}
 
 
 @pytest.mark.usefixtures("apt")
 def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
-    found = packages.choose_packages(before("curl"), ASKED, {"incus-base"}, tmp_path)
+    found = record.choose_packages(before("curl"), ASKED, {"incus-base"}, tmp_path)
     assert found.goes == ("caddy", "libnss3")
     assert found.stays == {
         "incus-base": "the remaining data need it",
@@ -88,16 +87,16 @@ def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
 
 def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: Path) -> None:
     apt.here.add("their-tool")
-    found = packages.choose_packages(before("curl"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl"), ASKED, (), tmp_path)
     assert found.stays == {"uidmap": "their-tool needs it"}
     assert "uidmap" not in found.goes
     assert "their-tool" not in found.goes
 
 
 @pytest.mark.usefixtures("apt")
-@pytest.mark.parametrize("record", [Before(), before(known=False)])
-def test_without_a_record_nothing_goes_on_a_guess(record: Before, tmp_path: Path) -> None:
-    found = packages.choose_packages(record, ASKED, (), tmp_path)
+@pytest.mark.parametrize("seen", [Before(), before(known=False)])
+def test_without_a_record_nothing_goes_on_a_guess(seen: Before, tmp_path: Path) -> None:
+    found = record.choose_packages(seen, ASKED, (), tmp_path)
     assert found.goes == ()
     assert set(found.stays) == ASKED
 
@@ -105,7 +104,7 @@ def test_without_a_record_nothing_goes_on_a_guess(record: Before, tmp_path: Path
 def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
     apt: Apt, tmp_path: Path
 ) -> None:
-    packages.purge(["caddy", "gone-already"], tmp_path)
+    record.purge(["caddy", "gone-already"], tmp_path)
     assert apt.ran[1] == "/usr/bin/dpkg --configure -a"
     assert apt.ran[-1].endswith("purge caddy")
 
@@ -113,41 +112,41 @@ def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
 def test_what_a_killed_purge_left_behind_goes_with_the_next(apt: Apt, tmp_path: Path) -> None:
     # Cut in the middle: nobody could tell any more why the library had come.
     cut(apt, ["caddy", "libnss3"], "libnss3", tmp_path)
-    found = packages.choose_packages(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
     assert found.goes == ("libnss3",)
 
 
 def test_what_somebody_needs_since_a_killed_purge_stays(apt: Apt, tmp_path: Path) -> None:
     cut(apt, ["caddy", "libnss3", "lxcfs"], "libnss3", tmp_path)
     apt.here |= {"late-tool"}
-    found = packages.choose_packages(
+    found = record.choose_packages(
         before("curl", "incus-base", "uidmap"), ASKED, {"incus-base"}, tmp_path
     )
     assert found.goes == ()
     apt.here -= {"incus-base"}
-    found = packages.choose_packages(before("curl", "uidmap"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl", "uidmap"), ASKED, (), tmp_path)
     assert found.goes == ("lxcfs",)
 
 
 def test_a_purge_that_ended_is_forgotten(apt: Apt, tmp_path: Path) -> None:
     (tmp_path / record.REQUESTED).write_text(json.dumps(sorted(ASKED)))
-    first = packages.choose_packages(
+    first = record.choose_packages(
         before("curl"), record.requested(tmp_path), {"incus-base"}, tmp_path
     )
-    packages.purge(first.goes, tmp_path)
+    record.purge(first.goes, tmp_path)
     assert not {"caddy", "libnss3"} & apt.here
     # Of their own: a tool that needs one of them again, and a Caddy.
     apt.here |= {"late-tool", "libnss3", "caddy"}
-    second = packages.choose_packages(before("curl"), record.requested(tmp_path), (), tmp_path)
+    second = record.choose_packages(before("curl"), record.requested(tmp_path), (), tmp_path)
     assert second.goes == ("incus-base", "lxcfs", "uidmap")
-    assert packages.unfinished(tmp_path) == []
+    assert record.unfinished(tmp_path) == []
 
 
 def cut(apt: Apt, names: list[str], at: str, state: Path) -> None:
     """Purge, and be killed before this one goes."""
     apt.dies_in = at
     with pytest.raises(KeyboardInterrupt):
-        packages.purge(names, state)
+        record.purge(names, state)
     apt.dies_in = ""
 
 

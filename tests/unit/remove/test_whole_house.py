@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import pytest
 
 from hearth.project import Project
-from hearth.remove import RemoveError, before, incus, machine, packages, whole_house
+from hearth.remove import RemoveError, before, incus, machine, whole_house
 from hearth.remove.before import Before
 from tests.unit.remove.test_incus import Engine
 
 WORLD = ("caddy", "curl", "incus-base")
 
 
-def apt(*argv: str) -> str:
+def apt(*argv: str, timeout_s: float = 0) -> str:
     gone = sorted({*argv} & {*WORLD})
     return "\n".join(WORLD if "showmanual" in argv else [f"Purg {name} [1]" for name in gone])
 
@@ -31,9 +31,8 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     monkeypatch.setattr(before, "STATE", tmp_path / "state")
     monkeypatch.setattr(before, "read_record", lambda: was)
     monkeypatch.setattr(before, "requested", lambda: frozenset(WORLD))
-    for module in (before, packages):
-        monkeypatch.setattr(module, "installed", lambda: [*WORLD])
-    monkeypatch.setattr(packages, "run", apt)
+    monkeypatch.setattr(before, "installed", lambda: [*WORLD])
+    monkeypatch.setattr(before, "run", apt)
     for name in ("units", "firewall", "engine", "users"):
         monkeypatch.setattr(machine, name, list)
     monkeypatch.setattr(machine, "settings", lambda seen: [])
