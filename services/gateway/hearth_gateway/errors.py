@@ -1,4 +1,4 @@
-"""What a caller reads when no member answers, or only half: who failed, how, and what to do."""
+"""The errors for clients when no member answers, or an answer is interrupted."""
 
 from __future__ import annotations
 

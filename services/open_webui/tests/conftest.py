@@ -1,4 +1,4 @@
-"""The package stands beside its tests; nothing need be installed."""
+"""The tests import the package beside them, installed or not."""
 
 import sys
 from pathlib import Path

@@ -22,7 +22,7 @@ _FEWER_THREADS = 0.75
 
 
 class Measurement(BaseModel):
-    """One candidate: its best seconds of work per second of sound."""
+    """One candidate: its best seconds of work per second of audio."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 

@@ -1,4 +1,4 @@
-"""The real gateway around the real LiteLLM, in a process of its own, as its unit starts it."""
+"""The real gateway around the real LiteLLM, in a separate process, as its unit starts it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ READY_S = 90
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """A running gateway: where it listens and what it wrote."""
+    """A running gateway, its address and its log."""
 
     url: str
     log_file: Path
     process: subprocess.Popen[bytes]
 
     def lines(self) -> list[dict[str, str]]:
-        """Return the request lines so far, each cut into its fields."""
+        """Return the request lines so far, split into fields."""
         lines = self.log_file.read_text().splitlines()
         cut = [line.split() for line in lines if line.startswith("consumer=")]
         return [dict(pair.split("=", 1) for pair in pairs) for pairs in cut]
@@ -44,7 +44,7 @@ class Gateway:
     ) -> dict[str, str]:
         """Return the first request line for `alias`, and of `path`, behind the `seen` ones.
 
-        A line comes after its answer: that of an earlier request may be behind them as well.
+        A line follows its answer, so that of an earlier request may come after the `seen` ones.
         """
         end = time.monotonic() + within_s
         while True:
@@ -63,7 +63,7 @@ def upstream() -> Iterator[Upstream]:
 
 @pytest.fixture(scope="session")
 def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write all that the role writes: configuration in `etc`, credentials in `credentials`."""
+    """Write the files of the role: configuration in `etc`, credentials in `credentials`."""
     folder = tmp_path_factory.mktemp("gateway")
     etc, credentials = folder / "etc", folder / "credentials"
     etc.mkdir()

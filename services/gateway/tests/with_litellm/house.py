@@ -8,7 +8,7 @@ from hearth.catalogue.house import Alias, House, Model
 from tests.small_house import alias, model, small_house
 
 MODES = ("plain", "streamed")
-HEARING = (
+TRANSCRIBERS = (
     "ear",
     "unheard",
     "500-ear",
@@ -26,17 +26,17 @@ HEARING = (
     "end-ear",
 )
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage", "empty", "inside")
-# They fail once more, after somebody else has seen it.
-RESTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
-# Who says nothing is waited for so long, and its tests with it. Everybody else has far longer than
-# any machine stands still: nothing there may wait, and the next one answers as soon as is promised.
-WAITED = ("mute", "roleonly", "drip")
-WAITED_S, PATIENT_S, TIMEOUT_S = 1.0, 30.0, 60.0
+# Cases of their own, whose failures must not come from another test.
+COOLDOWN_FAULTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
+# The timeout of silent members, which their tests wait for. The other timeouts are longer than any
+# pause of a busy machine: those tests must not wait.
+SILENT_FAULTS = ("mute", "roleonly", "drip")
+SILENT_TIMEOUT_S, LONG_TIMEOUT_S, TIMEOUT_S = 1.0, 30.0, 60.0
 QUICK_S = 2.0
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
-# A file may not be called by a secret that somebody could really use.
+# Not a secret that is used anywhere.
 MASTER_KEY = "sk-only-for-this-test-0123456789abcdef"
-NOBODY_LISTENS = "http://127.0.0.1:9"
+UNREACHABLE_URL = "http://127.0.0.1:9"
 
 
 def house(url: str) -> House:
@@ -46,37 +46,37 @@ def house(url: str) -> House:
     models.append(replace(_model("picture", url), kind="vision"))
     aliases = [
         _alias("fast", "good"),
-        _alias("slowly", "slow", first_token_timeout_s=WAITED_S),
+        _alias("slowly", "slow", first_token_timeout_s=SILENT_TIMEOUT_S),
         _alias("forever", "endless", timeout_s=3),
         _alias("unending", "endless"),
         _alias("embed", "vectors"),
         _alias("vision", "picture"),
     ]
-    for fault in (*FAULTS, *RESTS):
+    for fault in (*FAULTS, *COOLDOWN_FAULTS):
         for mode in MODES:
-            # One model per case: a slow one rests afterwards, and the next test must not see it.
+            # One model per case: a slow one rests, which must not affect the next test.
             name = f"{fault}-{mode}"
-            models.append(_model(name, NOBODY_LISTENS if fault == "refused" else url))
+            models.append(_model(name, UNREACHABLE_URL if fault == "refused" else url))
             aliases.append(
-                _alias(f"after-{name}", name, "good", first_token_timeout_s=_member_s(fault))
+                _alias(f"after-{name}", name, "good", first_token_timeout_s=_timeout_s(fault))
             )
-    for name in HEARING:
-        models.append(_hearing(name, NOBODY_LISTENS if name == "unheard" else url))
-        aliases.append(_alias(f"by-{name}", name, "ear", first_token_timeout_s=_member_s(name)))
-    models.append(_hearing("twin", f"{url}/"))  # another server, as far as a gateway can tell
+    for name in TRANSCRIBERS:
+        models.append(_transcriber(name, UNREACHABLE_URL if name == "unheard" else url))
+        aliases.append(_alias(f"by-{name}", name, "ear", first_token_timeout_s=_timeout_s(name)))
+    models.append(_transcriber("twin", f"{url}/"))  # another server, as far as a gateway can tell
     models += [replace(_model(name, url), kind="embed") for name in ("vectors", "500-vectors")]
     aliases += [
         _alias("hear", "ear"),
-        _alias("patient", "mute-again", "ear", first_token_timeout_s=WAITED_S, timeout_s=3),
+        _alias("patient", "mute-again", "ear", first_token_timeout_s=SILENT_TIMEOUT_S, timeout_s=3),
         _alias("numbers", "500-vectors", "vectors"),
-        _alias("broken", "500-plain", "mute-plain", first_token_timeout_s=WAITED_S),
+        _alias("broken", "500-plain", "mute-plain", first_token_timeout_s=SILENT_TIMEOUT_S),
         _alias("impatient", "mute-ear", "twin", first_token_timeout_s=0.5),
     ]
     consumers = {"owner": "all", "guest": ("fast", "hear"), "nobody": ()}
     return small_house(models, aliases, consumers, elsewhere=["elsewhere"])
 
 
-def _hearing(name: str, url: str) -> Model:
+def _transcriber(name: str, url: str) -> Model:
     return replace(_model(name, url), id=f"{name}-there", kind="transcribe")
 
 
@@ -84,14 +84,14 @@ def _model(name: str, url: str) -> Model:
     return model(name, url, summary=f"Is {name}.")
 
 
-def _member_s(fault: str) -> float:
-    return WAITED_S if fault.startswith(WAITED) else PATIENT_S
+def _timeout_s(fault: str) -> float:
+    return SILENT_TIMEOUT_S if fault.startswith(SILENT_FAULTS) else LONG_TIMEOUT_S
 
 
 def _alias(
     name: str,
     *members: str,
-    first_token_timeout_s: float = PATIENT_S,
+    first_token_timeout_s: float = LONG_TIMEOUT_S,
     timeout_s: float = TIMEOUT_S,
 ) -> Alias:
     return alias(

@@ -1,4 +1,4 @@
-"""How long a request may take, who is told, and that nobody goes on working for nothing."""
+"""Deadlines, and requests whose client disconnects."""
 
 from __future__ import annotations
 
@@ -8,80 +8,80 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from .chats import CHAT, MESSAGES, chat, disconnect
 from .conftest import Gateway
 from .house import MODES
-from .talk import CHAT, MESSAGES, chat, leave
 from .upstream import Upstream
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_member_s_does_not_cut_a_long_answer(owner: httpx.Client, mode: str) -> None:
-    """Two seconds of tokens, where a member has one second to its first."""
+def test_first_token_timeout_does_not_end_a_long_answer(owner: httpx.Client, mode: str) -> None:
+    """Two seconds of tokens, with a timeout of one second for the first."""
     for _ in range(3):
         start = time.monotonic()
-        heard = chat(owner, "slowly", mode)
-        # Thrice at most: where a machine stands still for that second, the first token is late.
-        if not (heard.error and heard.error["code"] == "member_timeout"):
+        answer = chat(owner, "slowly", mode)
+        # At most three tries: on a busy machine the first token may be late.
+        if not (answer.error and answer.error["code"] == "member_timeout"):
             break
     assert time.monotonic() - start > 1.5
-    assert (heard.status, heard.text, heard.end) == (200, "one two three four", "stop")
+    assert (answer.status, answer.text, answer.end) == (200, "one two three four", "stop")
 
 
-def test_total_s_ends_a_plain_request_with_504(owner: httpx.Client, upstream: Upstream) -> None:
+def test_timeout_ends_a_plain_request_with_504(owner: httpx.Client, upstream: Upstream) -> None:
     for _ in range(3):
         upstream.left.clear()
         start = time.monotonic()
-        heard = chat(owner, "forever")
+        answer = chat(owner, "forever")
         took_s = time.monotonic() - start
         assert took_s > 2.9
-        assert heard.status == 504
-        assert heard.error is not None
-        assert heard.error["code"] == "total_timeout"
-        assert upstream.was_left("endless")
-        # Thrice at most: a machine that looks elsewhere for a moment is late by itself.
+        assert answer.status == 504
+        assert answer.error is not None
+        assert answer.error["code"] == "total_timeout"
+        assert upstream.was_disconnected("endless")
+        # At most three tries: a busy machine may be late itself.
         if took_s < 4:
             break
     assert took_s < 4
 
 
-def test_total_s_ends_a_stream_with_an_error(
+def test_timeout_ends_a_stream_with_an_error(
     owner: httpx.Client, upstream: Upstream, gateway: Gateway
 ) -> None:
     upstream.left.clear()
     seen = len(gateway.lines())
-    heard = chat(owner, "forever", "streamed")
-    assert heard.status == 200
-    assert heard.text.startswith("one two ")
-    assert heard.error is not None
-    assert heard.error["code"] == "total_timeout"
-    assert (heard.end, heard.done) == (None, False)
+    answer = chat(owner, "forever", "streamed")
+    assert answer.status == 200
+    assert answer.text.startswith("one two ")
+    assert answer.error is not None
+    assert answer.error["code"] == "total_timeout"
+    assert (answer.end, answer.done) == (None, False)
     assert gateway.line_after(seen, "forever")["end"] == "total_timeout"
-    assert upstream.was_left("endless")
+    assert upstream.was_disconnected("endless")
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_caller_who_leaves_stops_the_member(
+def test_disconnecting_cancels_the_request_to_the_member(
     owner: httpx.Client, upstream: Upstream, gateway: Gateway, stream: bool
 ) -> None:
     upstream.left.clear()
-    seen, before = len(gateway.lines()), len(upstream.asked("endless"))
+    seen, before = len(gateway.lines()), len(upstream.requests_for("endless"))
     body = {"model": "unending", "messages": MESSAGES, "stream": stream}
     if stream:
         with owner.stream("POST", CHAT, json=body) as answer:
             next(answer.iter_raw())
     else:
         request = owner.build_request("POST", CHAT, json=body)
-        leave(request, lambda: len(upstream.asked("endless")) > before)
-    assert upstream.was_left("endless")
+        disconnect(request, lambda: len(upstream.requests_for("endless")) > before)
+    assert upstream.was_disconnected("endless")
     assert gateway.line_after(seen, "unending")["end"] == "left"
 
 
-def test_twenty_callers_at_once_get_their_own_answers(
+def test_twenty_concurrent_requests_get_their_own_answers(
     owner: httpx.Client, upstream: Upstream
 ) -> None:
     jobs = [(name, mode) for name in ("fast", "after-500-crowd-plain") for mode in MODES] * 5
     with ThreadPoolExecutor(20) as pool:
-        heard = list(pool.map(lambda job: chat(owner, *job), jobs))
-    assert {(each.status, each.member, each.text) for each in heard} == {
+        answer = list(pool.map(lambda job: chat(owner, *job), jobs))
+    assert {(each.status, each.member, each.text) for each in answer} == {
         (200, "good", "one two three four")
     }

@@ -1,4 +1,4 @@
-"""Everything that can be asked, with the client that people use."""
+"""All interfaces, with the official OpenAI client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def client(gateway: Gateway) -> Iterator[openai.OpenAI]:
         yield made
 
 
-def test_chat_says_what_it_cost(client: openai.OpenAI) -> None:
+def test_chat_reports_its_usage(client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
         model="fast", messages=[{"role": "user", "content": "hi"}]
     )
@@ -34,7 +34,7 @@ def test_chat_says_what_it_cost(client: openai.OpenAI) -> None:
     assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (3, 4)
 
 
-def test_a_stream_says_what_it_cost_when_asked(client: openai.OpenAI) -> None:
+def test_a_stream_reports_its_usage_on_request(client: openai.OpenAI) -> None:
     chunks = list(
         client.chat.completions.create(
             model="fast",
@@ -48,7 +48,7 @@ def test_a_stream_says_what_it_cost_when_asked(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_tools_are_called_whole(client: openai.OpenAI, stream: bool) -> None:
+def test_tool_calls_are_complete(client: openai.OpenAI, stream: bool) -> None:
     ask = {"model": "tools", "messages": [{"role": "user", "content": "hi"}], "tools": [TOOL]}
     if stream:
         arguments = ""
@@ -108,9 +108,7 @@ def test_responses(client: openai.OpenAI, stream: bool) -> None:
     assert answer.model == "good"
 
 
-def test_an_unknown_parameter_is_no_reason_to_refuse(
-    client: openai.OpenAI, upstream: Upstream
-) -> None:
+def test_an_unknown_parameter_is_accepted(client: openai.OpenAI, upstream: Upstream) -> None:
     answer = client.chat.completions.create(
         model="fast",
         messages=[{"role": "user", "content": "hi"}],
@@ -118,4 +116,4 @@ def test_an_unknown_parameter_is_no_reason_to_refuse(
         extra_body={"think": False},
     )
     assert answer.choices[0].message.content == "one two three four"
-    assert upstream.asked("good")[-1]["reasoning_effort"] == "none"
+    assert upstream.requests_for("good")[-1]["reasoning_effort"] == "none"

@@ -1,4 +1,4 @@
-"""Who may come in, and what each key opens."""
+"""Authentication, and the models of each key."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from .chats import CHAT, MESSAGES, chat
 from .conftest import Gateway, environment
 from .house import KEYS, MASTER_KEY
-from .talk import CHAT, MESSAGES, chat
 from .upstream import Upstream
 
 ASK = {"model": "fast", "messages": MESSAGES}
@@ -23,7 +23,7 @@ ASK = {"model": "fast", "messages": MESSAGES}
     ["", "Bearer", "Bearer wrong", f"Bearer {MASTER_KEY}", f"Basic {KEYS['owner']}", "Bearer ü"],
 )
 @pytest.mark.parametrize("path", [CHAT, "/v1/models", "/v1/embeddings"])
-def test_no_right_key_is_401(gateway: Gateway, header: str, path: str) -> None:
+def test_a_wrong_key_is_401(gateway: Gateway, header: str, path: str) -> None:
     method = "GET" if path == "/v1/models" else "POST"
     headers = [(b"authorization", header.encode())] if header else []
     answer = httpx.request(method, gateway.url + path, headers=headers, json=ASK, trust_env=False)
@@ -31,7 +31,7 @@ def test_no_right_key_is_401(gateway: Gateway, header: str, path: str) -> None:
     assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
-def test_a_right_key_is_named_in_the_log(gateway: Gateway, guest: httpx.Client) -> None:
+def test_the_log_names_the_consumer(gateway: Gateway, guest: httpx.Client) -> None:
     seen = len(gateway.lines())
     assert chat(guest, "fast").text == "one two three four"
     line = gateway.line_after(seen, "fast")
@@ -39,33 +39,33 @@ def test_a_right_key_is_named_in_the_log(gateway: Gateway, guest: httpx.Client) 
 
 
 @pytest.mark.parametrize("model", ["good", "forever", "no-such-model", "openai/good", "*"])
-def test_a_name_outside_the_list_is_403_and_reaches_nobody(
+def test_a_name_outside_the_list_is_403_and_reaches_no_member(
     guest: httpx.Client, upstream: Upstream, model: str
 ) -> None:
     before = len(upstream.calls)
-    heard = chat(guest, model)
-    assert heard.status == 403
-    assert heard.error is not None
-    assert heard.error["code"] == "model_not_allowed"
+    answer = chat(guest, model)
+    assert answer.status == 403
+    assert answer.error is not None
+    assert answer.error["code"] == "model_not_allowed"
     assert len(upstream.calls) == before
 
 
-def test_the_list_shows_only_what_the_key_opens(owner: httpx.Client, guest: httpx.Client) -> None:
+def test_the_list_has_only_the_models_of_the_key(owner: httpx.Client, guest: httpx.Client) -> None:
     assert [entry["id"] for entry in guest.get("/v1/models").json()["data"]] == ["fast", "hear"]
     assert {"fast", "good", "embed"} <= {e["id"] for e in owner.get("/v1/models").json()["data"]}
     assert guest.get("/v1/models/fast").json()["id"] == "fast"
     assert guest.get("/v1/models/good").status_code == 404
 
 
-def test_a_key_without_models_opens_nothing(gateway: Gateway) -> None:
+def test_a_key_without_models_has_no_access(gateway: Gateway) -> None:
     headers = {"authorization": f"Bearer {KEYS['nobody']}"}
     with httpx.Client(base_url=gateway.url, headers=headers, trust_env=False) as nobody:
         assert nobody.get("/v1/models").json()["data"] == []
         assert chat(nobody, "fast").status == 403
 
 
-def test_litellm_itself_refuses_what_passes_our_front(settings: Path, upstream: Upstream) -> None:
-    """Our front is taken away: LiteLLM alone, with our custom_auth, must still hold."""
+def test_litellm_alone_rejects_the_same_requests(settings: Path, upstream: Upstream) -> None:
+    """LiteLLM alone, without the gateway, with our custom_auth."""
     before = len(upstream.calls)
     script = Path(__file__).with_name("second_lock.py")
     command = [sys.executable, "-S", str(script), str(settings), json.dumps(KEYS)]

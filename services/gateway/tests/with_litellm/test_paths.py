@@ -1,4 +1,4 @@
-"""Which paths exist at all, and what a request cannot make LiteLLM do."""
+"""The existing paths, and the parameters that must not reach LiteLLM."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from .chats import CHAT, MESSAGES, chat
 from .conftest import Gateway
 from .house import KEYS, MASTER_KEY
-from .talk import CHAT, MESSAGES, chat
 from .upstream import Upstream
 
 CLOSED = [
@@ -70,7 +70,7 @@ def test_everything_else_is_404(gateway: Gateway, path: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}"}
     for method in ("GET", "POST"):
         answer = httpx.request(method, gateway.url + path, headers=headers, trust_env=False)
-        # A wrong key on a path that exists after all is told so; nothing is ever served.
+        # On an existing path a wrong key may be 401; nothing is ever served.
         assert answer.status_code in ({404, 401} if key == MASTER_KEY else {404}), (method, path)
         assert answer.json()["error"]["code"] in {"not_found", "invalid_api_key", "model_not_found"}
 
@@ -89,7 +89,7 @@ def test_health_needs_no_key_and_calls_no_model(
     ("body", "status"),
     [(b"", 400), (b"[]", 400), (b"{", 400), (b"{}", 400), (b'{"model": 3}', 400), (b"\xff", 400)],
 )
-def test_a_body_that_is_no_request_is_400(owner: httpx.Client, body: bytes, status: int) -> None:
+def test_an_invalid_body_is_400(owner: httpx.Client, body: bytes, status: int) -> None:
     answer = owner.post(CHAT, content=body)
     assert answer.status_code == status
     assert answer.json()["error"]["type"] == "invalid_request_error"
@@ -111,25 +111,25 @@ def test_a_body_that_is_no_request_is_400(owner: httpx.Client, body: bytes, stat
         {"user_config": {"model_list": []}},
     ],
 )
-def test_a_body_cannot_steer_litellm(
+def test_a_body_cannot_control_litellm(
     owner: httpx.Client, upstream: Upstream, order: dict[str, Any]
 ) -> None:
-    before = len(upstream.asked("good"))
-    heard = chat(owner, "fast", **order)
-    assert (heard.text, heard.member) == ("one two three four", "good")
-    assert len(upstream.asked("good")) == before + 1
-    assert not set(order) & set(upstream.asked("good")[-1])
+    before = len(upstream.requests_for("good"))
+    answer = chat(owner, "fast", **order)
+    assert (answer.text, answer.member) == ("one two three four", "good")
+    assert len(upstream.requests_for("good")) == before + 1
+    assert not set(order) & set(upstream.requests_for("good")[-1])
 
 
-def test_a_header_cannot_steer_litellm(owner: httpx.Client) -> None:
+def test_a_header_cannot_control_litellm(owner: httpx.Client) -> None:
     headers = {"x-litellm-timeout": "0.001", "x-litellm-num-retries": "5", "content-type": "text/x"}
     answer = owner.post(CHAT, json={"model": "fast", "messages": MESSAGES}, headers=headers)
     assert answer.status_code == 200
     assert not [name for name in answer.headers if name.startswith(("x-litellm", "llm_provider"))]
 
 
-def test_the_log_holds_no_key_and_no_words(gateway: Gateway, owner: httpx.Client) -> None:
-    secret = "what-nobody-else-may-read"
+def test_the_log_contains_no_key_and_no_text(gateway: Gateway, owner: httpx.Client) -> None:
+    secret = "a-text-that-must-stay-secret"
     for model in ("fast", "500-plain", "crash"):
         chat(owner, model, messages=[{"role": "user", "content": secret}])
     written = gateway.log_file.read_text()

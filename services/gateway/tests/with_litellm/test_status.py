@@ -1,4 +1,4 @@
-"""The line above an answer: which model gave it, for callers that show such lines."""
+"""The status event with the model's name, for clients that show it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from .talk import CHAT, MESSAGES
+from .chats import CHAT, MESSAGES
 
 ASKED = {"x-hearth-status": "open-webui"}
 
@@ -24,15 +24,15 @@ def lines(events: list[dict[str, Any]]) -> list[str]:
     return [event["event"]["data"]["description"] for event in events if "event" in event]
 
 
-def test_the_model_is_named_right_behind_its_first_word(owner: httpx.Client) -> None:
+def test_the_model_is_named_after_its_first_token(owner: httpx.Client) -> None:
     events = stream(owner, "fast", ASKED)
-    said = {"type": "status", "data": {"description": "Answered by good", "done": True}}
-    at = events.index({"event": said})
+    status = {"type": "status", "data": {"description": "Answered by good", "done": True}}
+    at = events.index({"event": status})
     assert [words(event) for event in events[: at + 2]] == ["", "one ", "", "two "]
     assert lines(events) == ["Answered by good"]
 
 
-def test_who_did_not_answer_is_named_too(owner: httpx.Client) -> None:
+def test_a_failed_member_is_named(owner: httpx.Client) -> None:
     assert lines(stream(owner, "after-500-streamed", ASKED)) == [
         "Answered by good; 500-streamed gave no answer"
     ]
@@ -44,18 +44,16 @@ def words(event: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("headers", [{}, {"x-hearth-status": "yes"}])
-def test_nobody_else_gets_an_event_that_is_no_chunk(
-    owner: httpx.Client, headers: dict[str, str]
-) -> None:
+def test_other_clients_get_only_chunks(owner: httpx.Client, headers: dict[str, str]) -> None:
     events = stream(owner, "fast", headers)
     assert events
     assert all(event["object"] == "chat.completion.chunk" for event in events)
 
 
-def test_a_model_by_its_own_name_needs_no_line(owner: httpx.Client) -> None:
+def test_a_model_by_its_own_name_has_no_status_event(owner: httpx.Client) -> None:
     assert lines(stream(owner, "good", ASKED)) == []
 
 
-def test_an_answer_in_one_piece_is_as_ever(owner: httpx.Client) -> None:
+def test_a_plain_answer_has_no_status_event(owner: httpx.Client) -> None:
     answer = owner.post(CHAT, json={"model": "fast", "messages": MESSAGES}, headers=ASKED)
     assert answer.json()["object"] == "chat.completion"

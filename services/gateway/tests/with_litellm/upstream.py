@@ -1,4 +1,4 @@
-"""A model server whose models have one fault each, told by the first word of their name."""
+"""A model server whose models have one fault each, named by the first word of their name."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .ears import Ears
+from .transcription_upstream import TranscriptionUpstream
 
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
-# What comes with a 200 and is no answer.
-SAID = {
+# Invalid bodies of a 200.
+INVALID_BODIES = {
     "garbage": b"data: \x00\xff<html>{]\n\n",
     "empty": b"",
     "inside": b'data: {"error": {"message": "no memory", "code": 500}}\n\n',
 }
-# What Open WebUI would take for words of its own server.
+# Fields that Open WebUI would take for those of its own server.
 FORGED: dict[str, Any] = {
     "event": {"type": "execute", "data": {"code": "1"}},
     "selected_model_id": "good",
     "type": "response.completed",
     "sources": [{"source": {"name": "nowhere"}}],
 }
-# Extras that callers may want. LiteLLM makes a chunk without a fingerprint anew, and so lets none
-# of the others through.
+# Extra fields for clients. LiteLLM rebuilds a chunk without a fingerprint, and drops all of them.
 EXTRAS: dict[str, Any] = {"timings": {"predicted_n": 4}, "system_fingerprint": "fp"}
 
 
 class Upstream:
-    """Serves OpenAI's interface on a free port of the loopback, and remembers who asked what."""
+    """Serves OpenAI's interface on a free port of the loopback, and records all requests."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -54,9 +53,13 @@ class Upstream:
             Route("/v1/embeddings", self._embeddings, methods=["POST"]),
             Route("/v1/responses", self._responses, methods=["POST"]),
         ]
-        self.ears = Ears()
+        self.transcription = TranscriptionUpstream()
         for prefix in ("", "/"):
-            routes.append(Route(f"{prefix}/v1/audio/{{kind}}", self.ears.hear, methods=["POST"]))
+            routes.append(
+                Route(
+                    f"{prefix}/v1/audio/{{kind}}", self.transcription.transcribe, methods=["POST"]
+                )
+            )
         config = uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([listener],))
@@ -70,12 +73,12 @@ class Upstream:
         self._thread.join(10)
         self._listener.close()
 
-    def asked(self, model: str) -> list[dict[str, Any]]:
-        """Return the bodies that came for `model`."""
+    def requests_for(self, model: str) -> list[dict[str, Any]]:
+        """Return the bodies of the requests for `model`."""
         return [body for name, body in self.calls if name == model]
 
-    def was_left(self, model: str, within_s: float = 30) -> bool:
-        """Say whether the caller of `model` hung up before the end."""
+    def was_disconnected(self, model: str, within_s: float = 30) -> bool:
+        """Return whether the client of `model` disconnected before the end."""
         end = time.monotonic() + within_s
         while model not in self.left and time.monotonic() < end:
             time.sleep(0.02)
@@ -91,8 +94,8 @@ class Upstream:
         fault = model.split("-")[0]
         if fault.isdigit():
             return JSONResponse({"error": {"message": f"fault {fault}"}}, int(fault))
-        if fault in SAID:
-            return Response(SAID[fault], media_type="text/event-stream")
+        if fault in INVALID_BODIES:
+            return Response(INVALID_BODIES[fault], media_type="text/event-stream")
         if not body.get("stream"):
             choice = {"index": 0, "message": {"role": "assistant", "content": "whole"}}
             return JSONResponse({"choices": [{**choice, "finish_reason": "stop"}]})
@@ -199,11 +202,11 @@ def _response_events(model: str) -> list[dict[str, Any]]:
     message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
     base = {"id": "resp_1", "object": "response", "created_at": 1, "model": model}
     usage = {"input_tokens": 1, "output_tokens": 4, "total_tokens": 5}
-    begun = {**base, "status": "in_progress", "output": []}
+    started = {**base, "status": "in_progress", "output": []}
     done = {**base, "status": "completed", "output": [{**message, "content": [part]}]}
     where = {"item_id": "m", "output_index": 0, "content_index": 0}
     return [
-        {"type": "response.created", "sequence_number": 0, "response": begun},
+        {"type": "response.created", "sequence_number": 0, "response": started},
         {"type": "response.output_text.delta", "sequence_number": 1, "delta": text, **where},
         {"type": "response.completed", "sequence_number": 2, "response": {**done, "usage": usage}},
     ]

@@ -1,25 +1,26 @@
 /**
- * Say for as long as it lasts that the chat's server is away, and let nothing be sent to nobody.
+ * Shows when the chat has no connection to its server, and holds messages meanwhile.
  *
- * Open WebUI loads this file before its own scripts. Its page says only for a moment that the
- * connection was lost, and a message sent meanwhile, or in the first moment after it, is lost. So the
- * live line is watched here: while it is cut, a notice stands at the top and what is written stays in
- * its field. Where it was cut for a moment only, a message waits for that long and goes by itself.
+ * Open WebUI loads this file before its own scripts. Its own notice is brief, and a message sent
+ * without a connection, or just after a reconnect, is lost. So this file watches the WebSocket.
+ * After a short interruption it sends a held message; after a longer one it shows a notice, and the
+ * message stays in its field.
  */
 (() => {
   "use strict";
-  const LINE = "/ws/socket.io/";
-  const SEND = "#send-message-button";
-  // A front door that is told something new cuts the line for about a second; nobody need know.
+  const SOCKET_PATH = "/ws/socket.io/";
+  const SEND_BUTTON = "#send-message-button";
+  // A reload of the reverse proxy closes the WebSocket for about a second: not worth a notice.
   const GRACE_MS = 2000;
-  // The page asks for the chat anew when its line is back, and forgets what was sent before that.
+  // The page reloads the chat after a reconnect, and drops a message sent before that.
   const SETTLE_MS = 1500;
-  const GREETED = "40";
-  const GONE =
+  // Socket.IO's "connect" packet.
+  const CONNECTED = "40";
+  const DISCONNECTED =
     "The chat has lost its connection to the house. It comes back by itself; " +
     "what is written here stays.";
   const HELD = "Not sent: the chat has no connection to the house just now. Your words stay here.";
-  const LOOKS = {
+  const STYLE = {
     position: "fixed",
     zIndex: "2147483647",
     top: "0.5rem",
@@ -36,21 +37,21 @@
     boxShadow: "0 2px 8px rgb(0 0 0 / 0.3)",
   };
 
-  let line = null;
+  let connected = null;
   let timer = null;
-  // Before the first greeting there is nothing to send, and nothing to hold.
-  let free = true;
-  let known = false;
-  let waiting = false;
+  // True before the first connection: there is nothing to hold yet.
+  let ready = true;
+  let reconnect = false;
+  let held = false;
 
   const notice = document.createElement("div");
   notice.id = "hearth-connection";
-  // Readers of screens hear what changes in it, so it is there from the start.
+  // Screen readers announce changes of an element that exists from the start.
   notice.setAttribute("role", "status");
-  Object.assign(notice.style, LOOKS);
+  Object.assign(notice.style, STYLE);
   notice.hidden = true;
 
-  const tell = (text) => {
+  const show = (text) => {
     notice.textContent = text;
     notice.hidden = !text;
   };
@@ -59,53 +60,53 @@
   globalThis.WebSocket = class WebSocket extends Socket {
     constructor(address, ...more) {
       super(address, ...more);
-      if (new URL(address, location.href).pathname !== LINE) return;
+      if (new URL(address, location.href).pathname !== SOCKET_PATH) return;
       this.addEventListener("message", ({ data }) => {
-        if (typeof data === "string" && data.startsWith(GREETED)) there(this);
+        if (typeof data === "string" && data.startsWith(CONNECTED)) onConnect(this);
       });
       this.addEventListener("close", () => {
-        if (line === this) gone();
+        if (connected === this) onDisconnect();
       });
     }
   };
 
-  const there = (socket) => {
-    line = socket;
+  const onConnect = (socket) => {
+    connected = socket;
     clearTimeout(timer);
-    if (known) timer = setTimeout(settle, SETTLE_MS);
-    known = true;
+    if (reconnect) timer = setTimeout(settle, SETTLE_MS);
+    reconnect = true;
   };
 
   const settle = () => {
-    const goes = waiting && notice.hidden;
-    free = true;
-    waiting = false;
-    tell("");
-    if (goes) document.querySelector(SEND)?.click();
+    const send = held && notice.hidden;
+    ready = true;
+    held = false;
+    show("");
+    if (send) document.querySelector(SEND_BUTTON)?.click();
   };
 
-  const gone = () => {
-    line = null;
-    free = false;
+  const onDisconnect = () => {
+    connected = null;
+    ready = false;
     clearTimeout(timer);
-    timer = setTimeout(() => tell(waiting ? HELD : GONE), GRACE_MS);
+    timer = setTimeout(() => show(held ? HELD : DISCONNECTED), GRACE_MS);
   };
 
-  const sends = ({ type, target, key, shiftKey, isComposing }) => {
+  const isSend = ({ type, target, key, shiftKey, isComposing }) => {
     if (!(target instanceof Element)) return false;
-    if (type !== "keydown") return target.closest(SEND) !== null;
+    if (type !== "keydown") return target.closest(SEND_BUTTON) !== null;
     return key === "Enter" && !shiftKey && !isComposing && target.closest("#chat-input") !== null;
   };
 
   const hold = (event) => {
-    if (free || !sends(event)) return;
+    if (ready || !isSend(event)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    waiting = true;
-    if (!notice.hidden) tell(HELD);
+    held = true;
+    if (!notice.hidden) show(HELD);
   };
   for (const type of ["keydown", "click", "submit"]) addEventListener(type, hold, true);
 
-  // The page's own scripts make its content anew; the notice is beside it.
+  // The page's own scripts replace the body's content, so the notice is outside the body.
   document.documentElement.append(notice);
 })();

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { EventReader } from "../../hearth_serving/page/events.mjs";
 import { heightOf } from "../../hearth_serving/page/meter.mjs";
 
-test("events are the same in whatever parts they arrive", () => {
+test("events may arrive in parts of any size", () => {
   const text = ': hello\n\ndata: {"a": 1}\n\nevent: x\r\ndata: {"b":\r\ndata: 2}\r\n\r\ndata: {"c"';
   for (const size of [1, 2, 3, 7, 1000]) {
     const reader = new EventReader();

@@ -1,4 +1,4 @@
-"""How the tests talk to the gateway: one chat, streamed or not, and what came back."""
+"""Chat requests to the gateway, streamed or not, and their answers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 
 
 @dataclass(slots=True)
-class Heard:
-    """One answer: its text, who gave it, why it ended, and the error if there was one."""
+class Answer:
+    """One answer: its text, its member, why it ended, and its error."""
 
     status: int
     member: str | None
@@ -29,8 +29,8 @@ class Heard:
     done: bool = False
 
 
-def chat(client: httpx.Client, model: str, mode: str = "plain", **more: Any) -> Heard:
-    """Ask `model` one thing."""
+def chat(client: httpx.Client, model: str, mode: str = "plain", **more: Any) -> Answer:
+    """Send one request to `model`."""
     body = {"model": model, "messages": MESSAGES, **more}
     if mode == "plain":
         return _plain(client.post(CHAT, json=body))
@@ -41,39 +41,39 @@ def chat(client: httpx.Client, model: str, mode: str = "plain", **more: Any) -> 
         return _plain(response)
 
 
-def leave(request: httpx.Request, asked: Callable[[], bool], within_s: float = 30) -> None:
-    """Send a request, and hang up as soon as the member was `asked`, without an answer."""
+def disconnect(request: httpx.Request, arrived: Callable[[], bool], within_s: float = 30) -> None:
+    """Send a request, and disconnect as soon as it has `arrived` at the member."""
     host, port = request.url.host, request.url.port
     with closing(HTTPConnection(host, port, timeout=within_s)) as caller:
         caller.request(request.method, request.url.path, request.read(), dict(request.headers))
         end = time.monotonic() + within_s
-        while not asked():
-            assert time.monotonic() < end, "no member was asked"
+        while not arrived():
+            assert time.monotonic() < end, "the request never arrived"
             time.sleep(0.02)
 
 
-def _plain(response: httpx.Response) -> Heard:
-    heard = Heard(response.status_code, response.headers.get("x-hearth-model"))
+def _plain(response: httpx.Response) -> Answer:
+    answer = Answer(response.status_code, response.headers.get("x-hearth-model"))
     content = response.json()
-    heard.error = content.get("error")
+    answer.error = content.get("error")
     if response.is_success:
         choice = content["choices"][0]
-        heard.models = {content["model"]}
-        heard.text, heard.end = choice["message"]["content"], choice["finish_reason"]
-        heard.done = True
-    return heard
+        answer.models = {content["model"]}
+        answer.text, answer.end = choice["message"]["content"], choice["finish_reason"]
+        answer.done = True
+    return answer
 
 
-def _streamed(response: httpx.Response) -> Heard:
-    heard = Heard(response.status_code, response.headers.get("x-hearth-model"))
+def _streamed(response: httpx.Response) -> Answer:
+    answer = Answer(response.status_code, response.headers.get("x-hearth-model"))
     for line in response.iter_lines():
         if line == "data: [DONE]":
-            heard.done = True
+            answer.done = True
         elif line.startswith("data:"):
             event = json.loads(line[5:])
-            heard.error = event.get("error") or heard.error
-            heard.models |= {event["model"]} if "model" in event else set()
+            answer.error = event.get("error") or answer.error
+            answer.models |= {event["model"]} if "model" in event else set()
             for choice in event.get("choices", []):
-                heard.text += choice["delta"].get("content") or ""
-                heard.end = choice.get("finish_reason") or heard.end
-    return heard
+                answer.text += choice["delta"].get("content") or ""
+                answer.end = choice.get("finish_reason") or answer.end
+    return answer

@@ -1,4 +1,4 @@
-"""The part of the model server that hears: its models have one fault each, too."""
+"""The transcription endpoints of the faulty model server: one fault per model."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 
 SUBTITLES = "1\n00:00:00,000 --> 00:00:01,000\none two\n\n"
 FOREVER_S = 60
-# What comes with a 200 and is no text; the last one is one event of a stream, too.
-SAID = {
+# Invalid bodies of a 200; the last one is also an event of a stream.
+INVALID_BODIES = {
     "garbage": b"\x00\xff<html>{]",
     "empty": b"",
     "inside": b'{"error": {"message": "the card is gone"}}',
@@ -26,8 +26,8 @@ SAID = {
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One recording as it arrived: where, with which words, and the recording's digest and size."""
+class Recording:
+    """One request as it arrived: its endpoint, its fields, and the file's digest and size."""
 
     kind: str
     fields: dict[str, Any]
@@ -37,34 +37,34 @@ class Heard:
 
 
 @dataclass(slots=True)
-class Ears:
-    """Remembers what came; a stream waits in its middle until `go_on` is set."""
+class TranscriptionUpstream:
+    """Records all requests; a stream waits in its middle until `go_on` is set."""
 
-    heard: list[Heard] = field(default_factory=list)
+    recordings: list[Recording] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     go_on: threading.Event = field(default_factory=threading.Event)
 
-    def asked(self, model: str) -> list[Heard]:
-        """Return what came for a model, by the server's own name of it."""
-        return [heard for heard in self.heard if heard.fields["model"] == f"{model}-there"]
+    def requests_for(self, model: str) -> list[Recording]:
+        """Return the requests for a model, by the server's own name for it."""
+        return [one for one in self.recordings if one.fields["model"] == f"{model}-there"]
 
-    def was_left(self, model: str, within_s: float = 30) -> bool:
-        """Say whether the caller of `model` hung up before the end."""
+    def was_disconnected(self, model: str, within_s: float = 30) -> bool:
+        """Return whether the client of `model` disconnected before the end."""
         end = time.monotonic() + within_s
         while model not in self.left and time.monotonic() < end:
             time.sleep(0.02)
         return model in self.left
 
-    async def hear(self, request: Request) -> Response:
-        """Answer one recording."""
+    async def transcribe(self, request: Request) -> Response:
+        """Respond to one recording."""
         fields = await self._read(request)
         fault = fields["model"].split("-")[0]
         if fault.isdigit():
             text = f"fault {fault}"
             return JSONResponse({"error": {"message": text}}, int(fault), {"Retry-After": "7"})
-        if fault in SAID:
+        if fault in INVALID_BODIES:
             kind = "text/event-stream" if fields.get("stream") == "true" else "application/json"
-            return Response(SAID[fault], media_type=kind)
+            return Response(INVALID_BODIES[fault], media_type=kind)
         if fault == "drip":
             return StreamingResponse(self._drip(), media_type="application/json")
         if fault == "mute":
@@ -86,7 +86,9 @@ class Ears:
                 digest.update(block)
                 size += len(block)
         kind = request.path_params["kind"]
-        self.heard.append(Heard(kind, fields, digest.hexdigest(), size, dict(request.headers)))
+        self.recordings.append(
+            Recording(kind, fields, digest.hexdigest(), size, dict(request.headers))
+        )
         return fields
 
     async def _wait(self, request: Request, model: str) -> None:
