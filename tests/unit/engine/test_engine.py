@@ -11,7 +11,7 @@ from hearth.machine import engine
 from tests.unit.engine.instance import Instance
 
 
-def test_execute_hands_on_input_output_and_exit_code(incus: Any) -> None:
+def test_execute_passes_input_output_and_exit_code(incus: Any) -> None:
     instance = Instance(code=3, stdout="ä\n".encode())
     incus(instance)
     done = engine.execute("ollama", ["/bin/x", "a b"], timeout=4, stdin="in")
@@ -21,7 +21,7 @@ def test_execute_hands_on_input_output_and_exit_code(incus: Any) -> None:
     ]
 
 
-def test_a_command_that_ran_out_of_time_is_an_error(incus: Any) -> None:
+def test_a_command_that_exceeds_its_timeout_is_an_error(incus: Any) -> None:
     incus(Instance(code=124))
     with pytest.raises(engine.EngineError, match=r"^ollama: `/bin/x` took longer than 4 s$"):
         engine.execute("ollama", ["/bin/x"], timeout=4)
@@ -56,7 +56,7 @@ def test_missing_incus_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         engine.state("ollama")
 
 
-def test_a_file_that_is_not_there_names_the_path(incus: Any) -> None:
+def test_the_error_for_a_missing_file_names_its_path(incus: Any) -> None:
     incus(Instance(code=1))
     with pytest.raises(engine.EngineError, match="ollama: cannot read /etc/x: why"):
         engine.read_file("ollama", "/etc/x")

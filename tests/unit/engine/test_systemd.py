@@ -20,7 +20,7 @@ def test_a_unit_that_is_up(incus: Any) -> None:
     ("code", "status", "said"),
     [(0, 0, ""), (1, 203, "exit code 203"), (2, 9, "signal 9"), (3, 11, "signal 11")],
 )
-def test_a_unit_shows_how_often_and_how_it_ended(
+def test_a_unit_reports_its_restarts_and_its_result(
     incus: Any, code: int, status: int, said: str
 ) -> None:
     numbers = f"NRestarts=4\nExecMainCode={code}\nExecMainStatus={status}\n"
@@ -29,14 +29,14 @@ def test_a_unit_shows_how_often_and_how_it_ended(
     assert (unit.restarts, unit.exit) == (4, said)
 
 
-def test_the_last_words_are_the_last_lines_that_say_something(incus: Any) -> None:
+def test_the_last_output_skips_lines_without_content(incus: Any) -> None:
     incus(Instance(stdout=b"first\n\nno such file\n \ngiving up\n"))
     assert systemd.last_log_lines("ollama", "ollama.service") == "no such file; giving up"
     incus(Instance(stdout=b""))
     assert systemd.last_log_lines("ollama", "ollama.service") == ""
 
 
-def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> None:
+def test_a_read_is_repeated_if_its_output_was_lost(incus: Any) -> None:
     class Careless(Instance):
         def execute(self, argv: list[str], stdin: bytes) -> engine.Output:
             done = super().execute(argv, stdin)
@@ -52,12 +52,12 @@ def test_who_only_looks_looks_again_where_the_output_was_lost(incus: Any) -> Non
         engine.execute("ollama", ["/bin/x"], timeout=4)
 
 
-def test_a_unit_that_never_ran_is_down_since_ever(incus: Any) -> None:
+def test_a_unit_that_never_ran_has_no_start_time(incus: Any) -> None:
     incus(Instance(stdout=b"ActiveState=inactive\nSubState=dead\nStateChangeTimestamp=\n"))
     unit = systemd.unit_state("ollama", "ollama.service")
     assert (unit.up, unit.since) == (False, 0)
 
 
-def test_the_journal_brings_the_helpers_of_a_service() -> None:
+def test_the_journal_includes_the_helpers_of_a_service() -> None:
     argv = systemd.journal_argv("ollama.service")
     assert argv[-4:] == ["-u", "ollama.service", "-u", "ollama-*.service"]

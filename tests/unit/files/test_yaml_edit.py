@@ -36,7 +36,7 @@ LINES = (
         ),
     ],
 )
-def test_the_rest_stays_as_it_is(old: str, new: str) -> None:
+def test_the_rest_is_unchanged(old: str, new: str) -> None:
     assert with_value(old, KEYS, RECORD) == new
 
 
@@ -57,7 +57,9 @@ def test_digits_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "odd", ["sources: {other: &a {a: b}, 'tool@1.0': *a, x: *a}\n", "- a\n", "sources: [\n", "a\n"]
 )
-def test_a_value_that_cannot_be_extended_is_left_and_reported(tmp_path: Path, odd: str) -> None:
+def test_a_value_that_cannot_be_extended_is_unchanged_and_reported(
+    tmp_path: Path, odd: str
+) -> None:
     path = tmp_path / "sources.lock.yml"
     path.write_text(odd)
     with pytest.raises(EditError, match=r'write into its section sources: "tool@1.0":') as caught:

@@ -66,7 +66,7 @@ def test_an_embedding_model_is_marked() -> None:
     assert modes["qwen3-vl"] == "chat"
 
 
-def test_speech_goes_past_litellm_to_its_server() -> None:
+def test_speech_bypasses_litellm() -> None:
     names = gateway_files(house())["aliases.json"]
     there = {"url": house().services["whisper"].url, "id": "distil-medium.en", "key": None}
     assert names["transcribe"]["servers"] == {"distil-medium.en": there}
@@ -100,7 +100,7 @@ def test_names_are_aliases_and_models_with_their_deadlines() -> None:
     assert names["qwen2.5-coder:1.5b"]["timeout_s"] == names["coder"]["timeout_s"] == 600
 
 
-def test_names_carry_words_for_people_and_what_they_can_do() -> None:
+def test_names_have_a_title_a_description_and_capabilities() -> None:
     names = gateway_files(house(CLOUD))["aliases.json"]
     said = ("title", "summary", "alias", "talks", "sees", "leaves")
     assert [names["fast"].get(key) for key in said] == [

@@ -39,7 +39,7 @@ def test_only_the_members_own_message_is_left(message: str, read: str | None) ->
     assert problem == body["error"] | {"message": message if read is None else read}
 
 
-def test_an_interruption_has_no_details_and_a_refusal_has_them() -> None:
+def test_only_a_rejection_has_the_members_details() -> None:
     cut = {"message": "litellm.APIConnectionError: TransferEncodingError 400", "code": "500"}
     error = interrupted("m", cut)
     text = "m broke off in the middle of its answer; ask again"
@@ -73,7 +73,7 @@ def test_one_error_names_the_alias_and_each_member_that_was_called() -> None:
 @pytest.mark.parametrize(
     ("statuses", "status"), [([429, 429], 429), ([504], 504), ([429, 500], 502), ([401, 401], 502)]
 )
-def test_members_refusals_are_not_the_callers_fault(statuses: list[int], status: int) -> None:
+def test_rejections_by_members_are_not_client_errors(statuses: list[int], status: int) -> None:
     failures = [failure(f"m{number}", number, "no") for number in statuses]
     assert no_answer("fast", failures).status == status
 

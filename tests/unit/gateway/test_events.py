@@ -27,7 +27,7 @@ def assembled(*chunks: Any, path: str = CHAT) -> dict[str, Any]:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("line", ["\n", "\r\n"])
-def test_events_come_whole_however_the_bytes_are_cut(size: int, line: str) -> None:
+def test_bytes_may_be_split_anywhere(size: int, line: str) -> None:
     sent = [chunk({"content": "grüß\n\ngott"}), chunk({}, "stop")]
     text = f": comment{line}{line}" + "".join(
         f"event: x{line}data: {json.dumps(each, ensure_ascii=False)}{line}{line}" for each in sent
@@ -40,7 +40,7 @@ def test_events_come_whole_however_the_bytes_are_cut(size: int, line: str) -> No
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize("line", ["\n", "\r\n"])
-def test_a_long_event_is_not_held_and_the_next_one_comes(size: int, line: str) -> None:
+def test_a_long_event_is_dropped_and_the_next_one_is_read(size: int, line: str) -> None:
     long = json.dumps({"type": "transcript.text.done", "text": "x" * 5000})
     data = f"data: {long}{line}{line}".encode() * 2 + f'data: {{"a": 1}}{line}{line}'.encode()
     events = EventReader(100)
@@ -69,7 +69,7 @@ def test_a_long_event_is_not_held_and_the_next_one_comes(size: int, line: str) -
         ({"type": "response.failed", "response": {"error": {"message": "no"}}}, "no"),
     ],
 )
-def test_an_error_is_seen_in_every_shape_there_is(event: Any, message: str | None) -> None:
+def test_errors_are_found_in_every_shape(event: Any, message: str | None) -> None:
     found = error_in(event)
     assert (found["message"] if found else None) == message
 
@@ -93,11 +93,11 @@ def test_an_error_is_seen_in_every_shape_there_is(event: Any, message: str | Non
         ({"type": "response.output_text.delta", "delta": "a"}, True),
     ],
 )
-def test_a_first_token_is_something_the_model_made(event: Any, is_token: bool) -> None:
+def test_only_output_of_the_model_is_a_first_token(event: Any, is_token: bool) -> None:
     assert has_token(event) is is_token
 
 
-def test_text_grows_and_the_ends_are_kept() -> None:
+def test_text_is_joined_and_finish_reasons_are_kept() -> None:
     answer = assembled(
         chunk({"role": "assistant", "content": "a"}),
         chunk({"content": None, "reasoning_content": "h"}),
@@ -112,7 +112,7 @@ def test_text_grows_and_the_ends_are_kept() -> None:
     assert answer["object"] == "chat.completion"
 
 
-def test_choices_and_tool_calls_keep_apart() -> None:
+def test_choices_and_tool_calls_are_separate() -> None:
     def call(index: int, **function: str) -> dict[str, Any]:
         return {"tool_calls": [{"index": index, "type": "function", "function": function}]}
 
@@ -131,7 +131,7 @@ def test_choices_and_tool_calls_keep_apart() -> None:
     assert second["message"]["content"] == "other"
 
 
-def test_logprobs_grow() -> None:
+def test_logprobs_are_joined() -> None:
     answer = assembled(
         chunk({"content": "a"}, logprobs={"content": [1]}),
         chunk({"content": "b"}, logprobs=None),
@@ -141,7 +141,7 @@ def test_logprobs_grow() -> None:
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/v1/responses"])
-def test_what_never_ended_is_not_finished(path: str) -> None:
+def test_a_stream_without_an_end_is_not_finished(path: str) -> None:
     assembly = assembly_for(path)
     assert not assembly.finished
     assembly.add(chunk({"content": "a"}))

@@ -42,7 +42,7 @@ def sees(entry: dict[str, Any]) -> bool:
     return bool(entry["info"]["meta"]["capabilities"]["vision"])
 
 
-def test_aliases_come_first_and_only_what_is_opened() -> None:
+def test_the_list_has_the_allowed_names_with_aliases_first() -> None:
     assert list(listed()) == ["embed", "far", "fast", "vision", "a-model", "eyes-of-its-own"]
     assert list(listed("fast")) == ["fast"]
 
@@ -70,14 +70,14 @@ def test_a_model_that_cannot_chat_is_hidden() -> None:
     assert hidden == {"embed"}
 
 
-def test_pictures_need_a_member_that_sees_or_an_open_vision_alias() -> None:
+def test_pictures_need_a_vision_member_or_an_allowed_vision_alias() -> None:
     assert {key for key, entry in listed().items() if sees(entry)} == {
         *("fast", "far", "vision", "eyes-of-its-own")
     }
     assert not sees(listed("fast", "a-model")["fast"])
 
 
-def test_one_name_is_returned_alone_and_a_closed_one_is_not_found() -> None:
+def test_a_single_name_is_returned_and_a_forbidden_one_is_not_found() -> None:
     consumer = Consumer("ann", b"", frozenset({"fast"}))
     assert list_models("/v1/models/fast", consumer, CONFIG)["name"] == "Fast"
     for path in ("/v1/models/far", "/v1/models/nothing"):
@@ -105,7 +105,7 @@ def name_for(wanted: Name, *opened: str, vision: Name = VISION) -> Name | None:
     return with_vision(wanted, consumer, GatewayConfig(names, ()))
 
 
-def test_an_alias_without_a_seeing_member_passes_the_picture_to_vision() -> None:
+def test_an_alias_without_a_vision_member_passes_the_picture_to_vision() -> None:
     assert name_for(FAST) == VISION
 
 
@@ -115,7 +115,7 @@ def test_only_members_with_vision_are_called() -> None:
     assert (found.name, found.members) == ("mixed", ("seer", "watcher"))
 
 
-def test_all_members_of_vision_are_called_where_none_is_known_to_see() -> None:
+def test_all_members_of_vision_are_called_if_none_is_known_to_support_pictures() -> None:
     found = name_for(FAST, vision=picture_name("vision", "one", "two"))
     assert found is not None
     assert found.members == ("one", "two")

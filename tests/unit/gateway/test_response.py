@@ -49,7 +49,7 @@ def streamed(
 
 
 @pytest.mark.parametrize("size", [1000, 7777, 1_000_000])
-def test_everything_arrives_however_it_is_cut(size: int) -> None:
+def test_chunks_may_end_anywhere(size: int) -> None:
     whole = b": waiting\n\n" + GOOD + LONG + GOOD + b"data: [DONE]\n\n" + b"data: hal"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
     response, body, failed = streamed(*pieces, note=NOTE)
@@ -65,7 +65,7 @@ def test_events_before_an_error_arrive_and_its_details_do_not() -> None:
     assert failed.body["error"]["code"] == "broken_off"
 
 
-def test_an_interface_with_names_for_its_events_is_left_alone() -> None:
+def test_streams_with_named_events_are_unchanged() -> None:
     response, body, failed = streamed(GOOD, NAMED)
     assert (body, response.end, failed) == (GOOD + NAMED, "broken_off", None)
 
@@ -78,7 +78,7 @@ FAILED = (
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_nothing_that_looks_like_an_end_follows_a_named_error(size: int) -> None:
+def test_no_end_marker_follows_a_named_error(size: int) -> None:
     whole = GOOD + FAILED + b"data: [DONE]\n\n"
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
     response, body, failed = streamed(*pieces)
@@ -106,7 +106,7 @@ ON_ONE_LINE = b'data: {"choices":[{"event":1}]}\n\n'
         (b": waiting\n\n", b": waiting\n\n"),
     ],
 )
-def test_of_a_chunk_only_its_known_fields_go_on(size: int, given: bytes, left: bytes) -> None:
+def test_only_known_fields_of_a_chunk_are_forwarded(size: int, given: bytes, left: bytes) -> None:
     # What was never ended is no chunk.
     whole = GOOD + given + GOOD + b"data: [DONE]\n\n" + FORGED.rstrip()
     pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
@@ -115,7 +115,7 @@ def test_of_a_chunk_only_its_known_fields_go_on(size: int, given: bytes, left: b
     assert failed is None
 
 
-def test_among_chunks_a_named_error_is_an_error_like_any_other() -> None:
+def test_a_named_error_between_chunks_is_an_error() -> None:
     _, body, failed = streamed(GOOD + NAMED, chunks=True)
     assert body == GOOD
     assert failed is not None
@@ -126,7 +126,7 @@ def note(name: str, member: str, *failed: str, leaves: bool = False) -> str:
     return str(json.loads(event[5:])["event"]["data"]["description"]) if event else ""
 
 
-def test_the_note_names_the_member_that_answers_and_those_that_did_not() -> None:
+def test_the_note_names_the_answering_member_and_the_failed_ones() -> None:
     assert note("fast", "a") == "Answered by a"
     assert note("fast", "b", "a") == "Answered by b; a gave no answer"
     assert note("fast", "c", "a", "b") == "Answered by c; a and b gave no answer"

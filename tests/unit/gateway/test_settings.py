@@ -63,7 +63,7 @@ def test_the_gateways_own_key_belongs_to_no_consumer(tmp_path: Path) -> None:
         ({"aliases.json": {"fast": 3}}, "fast needs members, first_token_timeout_s"),
     ],
 )
-def test_what_is_wrong_is_one_line_with_the_file(
+def test_an_error_is_one_line_with_the_file(
     tmp_path: Path, files: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(GatewayError) as refused:

@@ -89,7 +89,7 @@ BODY = form(
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
-async def test_a_recording_goes_on_unchanged_except_for_the_model(size: int) -> None:
+async def test_a_recording_is_forwarded_unchanged_except_for_the_model(size: int) -> None:
     uploads = Uploads()
     async with uploads.receive(scope(), receiving(BODY, size)) as upload:
         assert (upload.model, upload.streams) == ("transcribe", False)
@@ -142,7 +142,7 @@ async def test_a_form_without_exactly_one_recording_is_rejected(
     assert (error.value.status, error.value.code) == (400, "invalid_form")
 
 
-async def test_a_client_that_leaves_and_one_that_sends_too_much() -> None:
+async def test_a_disconnect_and_an_upload_above_the_limit() -> None:
     uploads = Uploads(UploadLimits(audio_bytes=1000))
     for asked, receive, status in (
         (scope(), receiving(BODY, 100, gone=True), 413),

@@ -11,7 +11,7 @@ from tests.kill.houses import Bare
 from tests.kill.sweep import plan
 
 
-def test_a_kill_is_read_as_it_is_written() -> None:
+def test_a_kill_is_parsed_from_its_text() -> None:
     kill = kills.parse("tree:57+120")
     assert kill == kills.Kill("tree", "57", 120)
     assert kills.parse(str(kill)) == kill
@@ -19,12 +19,14 @@ def test_a_kill_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "tree", "tree:", "nobody:5", "tree:nowhere"])
-def test_another_word_is_refused(text: str) -> None:
+def test_an_unknown_word_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="a kill is"):
         kills.parse(text)
 
 
-def test_the_commit_chooses_and_the_environment_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_is_chosen_by_the_commit_and_repeated_by_a_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("HEARTH_KILL", raising=False)
     first = kills.chosen("there", 100)
     assert first == kills.chosen("there", 100)
@@ -47,7 +49,7 @@ def test_a_sweep_tries_all_kinds_over_the_whole_run() -> None:
     assert chosen != list(plan(43, [400, 300], ["reload"], "another"))
 
 
-def test_few_kills_hit_another_place_each() -> None:
+def test_few_kills_hit_different_places() -> None:
     chosen = list(plan(6, [900], Bare.places, "seed"))
     assert [kill.place for kill in chosen] == list(Bare.places)
     assert {kill.kind for kill in chosen} == set(kills.KINDS)
@@ -98,7 +100,7 @@ def test_a_process_that_is_older_than_its_file_is_found(
     assert look.newer(unit, before) == sorted([str(unit), str(config), str(program / "current")])
 
 
-def test_systemds_time_is_read() -> None:
+def test_systemds_time_is_parsed() -> None:
     assert look.seconds("Sun 2026-11-22 04:57:10.250000 UTC") == 1795323430.25
     assert look.seconds("n/a") == 0
     assert look.seconds("") == 0

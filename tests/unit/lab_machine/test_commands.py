@@ -40,14 +40,14 @@ def test_machines_are_listed_for_programs() -> None:
         (["destroy", "a", "--all"], 2, "name one machine"),
     ],
 )
-def test_a_wrong_call_is_one_line(words: list[str], code: int, said: str) -> None:
+def test_an_invalid_call_is_one_line(words: list[str], code: int, said: str) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == code
     assert said in done.output
     assert "Traceback" not in done.output
 
 
-def test_only_root_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_root_may_run_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     done = CliRunner().invoke(app, ["start", "a"])
     assert (done.exit_code, "need root" in done.output) == (1, True)

@@ -23,7 +23,7 @@ from tests.lab.listing import differences, unexplained
         "kernel: + net.ipv4.conf.all.src_valid_mark = 1",
     ],
 )
-def test_what_a_house_may_leave_is_found(line: str) -> None:
+def test_leftovers_of_a_house_are_found(line: str) -> None:
     assert unexplained([line]) == [line]
 
 
@@ -36,7 +36,7 @@ def test_what_a_house_may_leave_is_found(line: str) -> None:
         "living units: - ldconfig.service active",
     ],
 )
-def test_what_debian_keeps_is_excused(line: str) -> None:
+def test_files_that_debian_keeps_are_ignored(line: str) -> None:
     assert unexplained([line]) == []
 
 

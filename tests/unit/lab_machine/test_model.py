@@ -16,7 +16,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["", "A", "1a", "-a", "a b", "a/b", "..", "abcdefghijkl", "a\n"])
-def test_a_name_that_makes_no_interface_is_refused(name: str) -> None:
+def test_a_name_that_is_not_valid_for_an_interface_is_rejected(name: str) -> None:
     with pytest.raises(LabError, match="1 to 11 lower-case letters"):
         model.check_name(name)
 
@@ -28,7 +28,7 @@ def test_the_longest_name_fits_its_interfaces() -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "..", ".x", "a/b", "a b"])
-def test_a_tag_that_leaves_its_folder_is_refused(tag: str) -> None:
+def test_a_tag_outside_its_folder_is_rejected(tag: str) -> None:
     with pytest.raises(LabError, match="tag"):
         model.check_tag(tag)
 
@@ -48,7 +48,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "24", "G", "-1G", "1.5G", "24GX"])
-def test_a_size_without_sense_is_refused(text: str) -> None:
+def test_an_invalid_size_is_rejected(text: str) -> None:
     with pytest.raises(LabError, match="such as 24G"):
         model.parse_size(text)
 
@@ -67,7 +67,7 @@ def test_a_guest_gets_a_place_in_its_house() -> None:
         model.allot(known, "x")
 
 
-def test_a_guest_asks_the_house_and_a_house_the_outer_end() -> None:
+def test_a_guest_resolves_through_its_house_and_a_house_through_the_outer_end() -> None:
     assert Machine("a", 7, 10, 1).resolver == "10.99.7.1"
     guest = Machine("g", 7, 20, 1, house="a")
     assert (guest.resolver, guest.address, guest.bridge) == ("10.99.7.10", "10.99.7.20", "hl-a")
@@ -78,7 +78,7 @@ def test_no_free_network_is_reported() -> None:
         model.allot([], None, busy=set(range(1, 255)))
 
 
-def test_a_record_comes_back_as_it_was(state: Path) -> None:
+def test_a_record_is_read_back_unchanged(state: Path) -> None:
     machine = Machine("a", 1, 10, 5, names={"github.com": "10.99.1.1"}, binds={"/x": "/y"})
     model.store(machine, ready=True)
     assert model.load("a").ready

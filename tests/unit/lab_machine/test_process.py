@@ -44,7 +44,7 @@ def test_a_name_with_brackets_and_blanks_does_not_shift_the_start_time() -> None
     assert process.parse_stat(text) == (42, 22)
 
 
-def test_what_was_begun_is_known_and_ended(record: Path, tmp_path: Path) -> None:
+def test_a_started_process_is_recorded_and_ended(record: Path, tmp_path: Path) -> None:
     identity = process.spawn(record, SLEEP, log=tmp_path / "log")
     assert process.alive(identity)
     assert process.recorded(record) == identity
@@ -55,7 +55,7 @@ def test_what_was_begun_is_known_and_ended(record: Path, tmp_path: Path) -> None
     assert not Path(f"/proc/{identity.pid}").exists()
 
 
-def test_all_that_was_begun_for_a_machine_ends_together(tmp_path: Path) -> None:
+def test_all_processes_of_a_machine_are_ended_together(tmp_path: Path) -> None:
     begun = [
         process.spawn(tmp_path / "run" / name, SLEEP, log=tmp_path / "log") for name in ("a", "b.c")
     ]
@@ -100,7 +100,7 @@ def test_the_recorded_process_itself_is_ended(
     bystander.returncode = 0
 
 
-def test_a_program_is_run_again_only_after_its_code(record: Path, tmp_path: Path) -> None:
+def test_a_program_is_retried_only_after_its_exit_code(record: Path, tmp_path: Path) -> None:
     count = tmp_path / "count"
     program = ["sh", "-c", f"echo x >> {count}; [ $(wc -l < {count}) -lt 3 ] && exit 133; exit 4"]
     words = process.again(record, program, 133)
@@ -111,7 +111,7 @@ def test_a_program_is_run_again_only_after_its_code(record: Path, tmp_path: Path
     assert list(recorded.argv) == program
 
 
-def test_a_group_that_cannot_be_entered_keeps_no_command_from_running(tmp_path: Path) -> None:
+def test_a_command_runs_even_if_its_cgroup_cannot_be_entered(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     words = process.joining(
         [tmp_path / "in", tmp_path / "gone"], ["sh", "-c", "echo $0 $1", "a b", "c"]

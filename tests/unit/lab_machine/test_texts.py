@@ -33,7 +33,7 @@ def test_the_rules_keep_labs_apart_and_are_one_table() -> None:
     assert "tcp dport 443 ip daddr { 10.99.0.1 }" in links.ruleset([])
 
 
-def test_networks_in_use_are_seen() -> None:
+def test_networks_in_use_are_found() -> None:
     text = (
         "2: eth0    inet 192.0.2.2/24 scope global eth0\\n"
         "3: host0    inet 10.99.12.10/24 brd 10.99.12.255 scope global host0\\n"
@@ -50,7 +50,7 @@ def test_the_resolver_keeps_every_question_about_a_mapped_name() -> None:
     assert {"no-hosts", "no-resolv", "bind-interfaces"} <= set(lines)
 
 
-def test_upstream_resolvers_are_read() -> None:
+def test_upstream_resolvers_are_parsed() -> None:
     text = "# x\nsearch lan\nnameserver 192.0.2.53\nnameserver  2001:db8::53\nnameserver\n"
     assert resolver.upstreams(text) == ["192.0.2.53", "2001:db8::53"]
 
@@ -69,7 +69,7 @@ def test_an_invalid_mapping_is_rejected(name: str, address: str, said: str) -> N
         resolver.check_names({name: address})
 
 
-def test_good_mappings_pass() -> None:
+def test_valid_mappings_are_accepted() -> None:
     names = {"github.com": "10.99.1.1", "a.b-c.example": "2001:db8::1"}
     assert resolver.check_names(names) == names
 
@@ -90,7 +90,7 @@ def test_a_machine_finds_its_link_and_its_cache() -> None:
     assert '"http://10.99.4.1:3142"' in files["etc/apt/apt.conf.d/02hearth-lab-cache"]
 
 
-def test_the_start_command_names_wire_root_and_binds() -> None:
+def test_the_start_command_has_link_root_and_bind_mounts() -> None:
     words = boot.command(HOUSE)
     assert "--network-bridge=hl-try" in words
     assert "--directory=/var/lib/hearth-lab/try/mount/root" in words
@@ -98,18 +98,18 @@ def test_the_start_command_names_wire_root_and_binds() -> None:
     assert "--bind=/var/cache/hearth-lab/uv:/root/.cache/uv" in words
 
 
-def test_the_base_changes_its_name_with_a_certificate() -> None:
+def test_the_name_of_the_base_depends_on_the_certificate() -> None:
     assert base.digest({}) == base.digest({})
     assert base.digest({"a.crt": b"1"}) != base.digest({"a.crt": b"2"}) != base.digest({})
 
 
-def test_the_base_changes_its_name_with_packages_and_not_with_their_order() -> None:
+def test_the_name_of_the_base_depends_on_packages_but_not_on_their_order() -> None:
     assert base.digest({}, ["chromium", "nodejs"]) == base.digest({}, ["nodejs", "chromium"])
     assert base.digest({}, ["chromium"]) != base.digest({}, ["nodejs"])
     assert base.digest({}, []) == base.digest({}) != base.digest({}, ["nodejs"])
 
 
-def test_mounts_below_a_folder_are_found_with_their_blanks() -> None:
+def test_mounts_below_a_folder_are_found_even_with_spaces() -> None:
     text = (
         "22 1 8:1 / / rw - ext4 /dev/vda rw\n"
         "30 22 0:5 / /var/lib/hearth-lab/a/mount rw - btrfs /dev/loop0 rw\n"
@@ -132,7 +132,7 @@ def test_a_folder_bound_onto_itself_is_not_yet_its_disk() -> None:
     assert len(disk.parse_mounts(bound + disk_text, mount)) == 2
 
 
-def test_inner_subvolumes_come_after_those_that_hold_them() -> None:
+def test_nested_subvolumes_follow_their_parents() -> None:
     listing = (
         "ID 256 gen 24 top level 5 path root\n"
         "ID 259 gen 24 top level 257 path root/opt/a/b\n"
@@ -143,7 +143,7 @@ def test_inner_subvolumes_come_after_those_that_hold_them() -> None:
     assert disk.parse_nested(listing, "root") == [Path("opt/a"), Path("opt/a/b")]
 
 
-def test_only_a_first_process_of_another_namespace_is_a_leader() -> None:
+def test_only_the_first_process_of_another_namespace_is_a_leader() -> None:
     assert inside.is_first_of_its_namespace("Name:\tsystemd\nNSpid:\t300\t1\n")
     assert inside.is_first_of_its_namespace("NSpid:\t300\t20\t1\n")
     assert not inside.is_first_of_its_namespace("NSpid:\t1\n")
@@ -151,7 +151,7 @@ def test_only_a_first_process_of_another_namespace_is_a_leader() -> None:
     assert not inside.is_first_of_its_namespace("Name:\tx\n")
 
 
-def test_the_trees_of_groups_are_found(tmp_path: Path) -> None:
+def test_cgroup_trees_are_found(tmp_path: Path) -> None:
     assert groups.hierarchies(tmp_path) == [tmp_path]
     for name in ("unified", "systemd", "cpu"):
         (tmp_path / name).mkdir()
@@ -159,17 +159,17 @@ def test_the_trees_of_groups_are_found(tmp_path: Path) -> None:
     assert groups.hierarchies(tmp_path) == [tmp_path / "unified", tmp_path / "systemd"]
 
 
-def test_groups_of_a_process_are_read() -> None:
+def test_cgroups_of_a_process_are_parsed() -> None:
     text = "4:memory:/a\n1:name=systemd:/b:c\n0::/d\n"
     assert groups.parse_groups(text) == {"memory": "/a", "name=systemd": "/b:c", "": "/d"}
 
 
-def test_what_a_purge_would_take_along_is_seen() -> None:
+def test_packages_that_a_purge_would_also_remove_are_found() -> None:
     rehearsal = "Reading...\nPurg mmdebstrap [1.3]\nRemv other [2] [more ]\nInst x\n"
     assert packages.removals(rehearsal) == {"mmdebstrap", "other"}
 
 
-def test_a_package_that_others_came_to_need_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_others_now_depend_on_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     class Done:

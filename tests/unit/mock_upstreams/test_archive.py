@@ -66,7 +66,9 @@ def test_a_missing_program_is_named_with_its_package(
         ollama_archive.build(tmp_path)
 
 
-def test_another_recipe_has_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_recipe_has_another_cache_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = ollama_archive.archive_path(tmp_path)
     monkeypatch.setattr(ollama_archive, "VERSION", "0.0.1")
     assert ollama_archive.archive_path(tmp_path) != before

@@ -38,7 +38,7 @@ async def far(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_another_host_packs_it_and_does_not_say_how_long_it_is(
+async def test_the_archive_host_sends_no_content_length(
     far: httpx.AsyncClient,
 ) -> None:
     answer = await far.get(ADDRESS)
@@ -53,7 +53,7 @@ async def test_another_host_packs_it_and_does_not_say_how_long_it_is(
     assert (await far.get(ADDRESS.replace(".tar.gz", ".rar"))).status_code == 404
 
 
-def test_it_is_the_same_every_time_and_lies_in_one_folder(tmp_path: Path) -> None:
+def test_the_archive_is_reproducible_and_has_one_top_folder(tmp_path: Path) -> None:
     assert packed() == packed()
     assert kokoro_fastapi.prepare(tmp_path) == kokoro_fastapi.prepare(tmp_path)
     with tarfile.open(fileobj=io.BytesIO(packed())) as tar:
@@ -77,7 +77,7 @@ def test_the_patch_knows_its_shape() -> None:
     assert "split_pattern" in done.diff()
 
 
-def test_it_needs_no_more_than_the_real_one_in_the_same_versions() -> None:
+def test_its_requirements_are_a_subset_of_the_real_ones() -> None:
     real = locked(ROOT / "requirements/kokoro_fastapi.txt")
     ours = locked(ROOT / "tests/mock_upstreams/kokoro_fastapi/requirements.txt")
     assert {"starlette", "uvicorn", "numpy"} <= ours.keys()

@@ -16,7 +16,7 @@ def test_no_limit_does_not_wait() -> None:
     pace.wait(10**12)
 
 
-def test_two_downloads_share_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_downloads_share_the_bandwidth(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     monkeypatch.setattr(time, "sleep", waits.append)

@@ -7,7 +7,7 @@ import pytest
 from tests.ports import kept_port
 
 
-def test_who_is_told_may_listen_and_who_asks_for_any_gets_another() -> None:
+def test_a_kept_port_is_only_for_the_program_that_knows_its_number() -> None:
     with kept_port() as port:
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))

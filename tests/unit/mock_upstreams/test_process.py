@@ -57,7 +57,7 @@ def children(process: int) -> list[str]:
     return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
-def test_serves_with_its_own_trust_and_leaves_nothing(
+def test_serves_with_its_own_authority_and_leaves_no_files(
     cache: Path, process: subprocess.Popen[str]
 ) -> None:
     assert process.stdout is not None
@@ -83,7 +83,9 @@ def test_serves_with_its_own_trust_and_leaves_nothing(
     assert [pid for pid in started if os.path.exists(f"/proc/{pid}")] == []
 
 
-def test_a_taken_address_is_one_line(cache: Path, process: subprocess.Popen[str]) -> None:
+def test_an_address_in_use_is_reported_in_one_line(
+    cache: Path, process: subprocess.Popen[str]
+) -> None:
     assert process.stdout is not None
     port = process.stdout.readline().rpartition(":")[2].strip()
     command = [sys.executable, "-m", "tests.mock_upstreams", "serve", "--address", "127.0.0.1"]

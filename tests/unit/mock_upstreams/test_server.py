@@ -68,7 +68,7 @@ async def far(tmp_path: Path) -> AsyncIterator[FarSide]:
         yield FarSide(memory, client, controlling)
 
 
-async def test_release_sends_on_to_the_asset_host(far: FarSide) -> None:
+async def test_a_release_redirects_to_the_asset_host(far: FarSide) -> None:
     answer = await far.client.get(RELEASE)
     assert answer.status_code == 302
     place = httpx.URL(answer.headers["location"])
@@ -81,12 +81,12 @@ async def test_unknown_release_is_not_found(far: FarSide) -> None:
     assert (await far.client.get(RELEASE.replace("v1", "v2"))).status_code == 404
 
 
-async def test_latest_sends_on_to_the_newest_tag(far: FarSide) -> None:
+async def test_latest_redirects_to_the_newest_tag(far: FarSide) -> None:
     answer = await far.client.get("https://github.com/ollama/ollama/releases/latest")
     assert answer.headers["location"].endswith("/releases/tag/v1")
 
 
-async def test_blob_says_its_size_here_and_lies_elsewhere(far: FarSide) -> None:
+async def test_a_blob_has_its_size_and_redirects_to_another_host(far: FarSide) -> None:
     # Ollama refuses a foreign redirect of HEAD and demands a redirect of GET.
     assert (await far.client.head(BLOB)).status_code == 200
     answer = await far.client.get(BLOB)
@@ -97,7 +97,7 @@ async def test_blob_says_its_size_here_and_lies_elsewhere(far: FarSide) -> None:
     assert (await far.client.get(place.copy_with(query=None))).status_code == 400
 
 
-async def test_a_large_file_of_hugging_face_lies_elsewhere(far: FarSide) -> None:
+async def test_a_large_file_of_hugging_face_redirects_to_another_host(far: FarSide) -> None:
     answer = await far.client.get(f"{WEIGHTS}/weights.pth")
     assert (answer.status_code, answer.headers["x-repo-commit"]) == (302, "abc")
     place = httpx.URL(answer.headers["location"])
@@ -108,7 +108,7 @@ async def test_a_large_file_of_hugging_face_lies_elsewhere(far: FarSide) -> None
     assert (await far.client.get(place.copy_with(query=None))).status_code == 403
 
 
-async def test_a_small_file_of_hugging_face_is_answered_by_the_site(far: FarSide) -> None:
+async def test_a_small_file_of_hugging_face_is_served_by_the_site(far: FarSide) -> None:
     answer = await far.client.get(f"{WEIGHTS}/config.json")
     assert answer.status_code == 307
     place = httpx.URL(f"{WEIGHTS}/config.json").join(answer.headers["location"])
@@ -124,7 +124,7 @@ async def test_unknown_model_has_the_registrys_own_error(far: FarSide) -> None:
     assert "MANIFEST_UNKNOWN" in answer.text
 
 
-async def test_unknown_host_is_not_played(far: FarSide) -> None:
+async def test_an_unknown_host_is_not_mocked(far: FarSide) -> None:
     assert (await far.client.get("https://example.org/v2/")).status_code == 404
 
 
@@ -144,14 +144,14 @@ async def test_ranges(far: FarSide, part: str, status: int, content: bytes) -> N
     assert (answer.status_code, answer.content) == (status, content)
 
 
-async def test_a_part_of_another_version_is_not_given(far: FarSide) -> None:
+async def test_a_range_of_another_version_is_not_served(far: FarSide) -> None:
     place = (await far.client.get(RELEASE)).headers["location"]
     headers = {"Range": "bytes=10-19", "If-Range": '"other"'}
     answer = await far.client.get(place, headers=headers)
     assert (answer.status_code, answer.content) == (200, CONTENT)
 
 
-async def test_broken_turns_one_byte_over_wherever_the_part_begins(far: FarSide) -> None:
+async def test_broken_flips_one_byte_wherever_the_range_starts(far: FarSide) -> None:
     far.memory.faults.append(Fault(kind="broken", host=names.GITHUB_ASSETS, after_bytes=15))
     place = (await far.client.get(RELEASE)).headers["location"]
     whole = (await far.client.get(place)).content
@@ -160,7 +160,7 @@ async def test_broken_turns_one_byte_over_wherever_the_part_begins(far: FarSide)
     assert part[5] != CONTENT[15]
 
 
-async def test_cut_promises_all_and_gives_a_part(far: FarSide) -> None:
+async def test_cut_announces_everything_and_sends_a_part(far: FarSide) -> None:
     far.memory.faults.append(Fault(kind="cut", after_bytes=100, times=1))
     place = (await far.client.get(RELEASE)).headers["location"]
     short = await far.client.get(place)
@@ -178,7 +178,7 @@ async def test_broken_manifest_is_the_same_with_another_digest(far: FarSide) -> 
     assert other.content != true.content
 
 
-async def test_control_counts_down_and_takes_back(far: FarSide) -> None:
+async def test_control_counts_down_and_resets(far: FarSide) -> None:
     fault = {"kind": "status", "status": 503, "times": 2, "host": names.GITHUB}
     assert (await far.control.post("/faults", json=fault)).is_success
     got = [(await far.client.get(RELEASE)).status_code for _ in range(3)]
@@ -190,7 +190,7 @@ async def test_control_counts_down_and_takes_back(far: FarSide) -> None:
     assert (await far.control.get("/requests")).json() == []
 
 
-async def test_control_refuses_an_unknown_fault(far: FarSide) -> None:
+async def test_control_rejects_an_unknown_fault(far: FarSide) -> None:
     answer = await far.control.post("/faults", json={"kind": "rain"})
     assert answer.status_code == 422
     assert "kind" in answer.text

@@ -77,7 +77,7 @@ def alias(overview: Overview) -> AliasState:
     return overview.aliases["fast"]
 
 
-def test_a_model_that_comes_has_percent_speed_and_the_time_left() -> None:
+def test_a_downloading_model_has_percent_speed_and_remaining_time() -> None:
     overview = look(house(model("a")), a=COMING)
     assert (overview.models["a"].percent, overview.models["a"].eta_s) == (40, 10.0)
 
@@ -99,14 +99,14 @@ def test_a_model_that_comes_has_percent_speed_and_the_time_left() -> None:
         ),
     ],
 )
-def test_an_alias_is_what_its_members_are(
+def test_the_state_of_an_alias_comes_from_its_members(
     a: dict[str, Any], b: dict[str, Any], text: str, answered_by: str | None
 ) -> None:
     state = alias(look(house(model("a"), model("b"), fast=["a", "b"]), a=a, b=b))
     assert (state.text, state.answered_by) == (text, answered_by)
 
 
-def test_a_usable_cloud_model_answers_and_an_unusable_one_says_why() -> None:
+def test_a_cloud_model_is_ready_or_has_a_reason() -> None:
     cloud = {"local": False, "service": None, "provider": "openrouter"}
     no_key = {**cloud, "usable": False, "reason": "no key"}
     overview = look(house(model("a", **cloud), model("b", **no_key), fast=["a"]))
@@ -114,7 +114,7 @@ def test_a_usable_cloud_model_answers_and_an_unusable_one_says_why() -> None:
     assert (overview.models["b"].state, overview.models["b"].reason) == ("unusable", "no key")
 
 
-def test_without_a_word_of_the_puller_all_is_waiting_and_the_reason_is_noted() -> None:
+def test_without_the_pullers_status_all_models_wait_and_a_note_has_the_reason() -> None:
     def broken(instance: str | None, path: str) -> bytes:
         raise RuntimeError("the instance ollama\nis stopped")
 
@@ -125,17 +125,17 @@ def test_without_a_word_of_the_puller_all_is_waiting_and_the_reason_is_noted() -
     )
 
 
-def test_an_old_word_is_called_old() -> None:
+def test_an_old_status_is_marked() -> None:
     assert look(house(model("a")), age_s=170, a=COMING).notes == ()
     (note,) = look(house(model("a")), age_s=600, a=COMING).notes
     assert "silent for 10 minutes" in note
 
 
-def test_the_pullers_own_note_is_passed_on() -> None:
+def test_the_pullers_own_note_is_shown() -> None:
     assert look(house(model("a")), note="no list", a=READY).notes == ("ollama: no list",)
 
 
-def test_a_broken_in_puller_neither_steers_the_terminal_nor_ends_the_command() -> None:
+def test_a_compromised_puller_cannot_control_the_terminal_or_end_the_command() -> None:
     steers = "cut\x1b]0;mine\x07\x1b[2J\u202e\r\nnow"
     overview = look(house(model("a")), note=steers, a=entry("failed", reason=steers, digest=steers))
     console = Console(width=120, record=True, file=io.StringIO())
@@ -172,7 +172,7 @@ def test_an_external_server_has_models_ready_or_missing() -> None:
     assert (alias(overview).text, alias(overview).answered_by) == ("ready", "a")
 
 
-def test_an_external_server_that_is_silent_offers_nothing() -> None:
+def test_an_external_server_that_does_not_respond_has_no_models() -> None:
     overview = model_states(house(model("a"), runtime="external", fast=["a"]), str, nobody, NOW)  # type: ignore[arg-type]
     assert alias(overview).text == "not offered: a: http://there:11434 does not answer"
     assert "gives no list of models" in overview.notes[0]
@@ -188,7 +188,7 @@ def listening(*names: str, runtime: str = "incus", **more: Any) -> House:
     return house(*made, runtime=runtime, transcribe=list(names))
 
 
-def test_what_the_machine_hands_in_is_on_its_disk_or_comes_with_the_next_run(
+def test_models_from_the_machine_are_on_its_disk_or_come_with_the_next_run(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "b").mkdir()
@@ -240,7 +240,7 @@ def test_the_reference_house_before_its_first_byte() -> None:
     assert {m.state for m in overview.models.values()} <= {"waiting", "unusable"}
 
 
-def test_what_a_person_sees_and_what_a_program_reads() -> None:
+def test_the_table_and_the_json_output() -> None:
     of = house(model("a"), model("b"), fast=["a", "b"])
     overview = look(of, note="[no] markup", a=COMING, b=entry("failed", reason="[cut]"))
     console = Console(width=120, record=True, file=io.StringIO())

@@ -74,7 +74,7 @@ def test_names_of_the_house_verify(house: Authority, tmp_path: Path, name: str) 
         ("::1", "excluded subtree violation"),
     ],
 )
-def test_everything_else_is_refused(
+def test_all_other_names_are_rejected(
     house: Authority, tmp_path: Path, name: str, reason: str
 ) -> None:
     assert reason in verify(tmp_path, house, issued(house, name))
@@ -83,7 +83,7 @@ def test_everything_else_is_refused(
     assert reason in verify(tmp_path, house, direct)
 
 
-def test_another_domain_works_alike(tmp_path: Path) -> None:
+def test_another_domain_works_the_same_way(tmp_path: Path) -> None:
     house = make_house_authority("home.arpa", NOW)
     assert verify(tmp_path, house, issued(house, "llm.home.arpa")) == "leaf.crt: OK"
     for name in ("llm.lan", "evilhome.arpa", "arpa"):
@@ -99,14 +99,14 @@ def test_the_root_alone_is_the_trust(house: Authority, tmp_path: Path) -> None:
     )
 
 
-def test_the_intermediate_makes_no_authority(house: Authority, tmp_path: Path) -> None:
+def test_the_intermediate_cannot_sign_an_authority(house: Authority, tmp_path: Path) -> None:
     sub = leaf_for("lan", house.intermediate_cert_pem, house.intermediate_key_pem, ca=True)
     leaf = leaf_for("llm.lan", sub, LEAF_KEY_PEM)
     said = verify(tmp_path, house, leaf, intermediates=house.intermediate_cert_pem + sub)
     assert "path length constraint exceeded" in said
 
 
-def test_the_intermediate_signs_no_mail(house: Authority, tmp_path: Path) -> None:
+def test_the_intermediate_cannot_sign_for_mail(house: Authority, tmp_path: Path) -> None:
     said = verify(tmp_path, house, issued(house, "llm.lan"), "-purpose", "smimesign")
     assert "unsuitable certificate purpose" in said
 
@@ -164,7 +164,7 @@ def test_the_vault_gets_an_authority_once_and_a_renewal_in_time() -> None:
     assert ensure(held, "lan", later) == (second, "kept")
 
 
-def test_the_last_intermediate_ends_with_its_root_and_then_comes_a_new_root() -> None:
+def test_the_last_intermediate_expires_with_its_root_which_is_then_replaced() -> None:
     held: dict[str, str] = {}
     first, _ = ensure(held, "lan", NOW)
     late = NOW + timedelta(days=3600)
@@ -192,7 +192,7 @@ def test_an_intermediate_of_another_root_is_replaced() -> None:
     assert (done, second.root_cert_pem) == ("renewed", first.root_cert_pem)
 
 
-def test_a_half_lost_authority_is_never_replaced_silently() -> None:
+def test_an_incomplete_authority_is_never_replaced_silently() -> None:
     held: dict[str, str] = {}
     ensure(held, "lan", NOW)
     del held["house_root_key"]
@@ -203,7 +203,7 @@ def test_a_half_lost_authority_is_never_replaced_silently() -> None:
 
 
 @pytest.mark.parametrize("domain", ["", "LAN", ".lan", "a_b", "lan.", "-x", "a b"])
-def test_refuses_an_invalid_domain(domain: str) -> None:
+def test_an_invalid_domain_is_rejected(domain: str) -> None:
     with pytest.raises(PkiError, match="write a DNS name"):
         make_house_authority(domain, NOW)
 

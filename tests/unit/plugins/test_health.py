@@ -94,7 +94,7 @@ def ollama() -> Service:
         ("/drip", '"healthy"', 0.3, False),
     ],
 )
-def test_the_module_judges_as_the_status_and_the_smoke_tests_do(
+def test_the_module_uses_the_rule_of_the_status_and_the_smoke_tests(
     module: ModuleType,
     ollama: Service,
     server: str,
@@ -116,32 +116,32 @@ def test_the_expected_content_is_healthy(module: ModuleType, server: str) -> Non
     assert module.healthy(asked(f"{server}/health")) == ""
 
 
-def test_another_content_is_not(module: ModuleType, server: str) -> None:
+def test_other_content_is_not_healthy(module: ModuleType, server: str) -> None:
     seen = module.healthy(asked(f"{server}/health", '"ready"'))
     assert seen == "an answer without '\"ready\"'"
 
 
-def test_an_error_is_not(module: ModuleType, server: str) -> None:
+def test_an_error_is_not_healthy(module: ModuleType, server: str) -> None:
     assert module.healthy(asked(f"{server}/loading")) == "HTTP 503"
 
 
-def test_another_protocol_is_not(module: ModuleType, server: str) -> None:
+def test_another_protocol_is_not_healthy(module: ModuleType, server: str) -> None:
     assert "SSH-2.0" in module.healthy(asked(f"{server}/garbage"))
 
 
-def test_an_answer_that_drips_for_ever_is_not(module: ModuleType, server: str) -> None:
+def test_an_endless_slow_response_is_not_healthy(module: ModuleType, server: str) -> None:
     drip, began = asked(f"{server}/drip", within_s=0.3), time.monotonic()
     # A machine that stalls delays one drop so long that other words are right; not three times.
     assert any(module.healthy(drip) == "no complete answer in 0.3 s" for _ in range(3))
     assert time.monotonic() - began < 3
 
 
-def test_a_missing_server_is_not(module: ModuleType) -> None:
+def test_a_missing_server_is_not_healthy(module: ModuleType) -> None:
     with kept_port() as port:
         assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
 
 
-def test_a_proxy_of_the_machine_has_no_part_in_it(
+def test_the_machines_http_proxy_is_not_used(
     module: ModuleType, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")

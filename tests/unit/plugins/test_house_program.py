@@ -51,7 +51,7 @@ def test_a_folder_is_installed_patched_and_stays_as_it_is(
     assert SPLIT not in (mine / loop).read_text()
 
 
-def test_a_folder_that_somebody_patched_is_upstreams_own_where_no_step_is_wanted(
+def test_a_patched_folder_is_restored_if_no_step_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")

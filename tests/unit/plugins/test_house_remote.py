@@ -76,7 +76,7 @@ def outside(tmp_path: Path) -> Outside:
     return Outside(tmp_path)
 
 
-def test_no_play_but_the_first_has_a_host_here(outside: Outside) -> None:
+def test_only_the_first_play_has_a_host_here(outside: Outside) -> None:
     done = outside.run("ansible-playbook", "site.yml", "--list-hosts")
     assert done.returncode == 0, done.stderr
     hosts = {}
@@ -123,11 +123,11 @@ def test_a_run_that_fails_there_fails_here(outside: Outside) -> None:
         ({"subset": "litellm,house", "verbosity": 3}, "--limit litellm,house -vvv"),
     ],
 )
-def test_the_options_of_a_run_hold_there(given: dict[str, object], words: str) -> None:
+def test_the_options_of_a_run_apply_remotely(given: dict[str, object], words: str) -> None:
     assert plugin("action", "house_remote").options(given) == words.split()
 
 
-def test_values_given_by_hand_hold_there_and_stand_on_no_command_line(outside: Outside) -> None:
+def test_extra_vars_apply_remotely_and_are_on_no_command_line(outside: Outside) -> None:
     outside.there(0, RECAP.format(host="house", n=0))
     file = outside.folder / "more.yml"
     file.write_text("key: s3cret\nports: [1]\n")

@@ -91,7 +91,7 @@ def test_nothing_is_opened_twice(module: ModuleType) -> None:
     assert made._connect()._instance is not first
 
 
-def test_files_go_there_for_root_alone_and_come_back(module: ModuleType, tmp_path: Path) -> None:
+def test_files_are_written_for_root_only_and_read_back(module: ModuleType, tmp_path: Path) -> None:
     made = connection(module)
     made._connect()
     source = tmp_path / "source"
@@ -117,7 +117,9 @@ def test_a_missing_file_is_reported(module: ModuleType, tmp_path: Path) -> None:
         ("ollama", "/nowhere", "Incus does not answer on /nowhere: no such socket"),
     ],
 )
-def test_who_does_not_answer_is_said(module: ModuleType, name: str, socket: str, line: str) -> None:
+def test_a_daemon_that_does_not_respond_is_reported(
+    module: ModuleType, name: str, socket: str, line: str
+) -> None:
     with pytest.raises(AnsibleConnectionFailure) as caught:
         connection(module, name, socket)._connect()
     assert line in str(caught.value)

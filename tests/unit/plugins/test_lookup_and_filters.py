@@ -38,7 +38,7 @@ def lookup(monkeypatch: pytest.MonkeyPatch, vault: FakeVault) -> Any:
     return made
 
 
-def test_secrets_come_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_sorted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     vault = FakeVault({"a": "1", "b": "2", "c": "3"})
     assert lookup(monkeypatch, vault).run(["c", "a"]) == ["3", "1"]
     assert vault.reads == 1
@@ -52,7 +52,7 @@ def test_a_secret_that_is_not_set_names_the_command(monkeypatch: pytest.MonkeyPa
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_preview_goes_on_before_the_secrets_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_mode_works_before_the_secrets_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     look = lookup(monkeypatch, FakeVault({"a": "1"}))
     assert look.run(["b", "a"], {"ansible_check_mode": True}) == ["not made yet", "1"]
     with pytest.raises(AnsibleError, match="secret b is not set"):

@@ -110,7 +110,7 @@ def test_a_second_run_ends_in_one_line_that_names_the_first(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["a task alone", "a task and its worker"])
-def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
+def test_a_killed_run_releases_the_lock_and_the_next_run_waits_for_its_last_task(
     folder: Path, alone: bool
 ) -> None:
     first = play(folder)
@@ -136,7 +136,7 @@ def test_the_lock_dies_with_a_killed_run_and_the_next_waits_for_its_last_task(
     assert end(folder, second) == [0]
 
 
-def test_whoever_takes_the_lock_waits_for_the_dead_and_says_who_it_is(folder: Path) -> None:
+def test_the_next_run_waits_for_the_tasks_of_a_killed_run_and_names_it(folder: Path) -> None:
     first = play(folder)
     arrived(folder, 1)
     # Its worker goes on and has the lock still.
@@ -160,7 +160,7 @@ def test_whoever_takes_the_lock_waits_for_the_dead_and_says_who_it_is(folder: Pa
     assert os.environ.get(runs.MARK) == before
 
 
-def test_a_dead_ones_last_task_that_never_ends_is_ended(
+def test_the_endless_last_task_of_a_killed_run_is_ended(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = play(folder)
@@ -175,7 +175,7 @@ def test_a_dead_ones_last_task_that_never_ends_is_ended(
     assert told[1].startswith("killed after more than 1 s: process"), told
 
 
-def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> None:
+def test_waiting_for_a_live_run_has_a_limit(folder: Path) -> None:
     lock, told = folder / "lock", list[str]()
     with locked(lock, who=runs.this_run(["hearth", "up"]).dump()) as held:
         with (
@@ -192,7 +192,7 @@ def test_a_living_one_is_waited_for_only_as_long_as_is_said(folder: Path) -> Non
         assert os.fstat(held)
 
 
-def test_who_brings_settings_is_no_dead_run(folder: Path) -> None:
+def test_a_remote_run_that_sends_settings_is_not_taken_for_a_killed_run(folder: Path) -> None:
     lock = folder / "lock"
     lock.write_text(runs.this_run(["hearth", "up"]).dump())
     code = "import sys, time; from hearth.remote import program\n"
@@ -242,7 +242,7 @@ def stuck_with(mark: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_what_does_not_end_by_itself_is_ended(folder: Path) -> None:
+def test_a_process_that_does_not_end_is_killed(folder: Path) -> None:
     lock = (folder / "lock").open("w")
     machine = runs.scope(lock.fileno())
     with stuck_with(f"{machine}.1.2") as stuck:
@@ -254,7 +254,7 @@ def test_what_does_not_end_by_itself_is_ended(folder: Path) -> None:
     assert all(f"process {stuck.pid} (/bin/sleep 600)" in line for line in told), told
 
 
-def test_what_no_kill_ends_is_said_once_and_holds_nobody_for_ever(
+def test_an_unkillable_process_is_reported_once_and_does_not_block_for_ever(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "_kill", lambda pid: None)
@@ -274,7 +274,7 @@ def test_the_longest_thing_is_waited_for() -> None:
     assert runs.PATIENCE_S > 2 * images.BUILD_LIMIT_S
 
 
-def test_what_another_machine_on_this_one_does_is_no_concern(folder: Path) -> None:
+def test_processes_of_guests_are_ignored(folder: Path) -> None:
     lock = (folder / "lock").open("w")
     machine = runs.scope(lock.fileno())
     left = [stuck_with(mark) for mark in (f"{machine}.3.4", "other.1.2")]

@@ -48,7 +48,7 @@ def test_a_good_inventory_has_a_machine_and_instances(checkout: Path) -> None:
     assert "litellm" in done.stdout
 
 
-def test_a_mistake_in_it_ends_the_run_with_its_line(checkout: Path) -> None:
+def test_an_error_in_the_inventory_ends_the_run_with_its_message(checkout: Path) -> None:
     (checkout / "inventory/local").mkdir()
     (checkout / "inventory/local/machines.yml").write_text("machines: {house: {domian: lan}}\n")
     done = play(checkout)
@@ -80,7 +80,7 @@ SECRETS = """
 
 
 @pytest.mark.parametrize("words", [[], ["--check"]])
-def test_a_secret_that_lacks_or_is_short_ends_the_run_before_one_is_made(
+def test_a_missing_or_short_secret_ends_the_run_before_any_is_generated(
     checkout: Path, words: list[str]
 ) -> None:
     vault = Vault(checkout / "inventory/secrets.yml", checkout / ".config/hearth/vault-password")
@@ -96,7 +96,7 @@ def test_a_secret_that_lacks_or_is_short_ends_the_run_before_one_is_made(
     assert vault.names() == {"house_password"}
 
 
-def test_a_secret_that_lacks_is_seen_before_the_first_note_is_written() -> None:
+def test_a_missing_secret_is_reported_before_the_first_file_is_written() -> None:
     plays = yaml.safe_load((ROOT / "site.yml").read_text())
     tasks = [task for play in plays for task in play.get("tasks", [])]
     looks = [at for at, task in enumerate(tasks) if "house_secrets" in task]

@@ -140,7 +140,7 @@ def test_the_first_run_writes_and_starts_and_the_second_does_nothing(machine: Ma
     ],
     ids=["file", "unit"],
 )
-def test_another_content_restarts(machine: Machine, more: dict[str, Any]) -> None:
+def test_changed_content_causes_a_restart(machine: Machine, more: dict[str, Any]) -> None:
     machine.converge()
     machine.asked()
     more = json.loads(json.dumps(more).replace("{home}", str(machine.home)))
@@ -149,7 +149,7 @@ def test_another_content_restarts(machine: Machine, more: dict[str, Any]) -> Non
     assert not machine.converge(**more)["changed"]
 
 
-def test_a_watched_link_that_was_switched_restarts(machine: Machine) -> None:
+def test_a_changed_watched_link_causes_a_restart(machine: Machine) -> None:
     link = machine.home / "current"
     link.symlink_to("one")
     machine.converge(watch=[str(link)])
@@ -160,7 +160,7 @@ def test_a_watched_link_that_was_switched_restarts(machine: Machine) -> None:
     assert machine.converge(watch=[str(link)])["action"] == "restart"
 
 
-def test_what_a_command_shows_belongs_to_the_state(machine: Machine) -> None:
+def test_the_output_of_a_command_is_part_of_the_state(machine: Machine) -> None:
     ruleset = machine.home / "ruleset"
     ruleset.write_text("table inet hearth\n")
     observe = [["/bin/cat", str(ruleset)]]
@@ -207,7 +207,9 @@ def test_a_stopped_program_is_started_instead_of_reloaded(machine: Machine) -> N
         ),
     ],
 )
-def test_what_the_running_state_lacks_is_mended(machine: Machine, state: str, action: str) -> None:
+def test_a_missing_part_of_the_running_state_is_repaired(
+    machine: Machine, state: str, action: str
+) -> None:
     machine.converge()
     (machine.home / "state").write_text(state)
     assert machine.converge()["action"] == action
@@ -282,7 +284,7 @@ def kill_at(machine: Machine, patch: pytest.MonkeyPatch, point: str) -> None:
         patch.setattr(machine.module, "act", act_and_die)
 
 
-def test_a_program_that_does_not_start_is_tried_again_next_time(machine: Machine) -> None:
+def test_a_program_that_does_not_start_is_retried_by_the_next_run(machine: Machine) -> None:
     (machine.home / "broken").touch()
     with pytest.raises(machine.module.Trouble) as caught:
         machine.converge()
@@ -303,7 +305,7 @@ def test_a_program_that_is_not_healthy_is_not_recorded_and_its_journal_is_shown(
     assert machine.converge()["action"] == "restart"
 
 
-def test_a_program_that_ends_again_and_again_is_not_waited_for_to_the_end(
+def test_a_crash_loop_ends_the_wait_early(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine.module.time, "sleep", lambda _: None)
@@ -316,7 +318,7 @@ def test_a_program_that_ends_again_and_again_is_not_waited_for_to_the_end(
     assert str(caught.value).endswith(" s (exit code 1); its last words:\nthe last words\n")
 
 
-def test_a_file_that_its_checker_refuses_does_not_replace_the_old_one(machine: Machine) -> None:
+def test_a_file_that_its_checker_rejects_does_not_replace_the_old_one(machine: Machine) -> None:
     machine.converge()
     machine.asked()
     check = ["/bin/grep", "-q", "good", "%s"]
@@ -350,7 +352,7 @@ def test_a_full_disk_is_one_line_and_the_next_run_does_the_rest(
     assert machine.converge(files=files)["changed"] is False
 
 
-def test_a_link_put_in_the_place_of_a_file_is_replaced_and_its_target_left_alone(
+def test_a_link_in_place_of_a_file_is_replaced_and_its_target_unchanged(
     machine: Machine,
 ) -> None:
     target = machine.home / "shadow"
@@ -365,7 +367,7 @@ def test_a_link_put_in_the_place_of_a_file_is_replaced_and_its_target_left_alone
     assert target.read_text() == "untouched\n"
 
 
-def test_a_link_put_in_the_place_of_a_folder_is_refused(machine: Machine) -> None:
+def test_a_link_in_place_of_a_folder_is_rejected(machine: Machine) -> None:
     target = machine.home / "etc-of-root"
     target.mkdir(mode=0o700)
     link = machine.home / "models"
@@ -376,7 +378,7 @@ def test_a_link_put_in_the_place_of_a_folder_is_refused(machine: Machine) -> Non
     assert stat.S_IMODE(target.stat().st_mode) == 0o700
 
 
-def test_folders_are_made_and_mended(machine: Machine) -> None:
+def test_folders_are_created_and_repaired(machine: Machine) -> None:
     folder = machine.home / "var/lib/app"
     folders = [{"path": str(folder), "owner": "root", "mode": "0750"}]
     machine.converge(folders=folders)
@@ -392,7 +394,7 @@ def test_folders_are_made_and_mended(machine: Machine) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o750
 
 
-def test_a_folder_that_was_somebody_elses_is_taken_over_whole(machine: Machine) -> None:
+def test_a_folder_with_another_owner_is_taken_over_completely(machine: Machine) -> None:
     folder = machine.home / "srv/models"
     (folder / "blobs").mkdir(parents=True)
     blob, outside = folder / "blobs" / "sha256-1", machine.home / "outside"
@@ -419,7 +421,7 @@ def test_check_mode_reports_what_would_happen_and_writes_nothing(machine: Machin
     assert machine.asked() == []
 
 
-def test_check_mode_foretells_what_the_run_then_does(machine: Machine) -> None:
+def test_check_mode_predicts_the_run(machine: Machine) -> None:
     machine.converge(reloads=True)
     machine.config.write_text("port = 6666\n")
     foretold = machine.converge(check_mode=True, reloads=True)
@@ -465,7 +467,7 @@ def secret_run(machine: Machine, secrets: dict[str, str], **more: Any) -> dict[s
 
 
 @as_root
-def test_secrets_are_written_for_root_alone_and_once(machine: Machine) -> None:
+def test_secrets_are_written_once_and_for_root_only(machine: Machine) -> None:
     folder = machine.home / "credentials/app"
     did = secret_run(machine, SECRETS)["did"]
     assert [f"write {folder / name}" for name in SECRETS] == did[:2]
@@ -477,7 +479,9 @@ def test_secrets_are_written_for_root_alone_and_once(machine: Machine) -> None:
 
 
 @as_root
-def test_another_secret_restarts_and_shows_in_neither_answer_nor_record(machine: Machine) -> None:
+def test_a_changed_secret_causes_a_restart_and_is_in_neither_result_nor_record(
+    machine: Machine,
+) -> None:
     secret_run(machine, SECRETS)
     machine.asked()
     result = secret_run(machine, {**SECRETS, "key": "hunter3"}, diff=True)
@@ -515,7 +519,7 @@ def test_a_secret_that_others_could_read_is_repaired(machine: Machine, mode: int
 
 
 @as_root
-def test_a_link_in_the_place_of_a_secret_is_replaced_and_its_target_left_alone(
+def test_a_link_in_place_of_a_secret_is_replaced_and_its_target_unchanged(
     machine: Machine,
 ) -> None:
     target = machine.home / "elsewhere"
@@ -530,7 +534,7 @@ def test_a_link_in_the_place_of_a_secret_is_replaced_and_its_target_left_alone(
 
 
 @as_root
-def test_a_preview_of_another_secret_writes_nothing(machine: Machine) -> None:
+def test_check_mode_with_a_changed_secret_writes_nothing(machine: Machine) -> None:
     secret_run(machine, SECRETS)
     before = machine.tree()
     result = secret_run(machine, {**SECRETS, "key": "hunter3"}, check_mode=True)
@@ -539,7 +543,7 @@ def test_a_preview_of_another_secret_writes_nothing(machine: Machine) -> None:
 
 
 @as_root
-def test_secrets_travel_only_when_one_differs(machine: Machine) -> None:
+def test_secrets_are_sent_only_when_one_differs(machine: Machine) -> None:
     programs = [{**machine.params, "credentials": salted(SECRETS)}]
     converge = partial(machine.module.converge_all, programs, write=True, diff=False)
     before = machine.tree()
@@ -607,7 +611,7 @@ def test_a_user_is_made_even_after_a_run_that_was_killed_before_it(
     assert made.read_text() == f"{record}\n"
 
 
-def test_what_a_killed_run_left_half_written_goes(machine: Machine) -> None:
+def test_half_written_files_of_a_killed_run_are_removed(machine: Machine) -> None:
     machine.converge()
     left = machine.config.with_name(f".{machine.config.name}.new")
     left.write_text("port = ")

@@ -40,7 +40,7 @@ def test_every_command_block_is_marked_as_run_or_not(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_to_something(page: Path) -> None:
+def test_links_have_a_target(page: Path) -> None:
     gone = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
     assert not gone
 
@@ -85,12 +85,12 @@ def test_blocks_are_read_with_their_line_and_marker() -> None:
         ("<!-- run: lab -->\n```sh\nls\n", "line 2: this block is never closed"),
     ],
 )
-def test_an_unmarked_block_is_refused(text: str, wanted: str) -> None:
+def test_an_unmarked_block_is_rejected(text: str, wanted: str) -> None:
     with pytest.raises(DocumentError, match=re.escape(wanted)):
         blocks(text)
 
 
-def test_a_table_without_its_markers_is_refused() -> None:
+def test_a_table_without_its_markers_is_rejected() -> None:
     with pytest.raises(DocumentError, match="services: generated"):
         documents.rewrite("no table here", {"services": "| a |"})
 
@@ -127,7 +127,7 @@ def settings() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("where", "text"), settings(), ids=[where for where, _ in settings()])
-def test_settings_that_a_page_shows_are_good(where: str, text: str, tmp_path: Path) -> None:
+def test_settings_on_a_page_are_valid(where: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "roles").symlink_to(ROOT / "roles")
     inventory = tmp_path / "inventory"
     local = inventory / "local"

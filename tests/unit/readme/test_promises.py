@@ -80,5 +80,5 @@ def test_a_promise_has_a_proof_that_exists_and_a_page(row: list[str]) -> None:
         "tests/lab/test_build.py::test_that_nobody_wrote",
     ],
 )
-def test_an_invalid_proof_is_refused(proof: str) -> None:
+def test_an_invalid_proof_is_rejected(proof: str) -> None:
     assert not exists(proof)

@@ -133,7 +133,7 @@ def ask(port: int, path: str, head: Mapping[str, str], method: str = "GET") -> A
         line.close()
 
 
-def test_a_person_reads_a_page_that_tries_again(door: dict[str, int]) -> None:
+def test_a_browser_gets_a_page_that_retries(door: dict[str, int]) -> None:
     answer = ask(door["away"], "/c/42", PAGE)
     assert answer.status == 502
     assert answer.head["Content-Type"] == "text/html; charset=utf-8"
@@ -155,7 +155,7 @@ def test_the_page_may_load_nothing_but_its_own_style(door: dict[str, int]) -> No
     assert 'style="' not in answer.text
 
 
-def test_what_somebody_sent_is_not_sent_again_by_itself(door: dict[str, int]) -> None:
+def test_a_sent_form_is_not_sent_again_automatically(door: dict[str, int]) -> None:
     answer = ask(door["away"], "/hearth-login/", PAGE, "POST")
     assert answer.status == 502
     assert "Refresh" not in answer.head
@@ -172,7 +172,7 @@ def test_what_somebody_sent_is_not_sent_again_by_itself(door: dict[str, int]) ->
         ("/page/main.mjs", {"Accept": "*/*"}),
     ],
 )
-def test_a_program_hears_one_error_in_openai_s_shape(
+def test_a_program_gets_one_error_in_openais_shape(
     door: dict[str, int], path: str, head: dict[str, str]
 ) -> None:
     answer = ask(door["away"], path, head)
@@ -185,7 +185,7 @@ def test_a_program_hears_one_error_in_openai_s_shape(
 
 
 @pytest.mark.parametrize("head", [{}, PAGE])
-def test_what_every_answer_bears_an_error_bears_too(
+def test_errors_have_the_headers_of_all_responses(
     door: dict[str, int], head: dict[str, str]
 ) -> None:
     answer = ask(door["away"], "/", head)
@@ -195,20 +195,18 @@ def test_what_every_answer_bears_an_error_bears_too(
     assert "Server" not in answer.head
 
 
-def test_a_program_that_ends_before_it_answers_is_away(door: dict[str, int]) -> None:
+def test_a_program_that_ends_before_its_response_counts_as_stopped(door: dict[str, int]) -> None:
     answer = ask(door["runs"], "/ends", PAGE)
     assert (answer.status, f"{HOST} is unavailable" in answer.text) == (502, True)
 
 
 @pytest.mark.parametrize("head", [{}, PAGE])
-def test_what_a_program_says_itself_is_left_alone(
-    door: dict[str, int], head: dict[str, str]
-) -> None:
+def test_a_programs_own_errors_are_unchanged(door: dict[str, int], head: dict[str, str]) -> None:
     answer = ask(door["runs"], "/refuses", head)
     assert (answer.status, answer.text) == (503, "my model is still loading")
     assert answer.head["Content-Security-Policy"] == "script-src 'self'"
     assert not {"Retry-After", "Refresh"} & set(answer.head)
 
 
-def test_an_answer_that_breaks_off_gets_no_words_appended(door: dict[str, int]) -> None:
+def test_an_interrupted_response_gets_no_error_page_appended(door: dict[str, int]) -> None:
     assert ask(door["runs"], "/breaks", PAGE).text == "half"

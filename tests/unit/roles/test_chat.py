@@ -70,14 +70,14 @@ def voice(house: House) -> str:
     return house.services[speaker].url
 
 
-def test_without_a_voice_nobody_else_is_asked_for_one(house: House) -> None:
+def test_without_a_tts_service_no_other_one_is_used(house: House) -> None:
     service = replace(house.services["open_webui"], needs=("litellm",))
     made = chat_settings(house, service, OPTIONS)
     assert "AUDIO_TTS_ENGINE" not in made["environment"]
     assert made["secrets"]["OPENAI_API_KEYS"] == ["gateway_key"]
 
 
-def test_no_secret_stands_in_the_file(house: House) -> None:
+def test_the_file_contains_no_secret(house: House) -> None:
     made = told(house)
     assert not set(made["secrets"]) & set(made["environment"])
     credentials = {name for names in made["secrets"].values() for name in names}
@@ -102,13 +102,13 @@ def test_a_setting_of_the_inventory_wins_over_a_family_s(house: House) -> None:
 
 
 @pytest.mark.parametrize("name", [*FIXED, "DATA_DIR", "WEBUI_URL", "WEBUI_SECRET_KEY"])
-def test_what_the_house_promises_is_not_theirs_to_change(name: str, house: House) -> None:
+def test_settings_that_the_house_guarantees_cannot_be_changed(name: str, house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, settings={name: "x"})
     assert str(caught.value) == f"open_webui_settings: {name} is set by the house; leave it out"
 
 
-def test_a_setting_that_nobody_reads_is_refused_with_the_nearest(house: House) -> None:
+def test_an_unknown_setting_is_rejected_with_the_nearest_name(house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, settings={"ENABLE_SIGN_UP": True})
     assert str(caught.value) == (
@@ -124,7 +124,7 @@ OPENING = [
 
 
 @pytest.mark.parametrize("name", OPENING)
-def test_what_would_open_the_house_is_shut_and_stays_so(name: str, house: House) -> None:
+def test_settings_that_would_open_the_house_are_off_and_fixed(name: str, house: House) -> None:
     shut = told(house)["environment"][name]
     assert shut in ("", "False", "local", "sqlite:////var/lib/open-webui/webui.db")
     with pytest.raises(ChatConfigError, match="is set by the house"):
@@ -161,7 +161,9 @@ def test_what_would_open_the_house_is_shut_and_stays_so(name: str, house: House)
         ),
     ],
 )
-def test_what_cannot_be_is_one_short_line(options: dict[str, Any], said: str, house: House) -> None:
+def test_an_invalid_setting_is_one_short_line(
+    options: dict[str, Any], said: str, house: House
+) -> None:
     with pytest.raises(ChatConfigError) as caught:
         told(house, **options)
     assert str(caught.value).startswith(f"open_webui_{said}")
@@ -177,7 +179,7 @@ def test_a_list_of_keys_is_no_secret(house: House) -> None:
     assert told(house, settings={"ENABLE_API_KEYS": True})["environment"]["ENABLE_API_KEYS"]
 
 
-def test_the_web_is_searched_by_an_engine_with_a_way_to_it(house: House) -> None:
+def test_web_search_uses_an_engine_with_egress(house: House) -> None:
     service = house.services["open_webui"]
     asked = {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}
     out = replace(service, egress=("api.search.brave.com",))
@@ -192,7 +194,7 @@ def without(house: House, alias: str) -> House:
     return replace(house, aliases=aliases)
 
 
-def test_nothing_is_asked_of_an_alias_that_the_house_has_not(house: House) -> None:
+def test_an_alias_that_does_not_exist_is_not_used(house: House) -> None:
     whole = told(house)["environment"]
     deaf = told(without(house, "transcribe"))["environment"]
     plain = told(without(house, "embed"))["environment"]

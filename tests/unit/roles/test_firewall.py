@@ -24,7 +24,7 @@ def rules(house: dict[str, Any]) -> list[str]:
     return [line.strip() for line in text.splitlines() if "dnat ip to" in line]
 
 
-def test_a_port_is_passed_on_for_its_callers_and_only_where_the_machine_is_meant(
+def test_a_port_is_forwarded_for_its_clients_and_only_at_the_machines_address(
     tmp_path: Path,
 ) -> None:
     shipped = reference_house(tmp_path)
@@ -102,7 +102,7 @@ def kernel(tmp_path: Path) -> Kernel:
     return Kernel(folder, shlex.split(text.replace("/run/hearth-firewall", str(folder))))
 
 
-def test_a_ruleset_that_does_not_load_leaves_the_ways_shut(kernel: Kernel) -> None:
+def test_a_ruleset_that_does_not_load_leaves_all_ports_closed(kernel: Kernel) -> None:
     assert kernel.load(works=False) != 0
     assert kernel.ways() == WAYS
     # Tried again and again, with no moment in which they are open.
@@ -113,7 +113,7 @@ def test_a_ruleset_that_does_not_load_leaves_the_ways_shut(kernel: Kernel) -> No
     assert kernel.ways() == WAYS
 
 
-def test_the_ways_of_an_older_range_are_not_kept(kernel: Kernel) -> None:
+def test_rules_of_a_previous_address_range_are_removed(kernel: Kernel) -> None:
     old = "rule add pref 302 from 10.99.0.0/24 fwmark 0/0x08000000 prohibit protocol kernel\n"
     (kernel.folder / "rules").write_text(old)
     assert kernel.load(works=True) == 0

@@ -9,7 +9,7 @@ from tests.role_data import reference_house, rendered_file
 ELSEWHERE = 'iifname "lan0" ip6 daddr != fe80::/10'
 
 
-def test_the_houses_ports_are_shut_at_ipv6_addresses_that_reach_further_than_the_wire(
+def test_the_houses_ports_are_closed_at_routable_ipv6_addresses(
     tmp_path: Path,
 ) -> None:
     text = rendered_file("firewall", "firewall.nft.j2", reference_house(tmp_path))

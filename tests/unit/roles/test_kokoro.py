@@ -28,7 +28,7 @@ def after(words: list[str], option: str) -> list[str]:
     return [words[at + 1] for at, word in enumerate(words) if word == option]
 
 
-def test_the_processor_chooses_among_three_models(units: dict[str, str]) -> None:
+def test_a_cpu_chooses_among_three_models(units: dict[str, str]) -> None:
     words = started(units["kokoro"])
     assert words[:4] == ["/usr/bin/python3", "-P", "-m", "hearth_kokoro"]
     assert after(words, "--engine") == ["onnx"]
@@ -43,7 +43,7 @@ def test_the_processor_chooses_among_three_models(units: dict[str, str]) -> None
     assert "PrivateDevices=yes" in units["kokoro"]
 
 
-def test_the_card_gets_pytorch_and_its_devices(units: dict[str, str]) -> None:
+def test_a_gpu_gets_pytorch_and_its_devices(units: dict[str, str]) -> None:
     words = started(units["kokoro-gpu"])
     assert after(words, "--engine") == ["torch"]
     assert after(words, "--model") == ["/opt/hearth/kokoro_weights/current/kokoro-v1_0.pth"]

@@ -20,7 +20,7 @@ def environment(unit: str) -> dict[str, str]:
     return {name: value for name, _, value in (line.partition("=") for line in said)}
 
 
-def test_on_the_processor_it_computes_without_a_card(units: dict[str, str]) -> None:
+def test_on_a_cpu_it_uses_no_gpu(units: dict[str, str]) -> None:
     said = environment(units["none"])
     assert said["USE_GPU"] == "false"
     # Its own files first; the weights are no place to import from.
@@ -33,18 +33,18 @@ def test_on_the_processor_it_computes_without_a_card(units: dict[str, str]) -> N
     assert "--host 10.140.30.15 --port 8882" in units["none"]
 
 
-def test_with_a_card_it_gets_its_devices(units: dict[str, str]) -> None:
+def test_with_a_gpu_it_gets_its_devices(units: dict[str, str]) -> None:
     assert environment(units["cuda"])["USE_GPU"] == "true"
     assert "DeviceAllow=char-nvidia* rw" in units["cuda"]
 
 
-def test_what_is_spoken_stands_in_no_log(units: dict[str, str]) -> None:
+def test_spoken_text_is_not_logged(units: dict[str, str]) -> None:
     # Upstream's own level is DEBUG, at which it writes each text down.
     assert environment(units["none"])["API_LOG_LEVEL"] == "ERROR"
     assert "--no-access-log" in units["none"]
 
 
-def test_it_keeps_to_its_own_folder(units: dict[str, str]) -> None:
+def test_it_writes_only_to_its_own_folder(units: dict[str, str]) -> None:
     said = environment(units["none"])
     writable = [line for line in units["none"].splitlines() if line.startswith("ReadWritePaths=")]
     assert writable == [f"ReadWritePaths={said['HOME']}"]

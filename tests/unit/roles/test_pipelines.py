@@ -19,7 +19,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return reference_house(tmp_path_factory.mktemp("inventory"))
 
 
-def test_it_is_told_where_the_houses_models_are(house: dict[str, Any]) -> None:
+def test_it_gets_the_address_of_the_houses_models(house: dict[str, Any]) -> None:
     unit = run_units(house, "none")["pipelines"]
     words = started(unit)
     assert words[:4] == ["/usr/bin/python3", "-P", "-m", "hearth_pipelines"]
@@ -28,7 +28,7 @@ def test_it_is_told_where_the_houses_models_are(house: dict[str, Any]) -> None:
     assert after(words, "--host") == [house["services"]["pipelines"]["address"]]
 
 
-def test_keys_come_as_credentials_alone_and_it_writes_nowhere(house: dict[str, Any]) -> None:
+def test_keys_are_credentials_only_and_it_writes_no_files(house: dict[str, Any]) -> None:
     house = {**house, "services": {name: dict(one) for name, one in house["services"].items()}}
     house["services"]["pipelines"]["secrets"] = {"pipelines_key": "random", "town_key": "given"}
     unit = run_units(house, "none")["pipelines"]
@@ -40,12 +40,12 @@ def test_keys_come_as_credentials_alone_and_it_writes_nowhere(house: dict[str, A
     assert "ProtectSystem=strict" in unit
 
 
-def test_a_new_server_and_a_new_pipeline_are_a_restart(house: dict[str, Any]) -> None:
+def test_a_new_server_or_pipeline_causes_a_restart(house: dict[str, Any]) -> None:
     watched = rendered("pipelines", "__pipelines_watch", house, "pipelines", {})
     assert watched == ["/opt/hearth/pipelines/current", "/opt/hearth/pipelines_files/current"]
 
 
-def test_pipelines_ask_with_a_key_of_their_own(house: dict[str, Any]) -> None:
+def test_pipelines_have_their_own_key(house: dict[str, Any]) -> None:
     own = rendered("pipelines", "__pipelines_consumer", house, "pipelines", {})
     assert own == "consumer_pipelines"
     assert house["consumers"]["pipelines"]["services"] == ["litellm"]
@@ -60,7 +60,7 @@ def test_only_the_chat_may_reach_it(tmp_path: Path) -> None:
     assert not shipped["services"]["pipelines"]["egress"]
 
 
-def test_what_the_role_installs_is_what_it_is_told() -> None:
+def test_the_role_installs_the_given_pipelines() -> None:
     tasks = {next(key for key in task if key.startswith("house_")): task for task in INSTALL}
     given = tasks["house_pipelines"]["house_pipelines"]
     assert given["valves"] == "{{ pipelines_valves }}"

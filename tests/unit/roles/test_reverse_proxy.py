@@ -44,7 +44,7 @@ def sent_to(route: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_no_half_request_holds_a_connection_for_long() -> None:
+def test_an_incomplete_request_does_not_occupy_a_connection() -> None:
     servers = adapted()
     assert {port for server in servers.values() for port in server["listen"]} == {":80", ":443"}
     for server in servers.values():
@@ -54,7 +54,7 @@ def test_no_half_request_holds_a_connection_for_long() -> None:
         assert "write_timeout" not in server
 
 
-def test_large_files_are_passed_on_and_all_else_is_held() -> None:
+def test_large_files_are_streamed_and_other_requests_are_buffered() -> None:
     (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["whisper.lan"]})
     (large,) = (route for route in routes(site) if "header_regexp" in sent_to(route))
     pattern = sent_to(large)["header_regexp"]["Content-Length"]["pattern"]
@@ -86,7 +86,7 @@ def test_a_page_s_policy_is_sent_where_the_answer_has_none_of_its_own() -> None:
     assert not any("Content-Security-Policy" in json.dumps(route) for route in others)
 
 
-def test_only_the_page_of_trust_answers_without_https() -> None:
+def test_only_the_trust_page_is_served_without_https() -> None:
     (plain,) = (s for s in adapted().values() if s["listen"] == [":80"])
     answering = [route for route in plain["routes"] if "reverse_proxy" in json.dumps(route)]
     by_name = [sent_to(route) for route in answering if "host" in sent_to(route)]
@@ -108,14 +108,14 @@ def test_only_the_page_of_trust_answers_without_https() -> None:
     assert upstreams == {"127.0.0.1:9181"}
 
 
-def test_a_browser_may_come_back_to_the_page_of_trust_without_https() -> None:
+def test_a_browser_may_return_to_the_trust_page_without_https() -> None:
     for route in routes(adapted()):
         for host in sent_to(route).get("host", []):
             remembered = "Strict-Transport-Security" in json.dumps(route)
             assert remembered is (host != "trust.lan"), host
 
 
-def test_whoever_asks_for_a_program_that_is_away_is_told_so() -> None:
+def test_a_stopped_program_has_an_error_page() -> None:
     errors = adapted(errors=True)
     for name, server in adapted().items():
         told = [sent_to(one) for one in errors[name]["routes"] if says(one, "is unavailable")]
@@ -129,7 +129,7 @@ def says(found: Any, words: str) -> bool:
     return words in json.dumps(found)
 
 
-def test_a_request_that_is_too_large_is_not_taken_for_a_program_that_is_away() -> None:
+def test_a_request_above_the_limit_is_not_mistaken_for_a_stopped_program() -> None:
     (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["llm.lan"]})
     (kept,) = (one["max_size"] for one in within(site) if "max_size" in one)
     (refused,) = (one for one in within(site) if one.get("status_code") == 413)

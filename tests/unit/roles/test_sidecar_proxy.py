@@ -85,7 +85,7 @@ def start(proxy: http.client.HTTPConnection, path: str) -> None:
     proxy.endheaders()
 
 
-def test_an_answer_that_begins_before_the_request_has_ended_is_whole(
+def test_a_response_that_starts_before_the_end_of_the_request_is_complete(
     proxy: http.client.HTTPConnection, program: Server
 ) -> None:
     for _ in range(RACES):
@@ -98,7 +98,7 @@ def test_an_answer_that_begins_before_the_request_has_ended_is_whole(
         assert proxy.getresponse().read() == b"firstlast"
 
 
-def test_a_caller_who_leaves_is_not_worked_for(
+def test_a_disconnect_cancels_the_request(
     proxy: http.client.HTTPConnection, program: Server
 ) -> None:
     start(proxy, "/api/generate")

@@ -67,7 +67,7 @@ def test_the_page_asks_for_the_login_unless_the_inventory_opens_it(
     assert '"/check"' in routes[API]
 
 
-def test_no_more_than_the_page_and_what_it_asks_is_there(tmp_path: Path) -> None:
+def test_only_the_page_and_its_requests_are_served(tmp_path: Path) -> None:
     route = routes_of(tmp_path, None)[PAGE]
     assert json.dumps(["/", "/page/*", "/v1/audio/speech", "/v1/audio/voices"]) in route
     assert "/metrics" not in route

@@ -59,7 +59,7 @@ def test_the_comment_of_a_default_is_its_meaning_in_the_specification(role: Path
     assert roledocs.comments(role) == meant
 
 
-def test_variables_bear_the_roles_name_first(role: Path) -> None:
+def test_variables_start_with_the_roles_name(role: Path) -> None:
     own = yaml.safe_load(text) if (text := _text(role / "vars/main.yml")) else {}
     assert [name for name in roledocs.defaults(role) if not name.startswith(f"{role.name}_")] == []
     assert [name for name in own if not name.startswith(f"__{role.name}_")] == []
@@ -92,7 +92,7 @@ def test_a_role_has_neither_handlers_nor_programs(role: Path) -> None:
     assert not (role / "files").exists()
 
 
-def test_tasks_are_named_as_everywhere(role: Path) -> None:
+def test_task_names_follow_the_style(role: Path) -> None:
     for path in sorted((role / "tasks").glob("*.yml")):
         prefix = "" if path.stem == "main" else rf"{path.stem} \| "
         for task in yaml.safe_load(path.read_text()):
@@ -106,19 +106,19 @@ def test_tags_are_the_role_and_its_phases(role: Path) -> None:
             assert tag == "always" or re.match(rf"{role.name}(_|$)", tag), task["name"]
 
 
-def test_no_task_forgets_its_failures(role: Path) -> None:
+def test_no_task_ignores_its_failures(role: Path) -> None:
     for task in tasks(role):
         assert "ignore_errors" not in task, task["name"]
         assert task.get("failed_when") is not False, task["name"]
 
 
-def test_a_role_looks_at_no_other_host_and_no_group(role: Path) -> None:
+def test_a_role_reads_no_other_host_and_no_group(role: Path) -> None:
     for path in role.rglob("*"):
         if path.is_file() and path.suffix in (".yml", ".j2"):
             assert not re.search(r"hostvars\[|\bgroups\[", path.read_text()), path
 
 
-def test_a_converged_program_names_its_secrets_and_never_holds_them(role: Path) -> None:
+def test_a_converged_program_names_its_secrets_and_never_contains_them(role: Path) -> None:
     # Ansible shows a task's arguments with -vvv; only what everybody may see is looked up there.
     public = {"house_root_cert", "house_intermediate_cert"}
     for task in tasks(role):

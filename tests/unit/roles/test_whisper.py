@@ -52,7 +52,7 @@ def test_the_wanted_models_in_their_order_and_the_draft(house: dict[str, Any]) -
     assert "Environment=TMPDIR=/var/lib/whisper" in unit
 
 
-def test_the_draft_hears_english_alone_where_nothing_else_is_heard(house: dict[str, Any]) -> None:
+def test_an_english_draft_is_used_only_with_english_models(house: dict[str, Any]) -> None:
     english = copy.deepcopy(house)
     for weights in english["services"]["whisper"]["weights"]:
         weights["wanted"] = weights["name"] == "base.en"
@@ -71,18 +71,18 @@ def test_a_draft_that_is_not_a_model_is_rejected(house: dict[str, Any]) -> None:
         run_units(house, "none", {"whisper_draft": "tinny"})
 
 
-def test_the_draft_is_checked_before_anything_is_fetched() -> None:
+def test_the_draft_is_checked_before_any_download() -> None:
     # The same data that name the draft name the files: the first task reads them.
     first = read(ROLES / "whisper/tasks/install.yml")[0]
     assert first["loop"] == "{{ __whisper_start.files | dict2items }}"
 
 
-def test_a_model_that_rests(house: dict[str, Any]) -> None:
+def test_a_model_is_unloaded_when_idle(house: dict[str, Any]) -> None:
     words = started(run_units(house, "none", {"whisper_unload_s": 900})["whisper"])
     assert after(words, "--unload") == ["900"]
 
 
-def test_satellites_meet_it_at_its_own_address(house: dict[str, Any]) -> None:
+def test_satellites_connect_to_its_own_address(house: dict[str, Any]) -> None:
     words = started(run_units(house, "none")["whisper"])
     assert after(words, "--wyoming-host") == ["10.140.30.16"]
     assert after(words, "--wyoming-port") == ["10300"]
@@ -91,7 +91,7 @@ def test_satellites_meet_it_at_its_own_address(house: dict[str, Any]) -> None:
     assert "--wyoming-port" not in started(run_units(without, "none")["whisper"])
 
 
-def test_a_card_is_used_and_any_other_is_not(house: dict[str, Any]) -> None:
+def test_only_an_nvidia_gpu_is_used(house: dict[str, Any]) -> None:
     unit = run_units(house, "cuda")["whisper"]
     assert after(started(unit), "--device") == ["cuda"]
     assert "DeviceAllow=char-nvidia* rw" in unit
@@ -99,6 +99,6 @@ def test_a_card_is_used_and_any_other_is_not(house: dict[str, Any]) -> None:
     assert after(started(run_units(house, "vulkan")["whisper"]), "--device") == ["cpu"]
 
 
-def test_nobody_outside_may_reach_the_satellites_port_as_shipped(tmp_path: Path) -> None:
+def test_the_satellites_port_is_closed_to_the_lan_by_default(tmp_path: Path) -> None:
     shipped = reference_house(tmp_path)
     assert shipped["services"]["whisper"]["publish_tcp"] == {"10300": []}

@@ -34,7 +34,7 @@ def part(tmp_path: Path, tests: str) -> Part:
     return run_pytest("some", 1, str(tmp_path / "test_some.py"), "-p", "no:cacheprovider")
 
 
-def test_what_was_not_run_is_named_and_not_passed(
+def test_skipped_parts_are_named_and_not_passed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tests, "OPTIONAL", ("test_needs_a_card", "test_marked"))
@@ -47,7 +47,7 @@ def test_what_was_not_run_is_named_and_not_passed(
     assert "test_some.test_needs_a_card: NOT RUN: it needs a card" in found.counts.not_run[0]
 
 
-def test_what_may_not_be_left_out_is_a_failure(
+def test_skipping_a_required_part_is_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tests, "OPTIONAL", ("test_needs_a_card",))
@@ -65,7 +65,7 @@ def test_what_may_not_be_left_out_is_a_failure(
         ("", 0, 1),
     ],
 )
-def test_what_fails_or_is_not_there_is_no_success(
+def test_failed_and_missing_parts_are_not_passed(
     tmp_path: Path, tests: str, passed: int, failed: int
 ) -> None:
     found = part(tmp_path, tests)
@@ -73,7 +73,7 @@ def test_what_fails_or_is_not_there_is_no_success(
     assert not ledger([found])
 
 
-def test_all_parts_are_added_and_slow_ones_are_warned_of(
+def test_parts_are_summed_and_slow_ones_cause_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_tests, "OPTIONAL", ("a", "b"))

@@ -24,7 +24,7 @@ def test_each_middle_part_is_the_last_of_them_at_some_commit() -> None:
     assert found == {part.name for part in MIDDLE}
 
 
-def test_a_part_that_cannot_end_in_time_is_refused_and_the_last_ones_keep_theirs() -> None:
+def test_a_part_that_cannot_finish_in_time_is_skipped_and_the_last_parts_keep_their_time() -> None:
     middle, last = MIDDLE[0], LAST[0]
     five = Budget(time.monotonic() + 300, slowness=1, reserve_min=4.5)
     assert five.refusal(FIRST[0]) is None

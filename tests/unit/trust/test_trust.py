@@ -23,11 +23,13 @@ def house() -> House:
     return replace(shipped, machine=replace(shipped.machine, lan_address="192.0.2.10"))
 
 
-def test_the_address_comes_first_for_it_needs_no_names(house: House) -> None:
+def test_the_address_comes_first_because_it_needs_no_dns(house: House) -> None:
     assert status.trust_addresses(house) == ["http://192.0.2.10/", "http://trust.lan/"]
 
 
-def test_without_a_wire_the_name_is_left(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_lan_address_only_the_name_is_shown(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def without_a_wire(_: House) -> None:
         raise FactsError("this machine has no default IPv4 route")
 
@@ -51,7 +53,7 @@ def test_the_fingerprint_is_the_roots(tmp_path: Path, monkeypatch: pytest.Monkey
     assert status.root_fingerprint() == pki.fingerprint(root)
 
 
-def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_a_certificate_near_its_expiry_is_reported_with_the_fix(tmp_path: Path) -> None:
     now = datetime(2026, 11, 22, tzinfo=UTC)
     assert status.certificate_validity(now, tmp_path) == (
         False,
@@ -75,7 +77,7 @@ def test_a_certificate_near_its_end_is_said_with_what_to_do(tmp_path: Path) -> N
         assert lasts or done != "kept"
 
 
-def test_the_code_on_a_terminal_holds_the_address() -> None:
+def test_the_qr_code_contains_the_address() -> None:
     address = "http://192.0.2.10/"
     lines = [line for line in status.qr_code(address).split("\n") if "\033" in line or line.strip()]
     wide = segno.make(address, micro=False).symbol_size(border=2)[0]

@@ -29,12 +29,12 @@ def program(**more: Any) -> Program:
         ({"run": RUN}, "name is missing in a program"),
     ],
 )
-def test_a_wrong_field_is_one_line(data: dict[str, Any], words: str) -> None:
+def test_an_invalid_field_is_one_line(data: dict[str, Any], words: str) -> None:
     with pytest.raises(UnitError, match=words):
         read_program(data)
 
 
-def test_wrong_start_data_name_the_program() -> None:
+def test_the_error_for_start_data_names_the_program() -> None:
     with pytest.raises(UnitError, match="app: command must start with the full path of a program"):
         _ = program(run={**RUN, "command": []}).unit
 
@@ -45,7 +45,7 @@ def test_a_unit_loads_the_credentials_and_no_value_is_an_argument() -> None:
     assert "credentials" not in arguments.arguments()
 
 
-def test_a_unit_of_ours_starts_at_boot_and_debians_stays_as_it_is() -> None:
+def test_our_unit_starts_at_boot_and_debians_is_unchanged() -> None:
     assert program().arguments()["enabled"]
     debians = read_program({"name": "systemd-sysctl", "user": ""}).arguments()
     assert (debians["unit"], debians["enabled"], debians["stopped"]) == ("", False, False)
@@ -77,7 +77,7 @@ def test_a_newer_caddy_has_another_name_for_its_buffer() -> None:
     assert "request_buffers unlimited" in rendered_files([proxy])["app-proxy.Caddyfile"]
 
 
-def test_without_paths_a_program_is_alone() -> None:
+def test_without_paths_a_program_has_no_sidecar_proxy() -> None:
     assert with_sidecar(program(), SERVICE) == [program()]
 
 

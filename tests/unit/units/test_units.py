@@ -87,7 +87,7 @@ def test_the_sample_gives_exactly_this_unit() -> None:
     assert text.endswith("UMask=0077\n\n[Install]\nWantedBy=multi-user.target\n")
 
 
-def test_every_rule_of_hardening_is_in_a_plain_unit() -> None:
+def test_every_hardening_rule_is_in_a_minimal_unit() -> None:
     lines = systemd_unit("plain", minimal()).splitlines()
     for rule, value in HARDENING.items():
         # A deny list after an allow list is a line of its own.
@@ -95,31 +95,31 @@ def test_every_rule_of_hardening_is_in_a_plain_unit() -> None:
             assert f"{rule}={part}" in lines
 
 
-def test_devices_are_named_one_by_one_and_all_others_closed() -> None:
+def test_only_the_named_devices_are_allowed() -> None:
     lines = systemd_unit("card", minimal(devices=["char-drm"])).splitlines()
     assert {"PrivateDevices=no", "DevicePolicy=closed", "DeviceAllow=char-drm rw"} <= set(lines)
 
 
-def test_a_program_with_named_peers_reaches_nobody_else() -> None:
+def test_a_program_with_named_peers_can_reach_only_them() -> None:
     lines = systemd_unit("alone", minimal(peers=["localhost", "192.0.2.7"])).splitlines()
     assert {"IPAddressDeny=any", "IPAddressAllow=localhost 192.0.2.7"} <= set(lines)
     assert not any(line.startswith("IPAddress") for line in systemd_unit("x", minimal()).split())
 
 
-def test_a_capability_is_in_both_sets_or_the_program_would_not_have_it() -> None:
+def test_a_capability_is_in_both_sets() -> None:
     lines = systemd_unit("port", minimal(capabilities=["CAP_NET_BIND_SERVICE"])).splitlines()
     assert "CapabilityBoundingSet=CAP_NET_BIND_SERVICE" in lines
     assert "AmbientCapabilities=CAP_NET_BIND_SERVICE" in lines
 
 
-def test_what_does_its_work_once_is_started_again_only_where_it_failed() -> None:
+def test_a_oneshot_unit_restarts_only_after_a_failure() -> None:
     lines = systemd_unit("once", minimal(once=True, before=["incus.service"])).splitlines()
     assert {"Type=oneshot", "RemainAfterExit=yes", "Before=incus.service"} <= set(lines)
     assert "Restart=on-failure" in lines
     assert {"RestartSec=1", "RestartSteps=5", "RestartMaxDelaySec=15"} <= set(lines)
 
 
-def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
+def test_a_program_is_restarted_for_ever_with_growing_delays() -> None:
     lines = systemd_unit("loop", minimal(again_s=5)).splitlines()
     assert {"StartLimitIntervalSec=0", "Restart=always", "RestartSec=5"} <= set(lines)
     assert {"RestartSteps=5", "RestartMaxDelaySec=15"} <= set(lines)
@@ -166,13 +166,13 @@ def test_a_program_that_ends_is_started_for_ever_and_slower_each_time() -> None:
         ),
     ],
 )
-def test_wrong_start_data_are_refused(more: dict[str, Any], message: str) -> None:
+def test_invalid_start_data_are_rejected(more: dict[str, Any], message: str) -> None:
     with pytest.raises(UnitError) as caught:
         systemd_unit("x", minimal(**more))
     assert str(caught.value) == message
 
 
-def test_lacking_start_data_are_named() -> None:
+def test_missing_start_data_are_named() -> None:
     with pytest.raises(UnitError) as caught:
         systemd_unit("x", {"command": ["/bin/true"]})
     assert str(caught.value) == "x: summary, user is missing in the start data"
@@ -196,7 +196,7 @@ def test_words_are_quoted_for_systemd(word: str, line: str) -> None:
     assert quoted(word) == line
 
 
-def test_systemd_takes_quoted_words(tmp_path: Path) -> None:
+def test_systemd_accepts_quoted_words(tmp_path: Path) -> None:
     path = tmp_path / "words.service"
     path.write_text(systemd_unit("words", {**SAMPLE, "command": ["/bin/echo", "a;b", "'", "%n"]}))
     assert complaints(path) == []
@@ -249,11 +249,11 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
     ]
 
 
-def test_systemd_has_nothing_against_the_units(units: list[Path]) -> None:
+def test_systemd_accepts_the_units(units: list[Path]) -> None:
     assert {path.stem: complaints(path) for path in units} == {path.stem: [] for path in units}
 
 
-def test_systemd_does_complain_of_a_wrong_unit(tmp_path: Path) -> None:
+def test_systemd_rejects_an_invalid_unit(tmp_path: Path) -> None:
     path = tmp_path / "wrong.service"
     path.write_text(systemd_unit("wrong", minimal()).replace("UMask", "UMaks"))
     assert any("UMaks" in line for line in complaints(path))
@@ -278,7 +278,7 @@ def exposure(path: Path) -> float:
     return float(re.findall(r"exposure level for \S+: ([\d.]+)", said)[0])
 
 
-def test_no_unit_is_more_open_than_its_role_says(tmp_path: Path) -> None:
+def test_no_unit_exceeds_the_exposure_of_its_role(tmp_path: Path) -> None:
     (tmp_path / "inventory").mkdir()
     house = reference_house(tmp_path / "inventory")
     for accelerator in ACCELERATORS:
@@ -289,14 +289,14 @@ def test_no_unit_is_more_open_than_its_role_says(tmp_path: Path) -> None:
         assert {name: row for name, row in named.items() if row[0] != row[1]} == {}, accelerator
 
 
-def test_the_nightly_backup_is_no_more_open_than_it_says(tmp_path: Path) -> None:
+def test_the_nightly_backup_does_not_exceed_its_exposure(tmp_path: Path) -> None:
     text = timer.units("/root/hearth", "/srv/backups", None)[f"{timer.UNIT}.service"]
     path = tmp_path / f"{timer.UNIT}.service"
     path.write_text(text)
     assert exposure(path) == exposure_ceiling(text)
 
 
-def test_a_unit_that_opens_up_is_over_its_ceiling(tmp_path: Path) -> None:
+def test_a_unit_without_hardening_exceeds_its_ceiling(tmp_path: Path) -> None:
     path = tmp_path / "plain.service"
     text = systemd_unit("plain", minimal(user="kokoro"))
     path.write_text(text)
@@ -307,7 +307,7 @@ def test_a_unit_that_opens_up_is_over_its_ceiling(tmp_path: Path) -> None:
     assert subprocess.run(argv, capture_output=True, timeout=60).returncode == 1
 
 
-def test_a_unit_says_how_open_it_may_be_and_why() -> None:
+def test_a_unit_states_its_exposure_ceiling_and_the_reason() -> None:
     ceiling = {"value": 1.7, "reason": "it opens port 53"}
     text = systemd_unit("dns", minimal(ceiling=ceiling))
     assert "\n# X-ExposureCeiling: it opens port 53\nX-ExposureCeiling=1.7\n" in text
@@ -320,7 +320,7 @@ def test_no_secret_is_in_a_unit(units: list[Path]) -> None:
         assert "made-up" not in path.read_text()
 
 
-def test_programs_are_started_as_somebody_else_than_root(units: list[Path]) -> None:
+def test_programs_do_not_run_as_root(units: list[Path]) -> None:
     users = {
         path.stem: words[5:]
         for path in units
