@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hearth.catalogue.naming import SNAKE, Problem, suggest
@@ -18,106 +18,104 @@ from hearth.catalogue.secret_rules import PUBLIC
 FOLDER = "pipelines"
 LOCK = Path("requirements", "pipelines.txt")
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)", re.MULTILINE)
-_TYPES = ("filter", "manifold")
+# A line, and what is wrong there.
+Fault = tuple[int, str]
 
 
 def files(inventory: Path) -> dict[str, Path]:
     """Return each pipeline's name and file, sorted by name; local files win."""
-    found: dict[str, Path] = {}
-    for folder in (inventory / FOLDER, inventory / "local" / FOLDER):
-        found |= {path.stem: path for path in folder.glob("*.py")}
+    found = {path.stem: path for folder in _folders(inventory) for path in folder.glob("*.py")}
     return dict(sorted(found.items()))
 
 
-def check(catalogue: Catalogue, inventory: Path) -> list[Problem]:
+def _folders(inventory: Path) -> list[Path]:
+    return [inventory / FOLDER, inventory / "local" / FOLDER]
+
+
+def check(catalogue: Catalogue, inventory: Path) -> Iterator[Problem]:
     """Find all problems of pipelines, and the public default key in any file."""
-    problems = [*_unknown_files(inventory), *_public_key(inventory)]
     lock = _locked(inventory.parent / LOCK)
     owners: dict[str, str] = {}
+    faults = [(path, (1, text)) for path, text in _unknown_files(inventory)]
+    faults += _public_key(inventory)
     for path in files(inventory).values():
-        shown = _shown(inventory, path)
-        tree = _parsed(path, shown)
-        if isinstance(tree, Problem):
-            problems.append(tree)
-            continue
-        problems += _shape(tree, shown)
-        problems += _requirements(tree, shown, lock)
-        problems += _name(catalogue, tree, path, shown, owners)
-    return problems
+        tree, found = _parsed(path)
+        if tree:
+            name, line = _name(tree, path)
+            shown = _shown(inventory, path)
+            found = [*_shape(tree), *_requirements(tree, lock)]
+            found += ((line, text) for text in _clashes(catalogue, name, owners))
+            owners.setdefault(name, shown)
+        faults += ((path, fault) for fault in found)
+    for path, (line, text) in faults:
+        yield Problem(_shown(inventory, path), line, text)
 
 
 def _shown(inventory: Path, path: Path) -> str:
     return str(path.relative_to(inventory.parent))
 
 
-def _unknown_files(inventory: Path) -> Iterator[Problem]:
+def _unknown_files(inventory: Path) -> Iterator[tuple[Path, str]]:
     """Every file in the folder is read."""
-    for folder in (inventory / FOLDER, inventory / "local" / FOLDER):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if path.name.startswith(".") or path.name == "__pycache__":
-                continue
-            if path.suffix != ".py" or not path.is_file():
-                text = f"{path.name} is not a pipeline; only files NAME.py belong here, and valves "
-                text += "into settings of the record pipelines in inventory/local/services.yml"
-                yield Problem(_shown(inventory, path), 1, text)
-            elif not SNAKE.fullmatch(path.stem):
-                better = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).strip("_") or "name"
-                text = f"{path.name} is not a snake_case name; write {better}.py"
-                yield Problem(_shown(inventory, path), 1, text)
-
-
-def _public_key(inventory: Path) -> Iterator[Problem]:
-    """No file contains the public default key."""
-    kept = [*inventory.rglob("*.yml"), *files(inventory).values()]
-    for path in sorted(kept):
-        if not path.is_file() or path.name == "secrets.yml":
+    for path in (path for folder in _folders(inventory) for path in folder.glob("*")):
+        if path.name.startswith(".") or path.name == "__pycache__":
             continue
-        for number, line in enumerate(path.read_bytes().splitlines(), 1):
-            if any(key.encode() in line for key in PUBLIC):
-                text = (
-                    "this is upstream's public default key; leave it out, and pipelines_key will "
-                )
-                text += "be generated"
-                yield Problem(_shown(inventory, path), number, text)
+        if path.suffix != ".py" or not path.is_file():
+            text = f"{path.name} is not a pipeline; only files NAME.py belong here, and valves "
+            text += "into settings of the record pipelines in inventory/local/services.yml"
+            yield path, text
+        elif not SNAKE.fullmatch(path.stem):
+            better = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).strip("_") or "name"
+            yield path, f"{path.name} is not a snake_case name; write {better}.py"
 
 
-def _parsed(path: Path, shown: str) -> ast.Module | Problem:
+def _public_key(inventory: Path) -> Iterator[tuple[Path, Fault]]:
+    """No file contains the public default key."""
+    text = (
+        "this is upstream's public default key; leave it out, and pipelines_key will be generated"
+    )
+    for path in [*inventory.rglob("*.yml"), *files(inventory).values()]:
+        if path.is_file() and path.name != "secrets.yml":
+            for number, line in enumerate(path.read_bytes().splitlines(), 1):
+                if any(key.encode() in line for key in PUBLIC):
+                    yield path, (number, text)
+
+
+def _parsed(path: Path) -> tuple[ast.Module | None, list[Fault]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(path.read_bytes())
+            return ast.parse(path.read_bytes()), []
     except SyntaxError as error:
         text = f"this is not Python: {error.msg}; fix the line, or remove the file"
-        return Problem(shown, error.lineno or 1, text)
+        return None, [(error.lineno or 1, text)]
     except (ValueError, RecursionError, MemoryError, OSError) as error:
         text = f"this is not Python: {str(error) or 'it nests too deeply'}; remove the file"
-        return Problem(shown, 1, text)
+        return None, [(1, text)]
 
 
-def _shape(tree: ast.Module, shown: str) -> Iterator[Problem]:
+def _shape(tree: ast.Module) -> Iterator[Fault]:
     """Upstream's server requires a class Pipeline with a few methods."""
     found = _class(tree)
     if found is None:
         text = "class Pipeline is missing; write class Pipeline: with def pipe(self, user_message, "
-        yield Problem(shown, 1, text + "model_id, messages, body)")
+        yield 1, text + "model_id, messages, body)"
         return
-    methods = {one.name: one for one in found.body if isinstance(one, _FUNCTIONS)}
-    kind = next((value for name, value, _ in _set(found) if name == "type"), None)
-    for name, value, line in _set(found):
-        if name == "type" and value not in _TYPES:
+    types = [(value, line) for name, value, line in _constants(found) if name == "type"]
+    for value, line in types:
+        if value not in ("filter", "manifold"):
             text = f"Pipeline.type {value} is not valid; write filter or manifold, or leave it out"
-            yield Problem(shown, line, text)
-    if kind == "filter" or found.bases:
+            yield line, text
+    if found.bases or (types and types[0][0] == "filter"):
         return
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    methods = {one.name: one for one in found.body if isinstance(one, functions)}
     if "pipe" not in methods:
         text = "class Pipeline has no method pipe; write def pipe(self, user_message, model_id, "
-        yield Problem(shown, found.lineno, text + "messages, body)")
+        yield found.lineno, text + "messages, body)"
     elif isinstance(methods["pipe"], ast.AsyncFunctionDef):
         text = "Pipeline.pipe is async, and upstream's server calls plain methods; write def pipe"
-        yield Problem(shown, methods["pipe"].lineno, text)
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+        yield methods["pipe"].lineno, text
 
 
 def _class(tree: ast.Module) -> ast.ClassDef | None:
@@ -125,7 +123,7 @@ def _class(tree: ast.Module) -> ast.ClassDef | None:
     return next((one for one in classes if one.name == "Pipeline"), None)
 
 
-def _set(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
+def _constants(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
     """Yield each constant that the class or its `__init__` sets: name, value, line."""
     for node in ast.walk(found):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
@@ -138,24 +136,25 @@ def _set(found: ast.ClassDef) -> Iterator[tuple[str, object, int]]:
                     yield name, node.value.value, node.lineno
 
 
-def _name(
-    catalogue: Catalogue, tree: ast.Module, path: Path, shown: str, owners: dict[str, str]
-) -> Iterator[Problem]:
-    """A pipeline's name is unique among everything that a chat offers."""
-    name, line = path.stem, 1
+def _name(tree: ast.Module, path: Path) -> tuple[str, int]:
+    """Return the name that a chat offers, and the line that sets it."""
     found = _class(tree)
-    for key, value, place in _set(found) if found else ():
-        if key == "id" and isinstance(value, str):
-            name, line = value, place
+    ids = [
+        (value, line)
+        for key, value, line in (_constants(found) if found else ())
+        if key == "id" and isinstance(value, str)
+    ]
+    return ids[-1] if ids else (path.stem, 1)
+
+
+def _clashes(catalogue: Catalogue, name: str, owners: Mapping[str, str]) -> Iterator[str]:
+    """A pipeline's name is unique among everything that a chat offers."""
     if name in owners:
-        text = f"{name} is also {owners[name]}'s; write another id, or rename the file"
-        yield Problem(shown, line, text)
-    owners.setdefault(name, shown)
+        yield f"{name} is also {owners[name]}'s; write another id, or rename the file"
     for section in ("aliases", "models"):
         if name in catalogue.known(section):
             where = catalogue.at(section, name)
-            text = f"{name} is also in {section} ({where}); write another id, or rename the file"
-            yield Problem(shown, line, text)
+            yield f"{name} is also in {section} ({where}); write another id, or rename the file"
 
 
 def _locked(lock: Path) -> dict[str, str]:
@@ -166,22 +165,20 @@ def _locked(lock: Path) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in _PINNED.findall(text)}
 
 
-def _requirements(tree: ast.Module, shown: str, lock: dict[str, str]) -> Iterator[Problem]:
+def _requirements(tree: ast.Module, lock: Mapping[str, str]) -> Iterator[Fault]:
     """Required packages are in the lock, because nothing is installed at the start."""
-    first = tree.body[0] if tree.body else None
     text = ast.get_docstring(tree, clean=False)
-    if text is None or first is None:
+    if text is None:
         return
-    for number, line in enumerate(text.split("\n"), first.lineno):
-        key, colon, value = line.partition(":")
-        if not colon or key.strip().lower() != "requirements":
-            continue
-        for item in filter(None, (one.strip() for one in value.split(","))):
-            if reason := _refused(item, lock):
-                yield Problem(shown, number, f"requirements {item} {reason}")
+    for number, line in enumerate(text.split("\n"), tree.body[0].lineno):
+        key, _, value = line.partition(":")
+        if key.strip().lower() == "requirements":
+            for item in filter(None, map(str.strip, value.split(","))):
+                if reason := _refused(item, lock):
+                    yield number, f"requirements {item} {reason}"
 
 
-def _refused(item: str, lock: dict[str, str]) -> str:
+def _refused(item: str, lock: Mapping[str, str]) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 

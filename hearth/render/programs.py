@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from hearth.render.units import UnitError, systemd_unit
+from hearth.render.units import read_fields, systemd_unit
 
 # Debian 12 and 13 bring an older Caddy, whose name for the setting is another one.
 _NEW_CADDY_IMAGES = ("debian/forky",)
@@ -70,14 +70,12 @@ class Program:
         given = asdict(self)
         for name in ("run", "paths", "credentials"):
             del given[name]
-        given["watch"] = [*self.run.get("import_from", ()), *self.watch]
-        started = bool(self.run) if self.enabled is None else self.enabled
-        stopped = self.enabled is False
         return given | {
+            "watch": [*self.run.get("import_from", ()), *self.watch],
             "unit": self.unit,
             "user": self.name if self.user is None else self.user,
-            "enabled": started,
-            "stopped": stopped,
+            "enabled": bool(self.run) if self.enabled is None else self.enabled,
+            "stopped": self.enabled is False,
         }
 
 
@@ -103,13 +101,7 @@ def python_service(run: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_program(data: Mapping[str, Any]) -> Program:
     """Read a role's data; `UnitError` names an unknown or a missing field."""
-    known = [item.name for item in fields(Program)]
-    if unknown := sorted(data.keys() - set(known)):
-        raise UnitError(f"{unknown[0]} is not a field of a program; known are {', '.join(known)}")
-    needed = (item for item in fields(Program) if item.default is item.default_factory is MISSING)
-    if missing := [item.name for item in needed if item.name not in data]:
-        raise UnitError(f"{', '.join(missing)} is missing in a program")
-    return Program(**data)
+    return read_fields(Program, data, "a program")
 
 
 def with_sidecar(program: Program, service: Mapping[str, Any]) -> list[Program]:
@@ -155,8 +147,7 @@ def rendered_files(programs: Iterable[Program]) -> dict[str, str]:
         if program.run:
             found[f"{program.name}.service"] = program.unit
         for file in program.files:
-            name = str(file["path"]).rpartition("/")[2]
-            found[f"{program.name}.Caddyfile" if file["path"] == _PROXY_FILE else name] = str(
-                file["content"]
-            )
+            proxy = file["path"] == _PROXY_FILE
+            name = f"{program.name}.Caddyfile" if proxy else str(file["path"]).rpartition("/")[2]
+            found[name] = str(file["content"])
     return found

@@ -5,9 +5,9 @@ writes a unit.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 # Enough for a program with one socket and one folder; every exception has a reason.
 HARDENING: Mapping[str, str] = {
@@ -47,6 +47,8 @@ CREDENTIALS_FOLDER = "/etc/hearth/credentials"
 # that reads /proc. A unit that needs more declares its own ceiling.
 EXPOSURE_CEILING = 1.4
 _CEILING_KEY = "X-ExposureCeiling"
+_LIMITS = {"memory": "MemoryMax", "tasks": "TasksMax"}
+T = TypeVar("T")
 
 
 class UnitError(ValueError):
@@ -76,22 +78,22 @@ class Run:
     limits: Mapping[str, str | int] = field(default_factory=dict)
     stop_s: int = 10
     again_s: float = 1  # delay before a restart; Debian 12 has no growing delays
-    once: bool = (
-        False  # exits after its work, such as loading rules; `before` names units that wait
-    )
+    # It exits after its work, such as loading rules; `before` names units that wait.
+    once: bool = False
     before: Sequence[str] = ()
 
 
-def _read(name: str, data: Mapping[str, Any]) -> Run:
+def read_fields(kind: type[T], data: Mapping[str, Any], where: str, program: str = "") -> T:
+    """Return this dataclass from a role's data; `UnitError` names an unknown or a missing field."""
     # Python rejects them as well, but its messages differ between versions.
-    known = {item.name: item.default is item.default_factory is MISSING for item in fields(Run)}
+    known = {item.name: item.default is item.default_factory is MISSING for item in fields(kind)}
     if unknown := sorted(data.keys() - known.keys()):
         raise UnitError(
-            f"{name}: {unknown[0]} is not a valid field of start data; known are {', '.join(known)}"
+            f"{program}{unknown[0]} is not a valid field of {where}; known are {', '.join(known)}"
         )
-    if missing := [word for word, needed in known.items() if needed and word not in data]:
-        raise UnitError(f"{name}: {', '.join(missing)} is missing in the start data")
-    return Run(**data)
+    if missing := [name for name, needed in known.items() if needed and name not in data]:
+        raise UnitError(f"{program}{', '.join(missing)} is missing in {where}")
+    return kind(**data)
 
 
 def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
@@ -104,7 +106,7 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
     Raises:
         UnitError: An unknown field, an exception from a rule that is not there, an empty command.
     """
-    run = _read(name, data)
+    run = read_fields(Run, data, "start data", f"{name}: ")
     if not run.command or not run.command[0].startswith("/"):
         raise UnitError(f"{name}: command must start with the full path of a program")
     sections = {
@@ -126,55 +128,51 @@ def _line(name: str, key: str, value: str) -> str:
 
 
 def _unit_section(run: Run) -> list[tuple[str, str]]:
-    after = " ".join(["network.target", *run.after])
     return [
         ("Description", run.summary.replace("%", "%%")),
-        ("After", after),
-        *([("Wants", " ".join(run.after))] if run.after else []),
-        *([("PartOf", " ".join(run.follows))] if run.follows else []),
-        *([("Before", " ".join(run.before))] if run.before else []),
+        ("After", " ".join(["network.target", *run.after])),
+        *_lists(Wants=run.after, PartOf=run.follows, Before=run.before),
         # Retry forever: a program that a full disk or a late device stopped comes back by itself.
         ("StartLimitIntervalSec", "0"),
     ]
+
+
+def _lists(**settings: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the lines of settings that take a list; an empty one has no line."""
+    return [(key, line) for key, values in settings.items() if (line := " ".join(values))]
 
 
 def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
     life = [("Type", "exec"), ("Restart", "always")]
     if run.once:
         life = [("Type", "oneshot"), ("RemainAfterExit", "yes"), ("Restart", "on-failure")]
-    life += [("RestartSec", f"{run.again_s:g}"), ("RestartSteps", str(STEPS))]
-    life.append(("RestartMaxDelaySec", str(SLOWEST_S)))
-    lines = [
+    if unknown := set(run.limits) - set(_LIMITS):
+        raise UnitError(f"limits: {sorted(unknown)[0]} is not one of {', '.join(_LIMITS)}")
+    return [
         *life,
+        ("RestartSec", f"{run.again_s:g}"),
+        ("RestartSteps", str(STEPS)),
+        ("RestartMaxDelaySec", str(SLOWEST_S)),
         ("ExecStart", " ".join(map(quoted, map(str, run.command)))),
-        *([("ExecReload", " ".join(map(quoted, run.reload)))] if run.reload else []),
+        *_lists(ExecReload=map(quoted, run.reload)),
         ("User", run.user),
         ("TimeoutStopSec", str(run.stop_s)),
+        *(
+            ("Environment", quoted(f"{key}={value}", expands="%"))
+            for key, value in sorted(run.environment.items())
+        ),
+        *(
+            ("LoadCredential", f"{key}:{CREDENTIALS_FOLDER}/{name}/{key}")
+            for key in sorted(run.credentials)
+        ),
+        *_lists(
+            RuntimeDirectory=[run.runtime_folder],
+            SupplementaryGroups=run.groups,
+            ReadWritePaths=[quoted(path, expands="%") for path in run.writable],
+        ),
+        *((_LIMITS[key], str(value)) for key, value in run.limits.items()),
+        *_hardening(name, run),
     ]
-    lines += [
-        ("Environment", quoted(f"{key}={value}", expands="%"))
-        for key, value in sorted(run.environment.items())
-    ]
-    lines += [
-        ("LoadCredential", f"{key}:{CREDENTIALS_FOLDER}/{name}/{key}")
-        for key in sorted(run.credentials)
-    ]
-    if run.runtime_folder:
-        lines.append(("RuntimeDirectory", run.runtime_folder))
-    if run.groups:
-        lines.append(("SupplementaryGroups", " ".join(run.groups)))
-    if run.writable:
-        paths = (quoted(path, expands="%") for path in run.writable)
-        lines.append(("ReadWritePaths", " ".join(paths)))
-    return lines + _limits(run) + _hardening(name, run)
-
-
-def _limits(run: Run) -> list[tuple[str, str]]:
-    names = {"memory": "MemoryMax", "tasks": "TasksMax"}
-    unknown = set(run.limits) - set(names)
-    if unknown:
-        raise UnitError(f"limits: {sorted(unknown)[0]} is not one of {', '.join(names)}")
-    return [(names[key], str(value)) for key, value in run.limits.items()]
 
 
 def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
@@ -182,38 +180,28 @@ def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
     if run.capabilities:
         rules["CapabilityBoundingSet"] = rules["AmbientCapabilities"] = " ".join(run.capabilities)
     if run.devices:
-        rules["PrivateDevices"] = "no"
-        rules["DevicePolicy"] = "closed"
+        rules |= {"PrivateDevices": "no", "DevicePolicy": "closed"}
     if run.peers:
         rules |= {"IPAddressDeny": "any", "IPAddressAllow": " ".join(run.peers)}
-    reasons: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     for rule, exception in run.exceptions.items():
         if rule not in rules or set(exception) != {"value", "reason"}:
             raise UnitError(f"{name}: exception {rule} must be a rule with value and reason")
         rules[rule] = exception["value"]
-        reasons.append((f"# {rule}", exception["reason"]))
-    lines = reasons + _ceiling(name, run) + directives(rules)
-    return lines + [("DeviceAllow", f"{device} rw") for device in run.devices]
+        lines.append((f"# {rule}", exception["reason"]))
+    if run.ceiling:
+        if set(run.ceiling) != {"value", "reason"} or not 0 < float(run.ceiling["value"]) < 10:
+            raise UnitError(f"{name}: ceiling must be a value from 0 to 10 and reason")
+        # systemd ignores keys that start with `X-`.
+        lines.append((f"# {_CEILING_KEY}", str(run.ceiling["reason"])))
+        lines.append((_CEILING_KEY, f"{float(run.ceiling['value']):g}"))
+    return [*lines, *directives(rules), *(("DeviceAllow", f"{name} rw") for name in run.devices)]
 
 
 def directives(rules: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the lines of a unit for these rules."""
-    lines = []
-    for rule, value in rules.items():
-        # A deny list after an allow list is a directive of its own.
-        values = value.split(" ~") if rule == "SystemCallFilter" else [value]
-        lines += [(rule, values[0]), *((rule, f"~{item}") for item in values[1:])]
-    return lines
-
-
-def _ceiling(name: str, run: Run) -> list[tuple[str, str]]:
-    """Write the unit's exposure ceiling; systemd ignores keys that start with `X-`."""
-    if not run.ceiling:
-        return []
-    if set(run.ceiling) != {"value", "reason"} or not 0 < float(run.ceiling["value"]) < 10:
-        raise UnitError(f"{name}: ceiling must be a value from 0 to 10 and reason")
-    reason, value = str(run.ceiling["reason"]), f"{float(run.ceiling['value']):g}"
-    return [(f"# {_CEILING_KEY}", reason), (_CEILING_KEY, value)]
+    # A deny list after an allow list is a directive of its own.
+    return [(rule, part) for rule, value in rules.items() for part in re.split(r" (?=~)", value)]
 
 
 def exposure_ceiling(unit: str) -> float:
@@ -226,10 +214,7 @@ def quoted(word: str, expands: str = "%$") -> str:
     """Quote one argument for systemd, which expands `%` everywhere and `$` in command lines."""
     if "\n" in word:
         raise UnitError(f"{word!r} must be one line of text")
-    escaped = word
-    for character in expands:
-        escaped = escaped.replace(character, character * 2)
-    if escaped and not any(letter in escaped for letter in " \t\"'\\;"):
+    escaped = re.sub(f"([{expands}])", r"\1\1", word)
+    if escaped and not re.search(r"[ \t\"'\\;]", escaped):
         return escaped
-    inner = escaped.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{inner}"'
+    return '"' + re.sub(r'(["\\])', r"\\\1", escaped) + '"'

@@ -25,7 +25,7 @@ def program(**more: Any) -> Program:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"name": "app", "fils": []}, "fils is not a field of a program; known are name, run,"),
+        ({"name": "app", "fils": []}, "fils is not a valid field of a program; known are name,"),
         ({"run": RUN}, "name is missing in a program"),
     ],
 )

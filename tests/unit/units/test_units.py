@@ -175,7 +175,7 @@ def test_invalid_start_data_are_rejected(more: dict[str, Any], message: str) -> 
 def test_missing_start_data_are_named() -> None:
     with pytest.raises(UnitError) as caught:
         systemd_unit("x", {"command": ["/bin/true"]})
-    assert str(caught.value) == "x: summary, user is missing in the start data"
+    assert str(caught.value) == "x: summary, user is missing in start data"
 
 
 @pytest.mark.parametrize(
