@@ -36,7 +36,14 @@ def chat_settings(
     connections = [(f"{gateway.url}/v1", "gateway_key")]
     if pipelines := _needed(house, service, "pipelines"):
         connections.append((pipelines.url, "pipelines_key"))
-    fixed = {**FIXED, **_place(service, options), **_connections(connections)}
+    # The first is the gateway: with this header it shows which model wrote an answer.
+    headers = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
+    fixed = {
+        **FIXED,
+        **_place(service, options),
+        "OPENAI_API_BASE_URLS": ";".join(url for url, _ in connections),
+        "OPENAI_API_CONFIGS": json.dumps(headers),
+    }
     secrets = {
         "OPENAI_API_KEYS": [name for _, name in connections],
         "RAG_OPENAI_API_KEY": ["gateway_key"],
@@ -44,15 +51,13 @@ def chat_settings(
         "WEBUI_SECRET_KEY": ["open_webui_secret_key"],
         "WEBUI_ADMIN_PASSWORD": ["open_webui_admin_password"],
     }
-    given, more = (_mapping(options, key) for key in ("settings", "secrets"))
     ours = fixed.keys() | secrets
-    _check_settings(given, ours)
-    _check_secrets(service, more, ours)
+    given, more = (_given(options, key, ours) for key in ("settings", "secrets"))
+    _check_values(service, given, more)
     environment = {
         **DEFAULTS,
-        **_models(house),
-        **_documents(house, service, gateway),
-        **_voice(house, service, gateway),
+        **_aliases(house, service, f"{gateway.url}/v1"),
+        **_speech(house, service),
         **{name: _text(value) for name, value in given.items()},
         **fixed,
     }
@@ -65,17 +70,31 @@ def chat_settings(
     }
 
 
-def _mapping(options: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def known_names() -> frozenset[str]:
+    """Return every variable that the locked Open WebUI reads."""
+    names = importlib.resources.files("hearth_open_webui").joinpath("names.txt")
+    return frozenset(names.read_text(encoding="utf-8").split())
+
+
+def _given(options: Mapping[str, Any], key: str, ours: Collection[str]) -> Mapping[str, Any]:
+    """Return what a variable of the role sets: names that Open WebUI reads, and none of ours."""
     # YAML reads a key without a value as None.
-    value = options[key] or {}
-    if not isinstance(value, Mapping):
+    given, known = options[key] or {}, known_names()
+    if not isinstance(given, Mapping):
         raise ChatConfigError(f"open_webui_{key}: is not a mapping; write {{NAME: value}}")
-    return value
+    for name in given:
+        if name not in known:
+            near = suggest(str(name), known)
+            # There are nearly a thousand names, too many to list.
+            help_ = near if near.startswith("did") else "docs/chat.md links to their list"
+            raise ChatConfigError(f"open_webui_{key}: {name} is not a valid setting; {help_}")
+        if name in ours:
+            raise ChatConfigError(f"open_webui_{key}: {name} is set by the house; leave it out")
+    return given
 
 
-def _check_settings(given: Mapping[str, Any], ours: Collection[str]) -> None:
+def _check_values(service: Service, given: Mapping[str, Any], more: Mapping[str, Any]) -> None:
     for name, value in given.items():
-        _check_name("open_webui_settings", name, ours)
         if value is None:
             raise ChatConfigError(f"open_webui_settings: {name} has no value; write one, e.g. ''")
         if _SECRET.search(name):
@@ -83,11 +102,7 @@ def _check_settings(given: Mapping[str, Any], ours: Collection[str]) -> None:
                 f"open_webui_settings: {name} is a secret; write it into open_webui_secrets, with "
                 "the name of a secret of the record"
             )
-
-
-def _check_secrets(service: Service, more: Mapping[str, Any], ours: Collection[str]) -> None:
     for name, secret in more.items():
-        _check_name("open_webui_secrets", name, ours)
         if not isinstance(secret, str):
             raise ChatConfigError(
                 f"open_webui_secrets: {name} is not the name of a secret; write one"
@@ -97,23 +112,6 @@ def _check_secrets(service: Service, more: Mapping[str, Any], ours: Collection[s
                 f"open_webui_secrets: {name}: {secret} is not a secret of {service.name}; write "
                 f"secrets: {{{secret}: given}} into its record"
             )
-
-
-def known_names() -> frozenset[str]:
-    """Return every variable that the locked Open WebUI reads."""
-    names = importlib.resources.files("hearth_open_webui").joinpath("names.txt")
-    return frozenset(names.read_text(encoding="utf-8").split())
-
-
-def _check_name(where: str, name: str, ours: Collection[str]) -> None:
-    known = known_names()
-    if name not in known:
-        near = suggest(str(name), known)
-        # There are nearly a thousand names, too many to list.
-        help_ = near if near.startswith("did") else "docs/chat.md links to their list"
-        raise ChatConfigError(f"{where}: {name} is not a valid setting; {help_}")
-    if name in ours:
-        raise ChatConfigError(f"{where}: {name} is set by the house; leave it out")
 
 
 def _check_search(service: Service, environment: Mapping[str, str]) -> None:
@@ -136,15 +134,6 @@ def _needed(house: House, service: Service, offer: str) -> Service | None:
     return next((needed for needed in found if offer in needed.offers), None)
 
 
-def _connections(connections: list[tuple[str, str]]) -> dict[str, str]:
-    # The first is the gateway: with this header it shows which model wrote an answer.
-    headers = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
-    return {
-        "OPENAI_API_BASE_URLS": ";".join(url for url, _ in connections),
-        "OPENAI_API_CONFIGS": json.dumps(headers),
-    }
-
-
 def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
     folder, origin = service.volumes[0].path, f"https://{service.publish[0].fqdn}"
     return {
@@ -161,51 +150,46 @@ def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _models(house: House) -> dict[str, str]:
-    """Choose the model of a new chat, and the one that writes titles."""
-    if not _offered(house, "fast"):
-        return {}
-    return {"DEFAULT_MODELS": "fast", "TASK_MODEL_EXTERNAL": "fast"}
-
-
 def _offered(house: House, alias: str) -> bool:
     return alias in house.aliases and house.aliases[alias].offered
 
 
-def _documents(house: House, service: Service, gateway: Service) -> dict[str, str]:
+def _aliases(house: House, service: Service, url: str) -> dict[str, str]:
+    """Choose the models of new chats, documents and the microphone, all behind this URL."""
     settings = {
         "RAG_EMBEDDING_ENGINE": "openai",
         "RAG_EMBEDDING_MODEL": "embed",
-        "RAG_OPENAI_API_BASE_URL": f"{gateway.url}/v1",
+        "RAG_OPENAI_API_BASE_URL": url,
+        "AUDIO_STT_ENGINE": "openai",
+        "AUDIO_STT_MODEL": "transcribe",
+        "AUDIO_STT_OPENAI_API_BASE_URL": url,
     }
+    if _offered(house, "fast"):
+        settings |= {"DEFAULT_MODELS": "fast", "TASK_MODEL_EXTERNAL": "fast"}
     if not _offered(house, "embed"):
         # Without embeddings no passage can be found, so the model gets the whole document.
         settings["BYPASS_EMBEDDING_AND_RETRIEVAL"] = "True"
+    if not _offered(house, "transcribe"):
+        # Without speech to text, hide the microphone and the call button.
+        settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
     # The page rejects what the reverse proxy would reject, earlier and with a better message.
     if size := service.publish[0].uploads_bytes:
         settings["RAG_FILE_MAX_SIZE"] = str(size // 2**20)
     return settings
 
 
-def _voice(house: House, service: Service, gateway: Service) -> dict[str, str]:
-    settings = {
-        "AUDIO_STT_ENGINE": "openai",
-        "AUDIO_STT_MODEL": "transcribe",
-        "AUDIO_STT_OPENAI_API_BASE_URL": f"{gateway.url}/v1",
+def _speech(house: House, service: Service) -> dict[str, str]:
+    speaker = _needed(house, service, "speech")
+    if speaker is None:
+        return {}
+    return {
+        "AUDIO_TTS_ENGINE": "openai",
+        "AUDIO_TTS_MODEL": "kokoro",
+        "AUDIO_TTS_VOICE": "af_heart",
+        "AUDIO_TTS_OPENAI_API_BASE_URL": f"{speaker.url}/v1",
+        # The link is the authentication; Open WebUI requires a value.
+        "AUDIO_TTS_OPENAI_API_KEY": "none",
     }
-    if not _offered(house, "transcribe"):
-        # Without speech to text, hide the microphone and the call button.
-        settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
-    if speaker := _needed(house, service, "speech"):
-        settings |= {
-            "AUDIO_TTS_ENGINE": "openai",
-            "AUDIO_TTS_MODEL": "kokoro",
-            "AUDIO_TTS_VOICE": "af_heart",
-            "AUDIO_TTS_OPENAI_API_BASE_URL": f"{speaker.url}/v1",
-            # The link is the authentication; Open WebUI requires a value.
-            "AUDIO_TTS_OPENAI_API_KEY": "none",
-        }
-    return settings
 
 
 def _text(value: Any) -> str:

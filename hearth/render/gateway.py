@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from hearth.catalogue.house import House, Model
@@ -17,7 +17,11 @@ def litellm_config(house: House) -> dict[str, Any]:
     """Return the structure of LiteLLM's `config.yaml`."""
     longest_s = max((record["timeout_s"] for record in _names(house).values()), default=TIMEOUT_S)
     return {
-        "model_list": [_route(m) for m in house.models.values() if m.usable and not _hears(m)],
+        "model_list": [
+            _route(model)
+            for model in house.models.values()
+            if model.usable and model.kind != "transcribe"
+        ],
         "router_settings": {
             # LiteLLM routes models only. Our middleware chooses the member of an alias, because it
             # sees when the first token arrives.
@@ -61,7 +65,7 @@ def gateway_files(house: House) -> dict[str, dict[str, Any]]:
     return {
         "aliases.json": _names(house),
         "consumers.json": {
-            name: {"models": _plain(consumer.models)}
+            name: {"models": "all" if consumer.models == "all" else list(consumer.models)}
             for name, consumer in house.consumers.items()
             if routers & set(consumer.services)
         },
@@ -71,14 +75,6 @@ def gateway_files(house: House) -> dict[str, dict[str, Any]]:
 def secret_variable(secret: str) -> str:
     """Return the variable in which the gateway gives LiteLLM the secret of this name."""
     return secret.upper()
-
-
-def _plain(models: str | tuple[str, ...]) -> str | list[str]:
-    return models if isinstance(models, str) else list(models)
-
-
-def _hears(model: Model) -> bool:
-    return model.kind == "transcribe"
 
 
 def _route(model: Model) -> dict[str, Any]:
@@ -101,57 +97,45 @@ def _names(house: House) -> dict[str, dict[str, Any]]:
     aliases = [alias for alias in house.aliases.values() if alias.offered]
     names: dict[str, dict[str, Any]] = {}
     for model in house.models.values():
-        if not model.usable:
-            continue
-        within = [alias for alias in aliases if model.name in alias.members]
-        names[model.name] = {
-            "members": [model.name],
-            "first_token_timeout_s": max(
-                (alias.first_token_timeout_s for alias in within), default=FIRST_TOKEN_TIMEOUT_S
-            ),
-            "timeout_s": max((alias.timeout_s for alias in within), default=TIMEOUT_S),
-            "title": model.name,
-            "summary": model.summary,
-        }
+        if model.usable:
+            within = [alias for alias in aliases if model.name in alias.members]
+            first_s = [alias.first_token_timeout_s for alias in within] or [FIRST_TOKEN_TIMEOUT_S]
+            all_s = [alias.timeout_s for alias in within] or [TIMEOUT_S]
+            names[model.name] = {
+                **_name([model], model.summary),
+                "title": model.name,
+                "first_token_timeout_s": max(first_s),
+                "timeout_s": max(all_s),
+            }
     for alias in aliases:
         names[alias.name] = {
-            "members": list(alias.members),
+            **_name([house.models[member] for member in alias.members], alias.summary),
+            # As people would write it.
+            "title": alias.name.replace("_", " ").replace("-", " ").capitalize(),
             "first_token_timeout_s": alias.first_token_timeout_s,
             "timeout_s": alias.timeout_s,
-            "summary": alias.summary,
-            "title": _title(alias.name),
             "alias": True,
         }
-    for record in names.values():
-        members = [house.models[member] for member in record["members"]]
-        record |= _abilities(members)
-        if servers := _servers(members):
-            record["servers"] = servers
     return names
 
 
-def _title(alias: str) -> str:
-    """Return an alias as people would write it; a model keeps its own name."""
-    return alias.replace("_", " ").replace("-", " ").capitalize()
-
-
-def _abilities(members: Iterable[Model]) -> dict[str, Any]:
-    """Return whether it can chat, which members see pictures, and whether text may leave."""
-    return {
-        "talks": all(member.kind in TALKS for member in members),
-        "sees": [member.name for member in members if member.kind == "vision"],
-        "leaves": not all(member.local for member in members),
-    }
-
-
-def _servers(members: Iterable[Model]) -> dict[str, dict[str, Any]]:
-    """Return the servers that the gateway calls itself, each with its secret's variable."""
-    return {
+def _name(members: Sequence[Model], summary: str) -> dict[str, Any]:
+    """Return a name's members and whether it can chat, sees pictures, and leaves the house."""
+    servers = {
         model.name: {
             "url": model.url,
             "id": model.id,
             "key": secret_variable(model.secret) if model.secret else None,
         }
         for model in members
-        if _hears(model)
+        if model.kind == "transcribe"
+    }
+    return {
+        "members": [model.name for model in members],
+        "summary": summary,
+        "talks": all(model.kind in TALKS for model in members),
+        "sees": [model.name for model in members if model.kind == "vision"],
+        "leaves": not all(model.local for model in members),
+        # The gateway calls these itself.
+        **({"servers": servers} if servers else {}),
     }
