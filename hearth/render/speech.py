@@ -7,12 +7,6 @@ from hearth.catalogue.house import Service
 from hearth.render.units import UnitError
 
 PROGRAMS = "/opt/hearth"
-# Drivers name their devices nvidia-frontend or nvidia, by version.
-_NVIDIA = ("char-nvidia*",)
-_OPENS_CARD = {"value": 1.5, "reason": "it opens the card"}
-# PyTorch loads Python's line editor, which reads about a terminal that has an entry as another
-# user would. No program of the house may do that, and it would be killed.
-_NO_TERMINAL = {"TERM": "none"}
 # Names of sources.lock.yml, and the names of the files.
 _KOKORO_FILES = {
     "kokoro_model": "kokoro-v1.0.onnx",
@@ -75,7 +69,7 @@ def whisper(
         *_options("--draft", [current(model.program, model.name) for model in drafts]),
     ]
     # Uploads lie on the disk; a systemd's /tmp is memory.
-    environment = {"HOME": home, "TMPDIR": home}
+    environment = {"TMPDIR": home}
     if cuda:
         # CTranslate2 looks for cuBLAS where all programs look for libraries; its wheel does not.
         environment["LD_LIBRARY_PATH"] = current(service.name, "nvidia/cublas/lib")
@@ -84,21 +78,12 @@ def whisper(
         "MemoryDenyWriteExecute": "CTranslate2's oneDNN compiles its kernels for this processor "
         "in memory, as CUDA's driver does",
     }
-    return {
-        "requirements": "whisper_gpu.txt" if cuda else "whisper.txt",
-        "files": {
-            # The server knows a model by the name of the folder around its files.
-            model.program: {f"{model.name}/{name}": at for name, at in model.files.items()}
-            for model in fetched
-        },
-        "watch": [current(model.program) for model in fetched],
-        "run": {
-            "module": "hearth_whisper",
-            "arguments": arguments,
-            "environment": environment,
-            **_run(service, "whisper", cuda, exceptions),
-        },
+    # The server knows a model by the name of the folder around its files.
+    files = {
+        model.program: {f"{model.name}/{name}": at for name, at in model.files.items()}
+        for model in fetched
     }
+    return _program(service, "whisper", cuda, files, arguments, environment, exceptions)
 
 
 def kokoro(service: Service, accelerator: str) -> dict[str, Any]:
@@ -117,42 +102,53 @@ def kokoro(service: Service, accelerator: str) -> dict[str, Any]:
         "--open",
         *_options("--model", [current(name, _KOKORO_FILES[name]) for name in models]),
     ]
-    environment = {"HOME": home}
+    environment = {}
     exceptions = {"ProcSubset": "the choice of kernels and threads reads the processor from /proc"}
     if cuda:
-        environment |= _NO_TERMINAL
+        # PyTorch loads Python's line editor, which reads about a terminal that has an entry as
+        # another user would. No program of the house may do that, and it would be killed.
+        environment["TERM"] = "none"
         exceptions["MemoryDenyWriteExecute"] = "CUDA's driver compiles for its card in memory"
-    return {
-        "requirements": "kokoro_gpu.txt" if cuda else "kokoro.txt",
-        "files": {
-            program: {_KOKORO_FILES[name]: name for name in names}
-            for program, names in together.items()
-        },
-        "watch": [current(name) for name in together],
-        "run": {
-            "module": "hearth_kokoro",
-            "arguments": arguments,
-            "environment": environment,
-            **_run(service, "kokoro", cuda, exceptions),
-        },
+    files = {
+        program: {_KOKORO_FILES[name]: name for name in names}
+        for program, names in together.items()
     }
+    return _program(service, "kokoro", cuda, files, arguments, environment, exceptions)
 
 
 def _options(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-def _run(service: Service, user: str, cuda: bool, exceptions: Mapping[str, str]) -> dict[str, Any]:
-    """Return the start data of a program that may open a card."""
+def _program(
+    service: Service,
+    name: str,
+    cuda: bool,
+    files: Mapping[str, Mapping[str, str]],
+    arguments: list[Any],
+    environment: Mapping[str, str],
+    exceptions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the files and the start data of one of our programs, which may open a card."""
+    home = service.volumes[0].path
     return {
-        "summary": service.summary,
-        "user": user,
-        "import_from": [current(service.name)],
-        "writable": [service.volumes[0].path],
-        "devices": list(_NVIDIA) if cuda else [],
-        "ceiling": dict(_OPENS_CARD) if cuda else {},
-        "exceptions": {
-            rule: {"value": "all" if rule == "ProcSubset" else "no", "reason": reason}
-            for rule, reason in exceptions.items()
+        "requirements": f"{name}_gpu.txt" if cuda else f"{name}.txt",
+        "files": files,
+        "watch": [current(program) for program in files],
+        "run": {
+            "module": f"hearth_{name}",
+            "arguments": arguments,
+            "environment": {"HOME": home, **environment},
+            "summary": service.summary,
+            "user": name,
+            "import_from": [current(service.name)],
+            "writable": [home],
+            # Drivers name their devices nvidia-frontend or nvidia, by version.
+            "devices": ["char-nvidia*"] if cuda else [],
+            "ceiling": {"value": 1.5, "reason": "it opens the card"} if cuda else {},
+            "exceptions": {
+                rule: {"value": "all" if rule == "ProcSubset" else "no", "reason": reason}
+                for rule, reason in exceptions.items()
+            },
         },
     }
