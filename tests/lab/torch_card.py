@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 
-from hearth_kokoro.engines import Stop
+from hearth_kokoro.engines import StopSignal
 from hearth_kokoro.engines.torch import TorchEngine
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
-from hearth_kokoro.speaking.feed import Feed
-from hearth_kokoro.speaking.speaker import Speaker
+from hearth_kokoro.synthesis.synthesizer import Synthesizer
+from hearth_kokoro.synthesis.text_buffer import TextBuffer
 from hearth_kokoro.voices import Voices
 
 NAMES = ("Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Ida", "Jonas")
@@ -28,13 +28,13 @@ def main(folder: Path, device: str, turns: int) -> dict[str, object]:
         return {"card": None}
     engine = TorchEngine(folder / "kokoro-v1_0.pth", device=device)
     voices, phonemizer = Voices.load(folder / "voices-v1.0.bin"), Phonemizer()
-    ttfa_ms = asyncio.run(first_sounds(Speaker(engine, voices, phonemizer), voices, turns))
+    ttfa_ms = asyncio.run(first_sounds(Synthesizer(engine, voices, phonemizer), voices, turns))
     text = "The kettle is on, and the house is quiet. " * min(9, turns)
     phonemes, heart = phonemizer.phonemes(text, "en-us"), voices.get("af_heart").styles
     rates = []
     for _ in range(turns + 1):
         began = time.perf_counter()
-        engine.infer(phonemes, heart, 1.0, Stop())
+        engine.infer(phonemes, heart, 1.0, StopSignal())
         rates.append(len(text) / (time.perf_counter() - began))
     # The first one also loads its kernels and allocates its memory.
     return {
@@ -45,18 +45,18 @@ def main(folder: Path, device: str, turns: int) -> dict[str, object]:
     }
 
 
-async def first_sounds(speaker: Speaker, voices: Voices, turns: int) -> list[float]:
+async def first_sounds(synthesizer: Synthesizer, voices: Voices, turns: int) -> list[float]:
     """Return when the first piece of each phrase was there."""
-    await speaker.start()
+    await synthesizer.start()
     found = []
     for name in NAMES[:turns]:
         text = f"{name} came home late that evening. Nobody had expected anything else of him."
         began = time.perf_counter()
-        pieces = speaker.speak(Feed.of(text, "en-us"), voices.get("af_heart"))
-        await anext(pieces)
+        segments = synthesizer.speak(TextBuffer.of(text, "en-us"), voices.get("af_heart"))
+        await anext(segments)
         found.append(1000 * (time.perf_counter() - began))
-        await pieces.aclose()
-    await speaker.close()
+        await segments.aclose()
+    await synthesizer.close()
     return found
 
 

@@ -8,9 +8,9 @@ import threading
 import time
 from pathlib import Path
 
-from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop, Stopped, Styles
+from hearth_kokoro.engines import SAMPLE_RATE, Engine, InferenceStopped, StopSignal, Styles
 from hearth_kokoro.engines.onnx import OnnxEngine
-from hearth_kokoro.engines.torch import TorchEngine, has_card
+from hearth_kokoro.engines.torch import TorchEngine, has_cuda_gpu
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.voices import Voices
 
@@ -24,14 +24,14 @@ peaks: list[float] = []
 
 def seconds(engine: Engine, phonemes: str, voice: Styles, speed: float = 1.0) -> float:
     """Return the length of the sound that an engine generates from these phonemes."""
-    sound = engine.infer(phonemes, voice, speed, Stop())
+    sound = engine.infer(phonemes, voice, speed, StopSignal())
     peaks.append(float(abs(sound).max(initial=0)))
     return sound.size / SAMPLE_RATE
 
 
 def stopped_ms() -> float:
     """Return how long a long inference goes on after its stop."""
-    stop, at = Stop(), [0.0]
+    stop, at = StopSignal(), [0.0]
 
     def set_it() -> None:
         at[0] = time.perf_counter()
@@ -40,14 +40,14 @@ def stopped_ms() -> float:
     threading.Timer(0.3, set_it).start()
     try:
         torch.infer(words * 20, heart, 1.0, stop)
-    except Stopped:
+    except InferenceStopped:
         return 1000 * (time.perf_counter() - at[0])
     raise AssertionError("it was not stopped")
 
 
 names = [name for name, _ in torch._model.named_parameters()]
 said = {
-    "card": has_card(),
+    "card": has_cuda_gpu(),
     "provider": torch.provider,
     "sha256": torch.model_sha256,
     "normed": sum(name.endswith(("weight_g", "weight_v")) for name in names),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from hearth_kokoro.web.settings import Limits
+from hearth_kokoro.web.limits import Limits
 from hearth_serving.command import (
     configure_logging,
     read_key,
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             warn_if_open(options.host, key, _KEY)
         options.state = writable_folder(options.state)
         # Imported late: --help and a wrong path need no half second of libraries.
-        from hearth_kokoro.web.serve import serve
+        from hearth_kokoro.web.app import serve
 
         serve(
             options, key, Limits(text_characters=options.text_limit, timeout_s=options.time_limit)

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hearth_kokoro.engines import SAMPLE_RATE, Engine, Stop
+from hearth_kokoro.engines import SAMPLE_RATE, Engine, StopSignal
 from hearth_kokoro.engines.onnx import OnnxEngine
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
-from hearth_kokoro.speaking.cuts import parts, spoken
-from hearth_kokoro.text.read import read
+from hearth_kokoro.synthesis.segmentation import split_phonemes, spoken_text
+from hearth_kokoro.text.tokenizer import tokenize
 from hearth_kokoro.voices import Voice, Voices
 from hearth_serving.errors import ServiceError
 from hearth_serving.machine import this_machine
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         engine = OnnxEngine(options.model, options.threads or this_machine().cores)
         phonemizer = Phonemizer()
         # The first inference of a session also finds its memory.
-        engine.infer(phonemizer.phonemes("Ready.", voice.language), voice.styles, 1.0, Stop())
+        engine.infer(phonemizer.phonemes("Ready.", voice.language), voice.styles, 1.0, StopSignal())
         for line in sys.stdin:
             if line.strip():
                 answer = _answer(engine, phonemizer, voice, json.loads(line), options.repeat)
@@ -45,11 +45,13 @@ def _answer(
 ) -> dict[str, Any]:
     """Infer one text so many times, in as few inferences as the model allows."""
     text, language = str(asked["text"]), str(asked.get("language") or voice.language)
-    phonemes = phonemizer.phonemes(spoken(read(text, language)), language)
+    phonemes = phonemizer.phonemes(spoken_text(tokenize(text, language)), language)
     seconds, samples = [], 0
     for _ in range(repeat):
         started = time.perf_counter()
-        sounds = [engine.infer(p, voice.styles, 1.0, Stop()) for p in parts(phonemes)]
+        sounds = [
+            engine.infer(p, voice.styles, 1.0, StopSignal()) for p in split_phonemes(phonemes)
+        ]
         seconds.append(time.perf_counter() - started)
         samples = sum(sound.size for sound in sounds)
     audio_s = samples / SAMPLE_RATE

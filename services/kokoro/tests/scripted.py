@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hearth_kokoro.engines import MAX_PHONEMES, SAMPLE_RATE, Samples, Stop, Stopped, Styles
+from hearth_kokoro.engines import (
+    MAX_PHONEMES,
+    SAMPLE_RATE,
+    InferenceStopped,
+    Samples,
+    StopSignal,
+    Styles,
+)
 from hearth_kokoro.voices import Voice
 
 STYLES: Styles = np.zeros((MAX_PHONEMES, 1, 256), np.float32)
@@ -77,7 +84,7 @@ class ScriptedEngine:
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
         """Return the same samples for the same phonemes, wherever they stand."""
         assert 0 < len(phonemes) <= MAX_PHONEMES
         self.asked.append(phonemes)
@@ -88,7 +95,7 @@ class ScriptedEngine:
             time.sleep(0.001)
         if stop.is_set():
             self.stopped.append(phonemes)
-            raise Stopped
+            raise InferenceStopped
         self.clock.advance(self.fixed_s + self.per_phoneme_s * len(phonemes) / speed)
         silence = np.zeros(round(self.silence_s * SAMPLE_RATE), np.float32)
         tones = [self._tone(phoneme, speed) for phoneme in phonemes]

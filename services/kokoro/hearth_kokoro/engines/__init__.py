@@ -23,11 +23,11 @@ Styles = npt.NDArray[np.float32]
 """One voice, shape [510, 1, 256]: row n - 1 is its style for n phonemes."""
 
 
-class Stopped(Exception):
+class InferenceStopped(Exception):
     """The inference was stopped because nobody wants its sound any more."""
 
 
-class Stop:
+class StopSignal:
     """Stops one inference from another thread: whoever runs it says how."""
 
     def __init__(self) -> None:
@@ -67,6 +67,6 @@ class Engine(Protocol):
     model_sha256: str
     threads: int
 
-    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
         """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
         ...

@@ -9,9 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
-from hearth_kokoro.engines.arrays import sound_of, style_for
-from hearth_kokoro.engines.vocabulary import VOCABULARY, tokens_of, vocabulary_of
+from hearth_kokoro.engines import InferenceStopped, Samples, StopSignal, Styles
+from hearth_kokoro.engines.model_io import (
+    VOCABULARY,
+    audio_samples,
+    parse_vocabulary,
+    style_for,
+    token_ids,
+)
 from hearth_serving.errors import EngineError, ServiceError, first_line
 from hearth_serving.measurements import sha256_of
 
@@ -60,11 +65,11 @@ class OnnxEngine:
         self._output = self._session.get_outputs()[0].name
         self._vocabulary = _embedded_vocabulary(self._session, model) or VOCABULARY
 
-    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
         """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
-        tokens = tokens_of(phonemes, self._vocabulary)
+        tokens = token_ids(phonemes, self._vocabulary)
         if stop.is_set():
-            raise Stopped
+            raise InferenceStopped
         if not tokens:
             return np.zeros(0, np.float32)
         options = ort.RunOptions()
@@ -76,12 +81,12 @@ class OnnxEngine:
             found = self._session.run([self._output], self._inputs(tokens, voice, speed), options)
         except Exception as error:
             if stop.is_set():
-                raise Stopped from None
+                raise InferenceStopped from None
             line = first_line(error)
             raise EngineError(f"{self.model} failed: {line}", status=500) from error
         finally:
             stop.on_set(lambda: None)
-        return sound_of(found[0])
+        return audio_samples(found[0])
 
     def _inputs(
         self, tokens: list[int], voice: Styles, speed: float
@@ -125,6 +130,6 @@ def _embedded_vocabulary(session: ort.InferenceSession, model: Path) -> dict[str
     """Return the vocabulary that the model was exported with, empty if it carries none."""
     config = session.get_modelmeta().custom_metadata_map.get(_CONFIG_KEY)
     try:
-        return vocabulary_of(json.loads(config)) if config else {}
+        return parse_vocabulary(json.loads(config)) if config else {}
     except ValueError as error:
         raise ServiceError(f"{model} has a broken {_CONFIG_KEY}: {first_line(error)}") from error

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hearth_kokoro.engines import Samples, Stop, Stopped, Styles
-from hearth_kokoro.engines.arrays import sound_of, style_for
-from hearth_kokoro.engines.vocabulary import tokens_of, vocabulary_of
+from hearth_kokoro.engines import InferenceStopped, Samples, StopSignal, Styles
+from hearth_kokoro.engines.model_io import audio_samples, parse_vocabulary, style_for, token_ids
 from hearth_serving.errors import EngineError, ServiceError, first_line
 from hearth_serving.measurements import sha256_of
 
@@ -42,7 +41,7 @@ class TorchEngine:
         _remove_weight_norm(torch, self._model)
         self._device = where
         self._vocabulary = found["vocab"]
-        self._stop: Stop | None = None
+        self._stop: StopSignal | None = None
         for module in self._model.modules():
             module.register_forward_pre_hook(self._look)
         self.provider = f"cuda ({torch.cuda.get_device_name()})" if where == "cuda" else "cpu"
@@ -50,11 +49,11 @@ class TorchEngine:
         self.model_sha256 = sha256 or sha256_of(weights)
         self.threads: int = torch.get_num_threads()
 
-    def infer(self, phonemes: str, voice: Styles, speed: float, stop: Stop) -> Samples:
+    def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
         """Return the sound of at most 510 phonemes; raises Stopped soon after `stop.set()`."""
-        tokens = tokens_of(phonemes, self._vocabulary)
+        tokens = token_ids(phonemes, self._vocabulary)
         if stop.is_set():
-            raise Stopped
+            raise InferenceStopped
         if not tokens:
             return np.zeros(0, np.float32)
         torch = self._torch
@@ -64,7 +63,7 @@ class TorchEngine:
             style = torch.from_numpy(style_for(voice, len(tokens))).to(self._device)
             with torch.inference_mode():
                 audio, _ = self._model.forward_with_tokens(ids, style, speed)
-            return sound_of(audio.cpu().numpy())
+            return audio_samples(audio.cpu().numpy())
         except torch.cuda.OutOfMemoryError as error:
             raise EngineError("the GPU is out of memory", status=503, retry_after_s=5) from error
         except RuntimeError as error:
@@ -76,10 +75,10 @@ class TorchEngine:
     def _look(self, *_: object) -> None:
         """Leave between two layers when nobody wants the sound any more."""
         if self._stop is not None and self._stop.is_set():
-            raise Stopped
+            raise InferenceStopped
 
 
-def has_card() -> bool:
+def has_cuda_gpu() -> bool:
     """Say whether PyTorch is installed and finds a card for CUDA."""
     if importlib.util.find_spec("torch") is None:
         return False
@@ -101,17 +100,17 @@ def _missing(library: str) -> ServiceError:
 
 def _device(torch: Any, asked: str) -> str:
     """Return cuda or cpu."""
-    has_card = bool(torch.cuda.is_available())
-    if asked == "cuda" and not has_card:
+    has_cuda_gpu = bool(torch.cuda.is_available())
+    if asked == "cuda" and not has_cuda_gpu:
         raise ServiceError("no GPU that CUDA can use: check `nvidia-smi`, or use --engine onnx")
-    return "cuda" if has_card and asked != "cpu" else "cpu"
+    return "cuda" if has_cuda_gpu and asked != "cpu" else "cpu"
 
 
 def _configuration(path: Path) -> dict[str, Any]:
     """Read the model's config.json."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return {**found, "vocab": vocabulary_of(found)}
+        return {**found, "vocab": parse_vocabulary(found)}
     except (OSError, ValueError) as error:
         raise ServiceError(
             f"{path} is not a valid Kokoro configuration: {first_line(error)}"

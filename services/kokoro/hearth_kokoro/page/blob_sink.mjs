@@ -1,15 +1,15 @@
-// Plays a speech when all of it is here, by an audio element: for browsers without a worklet, and
-// for addresses without HTTPS, where browsers hide theirs.
+// Plays a complete speech by an audio element: for browsers without an audio worklet, and for
+// pages without HTTPS, where browsers disable it.
 
-import { wavOf } from "./sound.mjs";
+import { wavOf } from "./pcm.mjs";
 
 const LOOK_MS = 50;
 
-/** One whole speech; `notes` hears first, piece, over and broke. */
+/** Plays one whole speech; `events` has first, segment, over and failed. */
 export class BlobSink {
   #element;
   #rate;
-  #notes;
+  #events;
   #parts = [];
   #bytes = 0;
   #marks = [];
@@ -17,67 +17,67 @@ export class BlobSink {
   #looking = null;
   #heard = false;
 
-  constructor(element, rate, notes) {
+  constructor(element, rate, events) {
     this.path = "blob";
     this.#element = element;
     this.#rate = rate;
-    this.#notes = notes;
+    this.#events = events;
   }
 
-  /** Keep these bytes; a piece of text begins with its first bytes. */
-  push(bytes, piece) {
-    if (piece !== null) this.#marks.push({ at_s: this.#bytes / 2 / this.#rate, piece });
+  /** Append bytes; `segment` is the number of the segment that starts here, or null. */
+  push(bytes, segment) {
+    if (segment !== null) this.#marks.push({ at_s: this.#bytes / 2 / this.#rate, segment });
     this.#parts.push(bytes);
     this.#bytes += bytes.byteLength;
   }
 
-  /** Everything is wanted. */
+  /** Never waits: all sound is needed before it plays. */
   async room() {}
 
-  /** Play what came. */
+  /** Play the sound. */
   end() {
     const element = this.#element;
-    element.onplaying = () => this.#begin();
+    element.onplaying = () => this.#started();
     element.onended = () => {
       this.stop();
-      this.#notes.over();
+      this.#events.over();
     };
-    element.onerror = () => this.#broke("This browser cannot play the audio.");
+    element.onerror = () => this.#fail("This browser cannot play the audio.");
     this.#url = URL.createObjectURL(wavOf(this.#parts, this.#rate));
     element.src = this.#url;
     element.play().catch((error) => {
-      if (error.name !== "AbortError") this.#broke("The browser blocked playback. Press Speak again.");
+      if (error.name !== "AbortError") this.#fail("The browser blocked playback. Press Speak again.");
     });
   }
 
-  /** Be silent now. */
+  /** Stop the sound. */
   stop() {
     clearInterval(this.#looking);
     const element = this.#element;
     element.onplaying = element.onended = element.onerror = null;
     element.pause();
-    // Its own: until the whole is there, the element holds what the stage keeps for all.
+    // Only this URL: before the end, the element holds the shared silence of the audio output.
     URL.revokeObjectURL(this.#url);
     element.removeAttribute("src");
   }
 
-  #begin() {
-    // After a pause for data it says so again.
+  #started() {
+    // The element repeats this event after each pause for data.
     if (this.#heard) return;
     this.#heard = true;
-    this.#notes.first(performance.now());
+    this.#events.first(performance.now());
     this.#look();
     this.#looking = setInterval(() => this.#look(), LOOK_MS);
   }
 
   #look() {
     while (this.#marks.length > 0 && this.#marks[0].at_s <= this.#element.currentTime) {
-      this.#notes.piece(this.#marks.shift().piece);
+      this.#events.segment(this.#marks.shift().segment);
     }
   }
 
-  #broke(message) {
+  #fail(message) {
     this.stop();
-    this.#notes.broke(message);
+    this.#events.failed(message);
   }
 }

@@ -1,4 +1,4 @@
-// What can be chosen: text, voice, blend, speed, format; as one value, and as a link.
+// The controls of the page: text, voice, blend, speed and format, also as a link.
 
 import { readLink, writeLink } from "./link.mjs";
 import { EXAMPLES, blendOf, groupsOf, readVoice } from "./voices.mjs";
@@ -14,7 +14,7 @@ export class Controls {
   #ids = [];
   #aliases = {};
   #languages = new Map();
-  // The voice that is asked for before the voices are known.
+  // The requested voice, until the voices are loaded.
   #wanted;
 
   /** `by(id)` returns an element; `limit` is the longest text, in characters. */
@@ -24,22 +24,22 @@ export class Controls {
     for (const id of ["text", "voice", "blend", "weight", "speed", "format"]) {
       by(id).addEventListener("input", () => this.#changed(id));
     }
-    this.fill({ text: EXAMPLES["en-us"], ...toBegin() });
+    this.fill({ text: EXAMPLES["en-us"], ...initialValues() });
     addEventListener("hashchange", () => this.fill(readLink(location.hash)));
-    // A reload, or the login, comes back to the same text.
+    // The text survives a reload and the login.
     addEventListener("pagehide", () => keep(this.link));
   }
 
-  /** Offer these voices, and choose what the address or this tab's memory says. */
-  offer({ voices, openai_voices: aliases, unread }) {
-    // Offered again, after a key was asked for: what is chosen by now stays chosen.
+  /** Offer these voices, and select the one of the link or of the last visit. */
+  offer({ voices, openai_voices: aliases, unsupported_languages: unsupported }) {
+    // Voices may be offered again after a key was entered: the selection stays.
     if (this.#ids.length) this.#wanted = this.voice;
     this.#ids = voices.map((voice) => voice.id);
     this.#aliases = aliases;
     this.#languages = new Map(voices.map((voice) => [voice.id, voice.language]));
-    const groups = groupsOf(voices, unread);
+    const groups = groupsOf(voices, unsupported);
     this.#by("voice").replaceChildren(...groups.map((group) => optionsOf(group, group.refused)));
-    // Only the first voice says which language is spoken.
+    // Only the first voice decides the language.
     const second = groups.map((group) => optionsOf({ ...group, label: plain(group.label) }, false));
     this.#by("blend").replaceChildren(new Option("none", ""), ...second);
     const usual = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
@@ -47,7 +47,7 @@ export class Controls {
     this.#changed("voice");
   }
 
-  /** Fill in what is given, and leave the rest. */
+  /** Set the given values. */
   fill({ text, voice, speed, format }) {
     if (text !== undefined) this.#put("text", text);
     if (speed !== undefined) this.#by("speed").value = speed;
@@ -61,7 +61,7 @@ export class Controls {
     return this.#by("text").value;
   }
 
-  /** How the server calls what is chosen: a voice or a blend. */
+  /** The server's name of the selected voice or blend. */
   get voice() {
     const { value: first } = this.#by("voice");
     return blendOf(first, this.#by("blend").value, Number(this.#by("weight").value));
@@ -75,18 +75,18 @@ export class Controls {
     return this.#by("format").value;
   }
 
-  /** What is asked of the server: for `text`, or for a sample of the voice. */
-  asked(text = this.text) {
+  /** Return the request for `text`. */
+  request(text = this.text) {
     const voice = this.voice ? { voice: this.voice } : {};
     return { input: text, ...voice, speed: this.speed };
   }
 
-  /** A few sentences in the language of the chosen voice. */
+  /** An example text in the language of the selected voice. */
   get sample() {
     return EXAMPLES[this.#languages.get(this.#by("voice").value)] ?? EXAMPLES["en-us"];
   }
 
-  /** The fragment that brings all this back. */
+  /** The link that restores all of this. */
   get link() {
     return writeLink({
       text: this.text,
@@ -98,7 +98,7 @@ export class Controls {
 
   #choose({ first, second = "", share = 50 }) {
     const field = this.#by("voice");
-    // A voice that the list cannot show, such as a blend of three, is asked for as it is.
+    // A voice that the list cannot show, such as a blend of three, is sent unchanged.
     if (!this.#ids.includes(first)) field.prepend(new Option(first, first));
     field.value = first;
     this.#by("blend").value = second;
@@ -107,7 +107,7 @@ export class Controls {
 
   #changed(id) {
     const isExample = Object.values(EXAMPLES).includes(this.text);
-    // What nobody has written yet follows the language of the voice.
+    // An example text follows the language of the voice.
     if (id === "voice" && isExample) this.#put("text", this.sample);
     this.#show();
   }
@@ -133,11 +133,11 @@ export class Controls {
   }
 }
 
-/** Return what the address asks for, or what was on this very page when it was left. */
-function toBegin() {
+/** Return the values of the link, or those from the last visit to this page. */
+function initialValues() {
   const here = readLink(location.hash);
   const kept = sessionStorage.getItem(KEPT_FORM);
-  // A link is no reason to lose what was written on it since.
+  // The same link must not undo later edits.
   const isSame = sessionStorage.getItem(KEPT_LINK) === location.hash;
   return kept !== null && (isSame || Object.keys(here).length === 0) ? readLink(kept) : here;
 }

@@ -1,36 +1,36 @@
-// The page: its buttons and keys, and what it says meanwhile.
+// The page: its buttons, its keys and its status line.
 
 import { Controls } from "./controls.mjs";
-import { fileOf, nameOf, save } from "./file.mjs";
+import { fileOf, nameOf, save } from "./download.mjs";
 import { Meter } from "./meter.mjs";
-import { Paper } from "./paper.mjs";
-import { Run } from "./run.mjs";
+import { TextHighlighter } from "./text_highlighter.mjs";
+import { SpeechPlayer } from "./player.mjs";
 import { Server } from "./server.mjs";
-import { Stage } from "./stage.mjs";
+import { AudioOutput } from "./audio_output.mjs";
 
 const by = (id) => document.getElementById(id);
 const main = document.querySelector("main");
 
 const server = new Server(main.dataset.keyWanted === "yes");
-const stage = new Stage();
+const output = new AudioOutput();
 const controls = new Controls(by, Number(main.dataset.textLimit));
-const paper = new Paper(by("text"), by("mirror"));
-const meter = new Meter(by("meter"), () => stage.analyser);
+const highlighter = new TextHighlighter(by("text"), by("mirror"));
+const meter = new Meter(by("meter"), () => output.analyser);
 
-let run = null;
+let player = null;
 let saving = null;
 let offered = null;
 
-function say(text, link = null) {
+function showStatus(text, link = null) {
   if (by("status").textContent === text) return;
   by("status").classList.remove("alert");
   by("status").replaceChildren(text);
   if (link) by("status").append(" ", link);
 }
 
-function become(state, text) {
+function setState(state, text) {
   main.dataset.state = state;
-  say(text);
+  showStatus(text);
 }
 
 function fail(error) {
@@ -43,14 +43,14 @@ function explain(error) {
     by("key-form").hidden = false;
     by("key").focus();
   }
-  say(error.message, error.needs === "login" ? loginLink() : null);
+  showStatus(error.message, error.needs === "login" ? loginLink() : null);
   by("status").classList.add("alert");
 }
 
 function loginLink() {
   const link = document.createElement("a");
   link.id = "login";
-  // The page itself: whoever guards it asks for the login and comes back here.
+  // The page itself: the login in front of it returns here.
   link.href = "/";
   link.textContent = "Log in again";
   return link;
@@ -58,10 +58,10 @@ function loginLink() {
 
 function offer() {
   offered ??= server
-    .voices(() => become("loading", "The server is loading its model…"))
+    .voices(() => setState("loading", "The server is loading its model…"))
     .then((voices) => {
       controls.offer(voices);
-      become("idle", "Ready.");
+      setState("idle", "Ready.");
     })
     .catch((error) => {
       offered = null;
@@ -73,34 +73,34 @@ function offer() {
 function speak(event, text, isSample) {
   end();
   if (!text.trim()) {
-    become("idle", "Write some text first.");
+    setState("idle", "Write some text first.");
     by("text").focus();
     return;
   }
   for (const id of ["ttfa", "stalls"]) by(id).textContent = "–";
-  // An event knows when it happened; what was slow since then counts, too.
+  // The time of the event itself, so that a slow page counts as well.
   const began = Math.min(event.timeStamp, performance.now());
-  const mine = new Run(server, stage, controls.asked(text), began, {
-    opened: (path) => ours(mine, () => opened(path)),
-    made: (share) => ours(mine, () => made(share)),
-    first: (ms) => ours(mine, () => sounds(ms)),
-    piece: (words) => ours(mine, () => speaking(words, isSample)),
-    stall: (count) => ours(mine, () => (by("stalls").textContent = String(count))),
-    deaf: () => ours(mine, () => say("No sound is playing. Check the audio output.")),
+  const current = new SpeechPlayer(server, output, controls.request(text), began, {
+    opened: (path) => ifCurrent(current, () => opened(path)),
+    made: (share) => ifCurrent(current, () => made(share)),
+    first: (ms) => ifCurrent(current, () => sounds(ms)),
+    segment: (words) => ifCurrent(current, () => speaking(words, isSample)),
+    stall: (count) => ifCurrent(current, () => (by("stalls").textContent = String(count))),
+    noOutput: () => ifCurrent(current, () => showStatus("No sound is playing. Check the audio output.")),
   });
-  run = mine;
-  become("waiting", "Waiting for the first sound…");
-  if (!isSample) paper.begin(text);
+  player = current;
+  setState("waiting", "Waiting for the first sound…");
+  if (!isSample) highlighter.begin(text);
   meter.start();
-  mine.go().then(
-    () => ours(mine, () => finish("done", endOf(mine))),
-    (error) => ours(mine, () => (finish("failed", ""), fail(error))),
+  current.go().then(
+    () => ifCurrent(current, () => finish("done", endOf(current))),
+    (error) => ifCurrent(current, () => (finish("failed", ""), fail(error))),
   );
 }
 
-// What a speech that was stopped still has to say concerns nobody.
-function ours(mine, act) {
-  if (run === mine && !mine.stopped) act();
+// Callbacks of a stopped speech are ignored.
+function ifCurrent(current, act) {
+  if (player === current && !current.stopped) act();
 }
 
 function opened(path) {
@@ -109,19 +109,19 @@ function opened(path) {
 
 function made(share) {
   if (main.dataset.path !== "blob" || main.dataset.state !== "waiting") return;
-  // In quarters: this is read aloud to whoever cannot see it.
-  say(`This browser plays it once it is complete: ${25 * Math.floor(4 * share)} %.`);
+  // In quarters, because screen readers read each change aloud.
+  showStatus(`This browser plays it once it is complete: ${25 * Math.floor(4 * share)} %.`);
 }
 
 function sounds(ms) {
   by("ttfa").textContent = `${(ms / 1000).toFixed(2)} s`;
-  by("stalls").textContent = String(run.stalls);
-  become("speaking", "Speaking.");
+  by("stalls").textContent = String(player.stalls);
+  setState("speaking", "Speaking.");
 }
 
 function speaking(words, isSample) {
   by("speaking").textContent = words.trim();
-  if (!isSample) paper.show(words);
+  if (!isSample) highlighter.show(words);
 }
 
 function endOf({ seconds, stalls }) {
@@ -130,17 +130,17 @@ function endOf({ seconds, stalls }) {
 }
 
 function finish(state, text) {
-  run = null;
+  player = null;
   delete main.dataset.path;
   by("speaking").textContent = "";
-  paper.clear();
+  highlighter.clear();
   meter.stop();
-  become(state, text);
+  setState(state, text);
 }
 
 function end() {
-  if (!run) return;
-  run.stop();
+  if (!player) return;
+  player.stop();
   finish("stopped", "Stopped.");
 }
 
@@ -150,11 +150,11 @@ async function download() {
   const { voice, format } = controls;
   try {
     by("progress").hidden = false;
-    const blob = await fileOf(server, controls.asked(), format, saving.signal);
+    const blob = await fileOf(server, controls.request(), format, saving.signal);
     save(blob, nameOf(voice, format));
-    say(`Saved: ${nameOf(voice, format)}, ${Math.ceil(blob.size / 1024).toLocaleString("en")} kB.`);
+    showStatus(`Saved: ${nameOf(voice, format)}, ${Math.ceil(blob.size / 1024).toLocaleString("en")} kB.`);
   } catch (error) {
-    if (saving.signal.aborted) say("Download stopped.");
+    if (saving.signal.aborted) showStatus("Download stopped.");
     else explain(error);
   } finally {
     saving = null;
@@ -166,11 +166,11 @@ async function copyLink(event) {
   event.preventDefault();
   history.replaceState(null, "", controls.link);
   try {
-    // Only where the page came by HTTPS; elsewhere the address bar has it.
+    // Only possible over HTTPS; otherwise the address bar has the link.
     await navigator.clipboard.writeText(location.href);
-    say("Link copied.");
+    showStatus("Link copied.");
   } catch {
-    say("The link is in the address bar.");
+    showStatus("The link is in the address bar.");
   }
 }
 
@@ -185,8 +185,8 @@ async function useKey(event) {
 }
 
 async function press(event, isSample) {
-  // Within the press, or the browser keeps silent.
-  stage.wake();
+  // Browsers allow sound only in a user action.
+  output.wake();
   if (!controls.voice) await offer();
   if (controls.voice) speak(event, isSample ? controls.sample : controls.text, isSample);
 }
@@ -209,9 +209,9 @@ addEventListener("keydown", (event) => {
     press(event, false);
   } else if (event.key === "Escape") stopAll();
 });
-// The first touch of anything makes the sound ready, before Speak is pressed.
+// The first user action prepares the sound, before Speak is pressed.
 for (const touch of ["mousedown", "pointerup", "keydown"]) {
-  addEventListener(touch, () => stage.prepare(), { once: true, capture: true, passive: true });
+  addEventListener(touch, () => output.prepare(), { once: true, capture: true, passive: true });
 }
 
 offer();

@@ -1,10 +1,10 @@
-// The speech server as this page asks it; every trouble becomes one line for a person.
+// The client of the speech server; every failure becomes one readable line.
 
 import { EventReader } from "./events.mjs";
 
 const KEPT_KEY = "hearth-kokoro-key";
 
-/** What went wrong, in one line; `needs` is "key" or "login" where that would mend it. */
+/** An error in one line; `needs` is "key" or "login" where that would fix it. */
 export class ServerError extends Error {
   constructor(message, needs = null) {
     super(message);
@@ -17,45 +17,45 @@ export class ServerError extends Error {
 export class Server {
   #keyWanted;
 
-  /** `keyWanted` says that this server itself has a key, so that a 401 asks for it. */
+  /** `keyWanted` means that the server itself requires a key, so a 401 concerns that key. */
   constructor(keyWanted) {
     this.#keyWanted = keyWanted;
   }
 
-  /** Keep a key for as long as this tab is open; an empty one is forgotten. */
+  /** Store a key until the tab closes; an empty one removes it. */
   keep(key) {
     if (key) sessionStorage.setItem(KEPT_KEY, key);
     else sessionStorage.removeItem(KEPT_KEY);
   }
 
-  /** Return `{voices, openai_voices, unread}`; waits as long as the model is loading. */
+  /** Return `{voices, openai_voices, unsupported_languages}`; waits while the model loads. */
   async voices(onWait) {
     for (;;) {
-      const answer = await this.#send("v1/audio/voices", { headers: this.#headers() });
-      if (answer.ok) return answer.json();
-      if (answer.status !== 503) throw await this.#refusal(answer);
+      const response = await this.#send("v1/audio/voices", { headers: this.#headers() });
+      if (response.ok) return response.json();
+      if (response.status !== 503) throw await this.#refusal(response);
       onWait();
-      await new Promise((done) => setTimeout(done, 1000 * (secondsOf(answer) ?? 2)));
+      await new Promise((done) => setTimeout(done, 1000 * (secondsOf(response) ?? 2)));
     }
   }
 
-  /** Return the answer to a request for speech once it begins. */
-  async speech(asked, signal) {
-    const answer = await this.#send("v1/audio/speech", {
+  /** Return the response to a request for speech when it starts. */
+  async speech(request, signal) {
+    const response = await this.#send("v1/audio/speech", {
       method: "POST",
       headers: this.#headers({ "Content-Type": "application/json" }),
-      body: JSON.stringify({ model: "kokoro", ...asked }),
+      body: JSON.stringify({ model: "kokoro", ...request }),
       signal,
     });
-    if (!answer.ok) throw await this.#refusal(answer);
-    return answer;
+    if (!response.ok) throw await this.#refusal(response);
+    return response;
   }
 
-  /** Yield the events of speech, as they come, each `{audio, text?}`; not ended means an error. */
-  async *events(asked, signal) {
-    const answer = await this.speech({ ...asked, stream_format: "sse" }, signal);
+  /** Yield the events of speech, each `{audio, text?}`; a missing last event is an error. */
+  async *events(request, signal) {
+    const response = await this.speech({ ...request, stream_format: "sse" }, signal);
     const reader = new EventReader();
-    for await (const text of textOf(answer)) {
+    for await (const text of textOf(response)) {
       for (const event of reader.feed(text)) {
         if (event.type === "error") throw new ServerError(sentence(event.error?.message));
         if (event.type === "speech.audio.done") return;
@@ -65,11 +65,11 @@ export class Server {
     throw new ServerError("The response ended early.");
   }
 
-  /** Return a whole answer; made ready on the server, so that its head knows how long it is. */
-  async whole(asked, signal) {
-    const answer = await this.speech({ ...asked, stream: false }, signal);
+  /** Return a whole file; the server completes it first, so that its header has the length. */
+  async whole(request, signal) {
+    const response = await this.speech({ ...request, stream: false }, signal);
     try {
-      return await answer.blob();
+      return await response.blob();
     } catch (error) {
       throw broken(error, "The connection to the server was lost.");
     }
@@ -88,29 +88,29 @@ export class Server {
     return key ? { ...more, Authorization: `Bearer ${key}` } : more;
   }
 
-  async #refusal(answer) {
-    const said = (await answer.json().catch(() => null))?.error?.message;
-    if (answer.status === 401 && this.#keyWanted) {
+  async #refusal(response) {
+    const reason = (await response.json().catch(() => null))?.error?.message;
+    if (response.status === 401 && this.#keyWanted) {
       const kept = sessionStorage.getItem(KEPT_KEY);
       return new ServerError(kept ? "This API key is wrong." : "This server needs an API key.", "key");
     }
-    // The server has no key, so whoever asks for one stands before it: the house's login.
-    if (answer.status === 401) return new ServerError("Your session has expired.", "login");
-    const message = said ? sentence(said) : `The server returned HTTP ${answer.status}.`;
-    return new ServerError(withWait(message, secondsOf(answer)));
+    // The server has no key, so the 401 comes from the login in front of it.
+    if (response.status === 401) return new ServerError("Your session has expired.", "login");
+    const message = reason ? sentence(reason) : `The server returned HTTP ${response.status}.`;
+    return new ServerError(withWait(message, secondsOf(response)));
   }
 }
 
-/** Add when to try again, if the server says when. */
+/** Add the seconds until the next attempt, if the server sends them. */
 export function withWait(message, seconds) {
   if (seconds === null) return message;
   const plain = message.replace(/[;,.]?\s*(try again( later)?)?\.?$/, "");
   return `${plain}. Try again in ${seconds} s.`;
 }
 
-function secondsOf(answer) {
-  const said = answer.headers.get("Retry-After") ?? "";
-  return /^[0-9]+$/.test(said) ? Number(said) : null;
+function secondsOf(response) {
+  const value = response.headers.get("Retry-After") ?? "";
+  return /^[0-9]+$/.test(value) ? Number(value) : null;
 }
 
 function sentence(message) {
@@ -118,13 +118,13 @@ function sentence(message) {
   return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
 }
 
-async function* textOf(answer) {
-  // Browsers without streams get all of it at once.
-  if (!answer.body?.getReader) {
-    yield await answer.text();
+async function* textOf(response) {
+  // Browsers without streams get the whole response at once.
+  if (!response.body?.getReader) {
+    yield await response.text();
     return;
   }
-  const reader = answer.body.getReader();
+  const reader = response.body.getReader();
   const decoder = new TextDecoder();
   try {
     for (;;) {
@@ -140,6 +140,6 @@ async function* textOf(answer) {
 }
 
 function broken(error, message) {
-  // Somebody pressed stop: that is no trouble.
+  // The user pressed Stop: that is not an error.
   return error.name === "AbortError" ? error : new ServerError(message);
 }

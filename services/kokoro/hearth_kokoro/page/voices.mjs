@@ -1,4 +1,4 @@
-// The voices: their languages, blends of two, and a few sentences to hear them by.
+// The voices: their languages, blends of two, and example sentences.
 
 const LANGUAGES = {
   "en-us": "American English",
@@ -12,7 +12,7 @@ const LANGUAGES = {
   ja: "Japanese",
 };
 
-/** What a voice says of itself, by language. */
+/** An example text for each language. */
 export const EXAMPLES = {
   "en-us":
     "Good evening. The fire is lit, the kettle is on, and the house is quiet. What shall I read?",
@@ -28,17 +28,17 @@ export const EXAMPLES = {
 };
 
 /**
- * Return the voices by language: `{label, refused, voices: [{id, label}]}`. `unread` says of some
- * languages why nobody reads them here; those come last.
+ * Return the voices by language: `{label, refused, voices: [{id, label}]}`. `unsupported` maps
+ * unsupported languages to their reasons; these come last.
  */
-export function groupsOf(voices, unread) {
+export function groupsOf(voices, unsupported) {
   const known = Object.keys(LANGUAGES);
-  const place = (language) => (unread[language] ? 100 : 0) + known.indexOf(language);
+  const place = (language) => (unsupported[language] ? 100 : 0) + known.indexOf(language);
   const languages = [...new Set(voices.map((voice) => voice.language))];
   languages.sort((one, other) => place(one) - place(other));
   return languages.map((language) => ({
-    label: groupLabel(language, unread[language]),
-    refused: language in unread,
+    label: groupLabel(language, unsupported[language]),
+    refused: language in unsupported,
     voices: voices
       .filter((voice) => voice.language === language)
       .map(({ id }) => ({ id, label: labelOf(id) })),
@@ -47,7 +47,7 @@ export function groupsOf(voices, unread) {
 
 function groupLabel(language, reason) {
   const name = LANGUAGES[language] ?? language;
-  // What stands in brackets is for whoever keeps the server.
+  // The text in brackets is for the server's administrator.
   return reason ? `${name}: ${reason.split(" (")[0]}` : name;
 }
 
@@ -58,25 +58,25 @@ function labelOf(id) {
   return `${name[0].toUpperCase()}${name.slice(1)} (${kind})`;
 }
 
-/** Return how the server calls a voice, or two of them, the second with a share in percent. */
+/** Return the server's name of a voice, or of a blend; `share` of the second is in percent. */
 export function blendOf(first, second, share) {
   return second ? `${first}(${100 - share})+${second}(${share})` : first;
 }
 
 /**
- * Return the voices and the share that a name stands for; an unknown name or a blend of more
- * than two is `{first: NAME}`, and the server may judge it.
+ * Return the voices and the share of a name. An unknown name or a blend of more than two voices
+ * is `{first: NAME}`, which the server accepts or rejects.
  */
-export function readVoice(asked, ids, aliases) {
-  // In some links a plus sign has become a space.
-  const parts = asked.trim().split(/\s*\+\s*|\s+(?!\()/);
+export function readVoice(request, ids, aliases) {
+  // In some links a plus sign has setState a space.
+  const parts = request.trim().split(/\s*\+\s*|\s+(?!\()/);
   const read = parts.map((part) => /^([^\s()]+)\s*(?:\(([0-9.]+)\))?$/.exec(part));
   const named = read.map((match) => match && (aliases[match[1]] ?? match[1]));
-  if (parts.length > 2 || !named.every((name) => ids.includes(name))) return { first: asked };
+  if (parts.length > 2 || !named.every((name) => ids.includes(name))) return { first: request };
   if (parts.length === 1) return { first: named[0] };
   const [one, other] = read.map((match) => Number(match[2] ?? 1));
   const share = Math.round((100 * other) / (one + other));
-  // Shares that round to nothing are not what was asked for.
-  if (!(share >= 1 && share <= 99)) return { first: asked };
+  // A share that rounds to 0 or 100 would not be the requested blend.
+  if (!(share >= 1 && share <= 99)) return { first: request };
   return { first: named[0], second: named[1], share };
 }

@@ -1,7 +1,7 @@
-// Plays one speech on the browser's audio thread, and tells the page what is being heard.
+// Plays one speech on the browser's audio thread, and reports its progress to the page.
 /* global AudioWorkletProcessor, currentFrame, registerProcessor, sampleRate */
 
-import { SoundQueue } from "./queue.mjs";
+import { SampleQueue } from "./sample_queue.mjs";
 
 const RESUME_S = 0.2;
 const REPORT_S = 0.25;
@@ -9,31 +9,31 @@ const REPORT_S = 0.25;
 class Speech extends AudioWorkletProcessor {
   constructor() {
     super();
-    this.queue = new SoundQueue(RESUME_S * sampleRate);
+    this.queue = new SampleQueue(RESUME_S * sampleRate);
     this.stopping = false;
-    this.untold = 0;
+    this.unreported = 0;
     this.port.onmessage = ({ data }) => this.take(data);
   }
 
   take(data) {
     if (data.type === "stop") this.stopping = true;
     else if (data.type === "end") this.queue.end();
-    else this.queue.push(data.samples, data.piece);
+    else this.queue.push(data.samples, data.segment);
   }
 
   process(_inputs, [[out]]) {
-    for (const note of this.queue.pull(out)) {
-      this.port.postMessage({ ...note, at_s: (currentFrame + note.at) / sampleRate });
+    for (const event of this.queue.pull(out)) {
+      this.port.postMessage({ ...event, at_s: (currentFrame + event.at) / sampleRate });
     }
     if (this.stopping) {
-      // One block, 5 ms, down to nothing: cut off at once, it would click.
+      // Fade out over one block (5 ms): an abrupt end would click.
       for (let i = 0; i < out.length; i += 1) out[i] *= 1 - (i + 1) / out.length;
       return false;
     }
-    this.untold += out.length;
-    if (this.untold >= REPORT_S * sampleRate) {
+    this.unreported += out.length;
+    if (this.unreported >= REPORT_S * sampleRate) {
       this.port.postMessage({ type: "taken", samples: this.queue.taken });
-      this.untold = 0;
+      this.unreported = 0;
     }
     return !this.queue.over;
   }

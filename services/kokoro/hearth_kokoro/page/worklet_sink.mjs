@@ -1,84 +1,84 @@
-// Plays sound as it comes, by the audio worklet.
+// Plays sound as it arrives, by the audio worklet.
 
-import { samplesOf } from "./sound.mjs";
+import { samplesOf } from "./pcm.mjs";
 
-// So much is fetched ahead of what is heard: the server makes no more of what may be stopped.
+// The most sound that is fetched ahead: the server need not synthesise what may be stopped.
 const AHEAD_S = 30;
-const DEAF_MS = 3000;
+const NO_OUTPUT_MS = 3000;
 
-/** One speech of the worklet; `notes` hears first, piece, stall, over, deaf and broke. */
+/** Plays one speech; `events` has first, segment, stall, over, noOutput and failed. */
 export class WorkletSink {
   #context;
   #node;
-  #notes;
+  #events;
   #pushed = 0;
   #taken = 0;
   #more = () => {};
   #over = false;
 
-  constructor(context, analyser, notes) {
+  constructor(context, analyser, events) {
     this.path = "worklet";
     this.#context = context;
-    this.#notes = notes;
+    this.#events = events;
     const shape = { numberOfInputs: 0, numberOfOutputs: 1, outputChannelCount: [1] };
     this.#node = new AudioWorkletNode(context, "hearth-speech", shape);
     this.#node.port.onmessage = ({ data }) => this.#take(data);
-    this.#node.onprocessorerror = () => this.#broke();
+    this.#node.onprocessorerror = () => this.#fail();
     this.#node.connect(analyser);
   }
 
-  /** Play these bytes after what came before; a piece of text begins with its first bytes. */
-  push(bytes, piece) {
+  /** Append bytes; `segment` is the number of the segment that starts here, or null. */
+  push(bytes, segment) {
     const samples = samplesOf(bytes);
-    if (this.#pushed === 0) setTimeout(() => this.#listen(), DEAF_MS);
+    if (this.#pushed === 0) setTimeout(() => this.#listen(), NO_OUTPUT_MS);
     this.#pushed += samples.length;
-    this.#node.port.postMessage({ samples, piece }, [samples.buffer]);
+    this.#node.port.postMessage({ samples, segment }, [samples.buffer]);
   }
 
-  /** Wait until more sound is wanted. */
+  /** Wait until more sound is needed. */
   async room() {
     while (!this.#over && this.#pushed - this.#taken > AHEAD_S * this.#context.sampleRate) {
       await new Promise((done) => (this.#more = done));
     }
   }
 
-  /** Say that nothing more comes. */
+  /** Mark the end of the sound. */
   end() {
     this.#node.port.postMessage({ type: "end" });
   }
 
-  /** Be silent now. */
+  /** Stop the sound. */
   stop() {
     this.#node.port.postMessage({ type: "stop" });
-    // It fades out within 5 ms; where the sound does not run at all, it would wait for ever.
+    // It fades out within 5 ms; a suspended context would never report that.
     setTimeout(() => this.#node.disconnect(), 100);
     this.#finish();
   }
 
-  #take(note) {
+  #take(event) {
     if (this.#over) return;
-    if (note.type === "taken") {
-      this.#taken = note.samples;
+    if (event.type === "taken") {
+      this.#taken = event.samples;
       this.#more();
-    } else if (note.type === "first") {
-      const since = Math.max(0, this.#context.currentTime - note.at_s);
-      this.#notes.first(performance.now() - 1000 * since);
-    } else if (note.type === "piece") this.#notes.piece(note.piece);
-    else if (note.type === "stall") this.#notes.stall();
-    else if (note.type === "over") {
+    } else if (event.type === "first") {
+      const since = Math.max(0, this.#context.currentTime - event.at_s);
+      this.#events.first(performance.now() - 1000 * since);
+    } else if (event.type === "segment") this.#events.segment(event.segment);
+    else if (event.type === "stall") this.#events.stall();
+    else if (event.type === "over") {
       this.#finish();
       this.#node.disconnect();
-      this.#notes.over();
+      this.#events.over();
     }
   }
 
   #listen() {
-    if (!this.#over && this.#context.state !== "running") this.#notes.deaf();
+    if (!this.#over && this.#context.state !== "running") this.#events.noOutput();
   }
 
-  #broke() {
+  #fail() {
     this.#finish();
-    this.#notes.broke("The browser stopped playback with an error.");
+    this.#events.failed("The browser stopped playback with an error.");
   }
 
   #finish() {

@@ -60,7 +60,7 @@ _OTHERS: _Rules = (
 _SYLLABIC = re.compile("(\\S)\u0329")
 
 
-def in_kokoros(phonemes: str, language: str) -> str:
+def to_kokoro_alphabet(phonemes: str, language: str) -> str:
     """Return phonemes that espeak wrote with ties, in the model's own letters."""
     if language == "en-us":
         phonemes = _english(phonemes, (*_ENGLISH, *_AMERICAN))

@@ -1,18 +1,22 @@
 """Text to the phonemes that Kokoro knows."""
 
+import importlib
+import importlib.util
+import logging
 import re
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 
-from hearth_kokoro.engines.vocabulary import VOCABULARY
-from hearth_kokoro.languages import LANGUAGES
-from hearth_kokoro.phonemes import mandarin
-from hearth_kokoro.phonemes.alphabet import in_kokoros
+from hearth_kokoro.engines.model_io import VOCABULARY
+from hearth_kokoro.phonemes.alphabet import to_kokoro_alphabet
 from hearth_kokoro.phonemes.espeak import VOICES, Espeak
+from hearth_kokoro.voices import LANGUAGES
 from hearth_serving.errors import ServiceError
 
-READERS = ("espeak", "misaki")
+PHONEMIZERS = ("espeak", "misaki")
 """Who reads a language; anything else that is said of one is why nobody does."""
+_MISAKI_PARTS = ("misaki", "jieba", "pypinyin", "cn2an", "ordered_set")
 # Languages that espeak-ng does not read well enough for these voices.
 _UNREAD: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
 # espeak swallows these and the voice needs them: what stands between them is said alone.
@@ -48,14 +52,14 @@ class Phonemizer:
 
     def _refusal(self, language: str) -> str:
         """Say in one line why nobody reads a language, and which ones are read."""
-        spoken = ", ".join(one for one, who in self.languages().items() if who in READERS)
+        spoken = ", ".join(one for one, who in self.languages().items() if who in PHONEMIZERS)
         name = _UNREAD.get(language, language)
         return f"{name} is {_reader(language)}; supported languages: {spoken}"
 
     def _mandarins(self, text: str) -> str:
         """Read by misaki, which is loaded when somebody first asks for it."""
         if self._mandarin is None:
-            self._mandarin = mandarin.reader()
+            self._mandarin = _load_misaki()
         return self._mandarin(text)
 
     def _by_espeak(self, text: str, language: str) -> str:
@@ -63,7 +67,7 @@ class Phonemizer:
         parts = _MARKS.split(text)
         # Every second part is what the split was made at.
         said = self._espeak.say(language, parts[0::2])
-        parts[0::2] = [in_kokoros(one, language) for one in said]
+        parts[0::2] = [to_kokoro_alphabet(one, language) for one in said]
         parts[1::2] = [part.translate(_KNOWN) for part in parts[1::2]]
         return "".join(parts)
 
@@ -76,6 +80,27 @@ def _reader(language: str) -> str:
         # misaki reads Japanese by pyopenjtalk, which has no wheels and fetches its dictionary when
         # it is first used.
         return "not supported by this server yet"
-    if mandarin.is_installed():
+    if _misaki_is_installed():
         return "misaki"
     return "not supported by this server without misaki (pip install './services/kokoro[misaki]')"
+
+
+def _misaki_is_installed() -> bool:
+    """Return whether all libraries for Mandarin are installed, without loading them."""
+    return all(importlib.util.find_spec(part) for part in _MISAKI_PARTS)
+
+
+def _load_misaki() -> Callable[[str], str]:
+    """Load the dictionaries, which takes seconds, and return the conversion of a text."""
+    with warnings.catch_warnings():
+        # jieba's source has escape sequences that newer Pythons warn about.
+        warnings.simplefilter("ignore")
+        convert = importlib.import_module("misaki.zh").ZHG2P()
+    # jieba reports on the standard error that it reads its dictionary.
+    logging.getLogger("jieba").setLevel(logging.ERROR)
+
+    def phonemes(text: str) -> str:
+        converted: str = convert(text)[0]
+        return converted
+
+    return phonemes

@@ -4,14 +4,11 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
-from hearth_kokoro.text import names
 from hearth_kokoro.text.chunks import Window
-from hearth_kokoro.text.clean import Clean, clean
-from hearth_kokoro.text.formulas import spell
-from hearth_kokoro.text.lexicon.shape import Lexicon
-from hearth_kokoro.text.said import Said
-from hearth_kokoro.text.state import State
-from hearth_kokoro.text.token import Pause
+from hearth_kokoro.text.cleaning import CleanWord, clean_word
+from hearth_kokoro.text.lexicon.schema import Lexicon
+from hearth_kokoro.text.special_words import is_dotted, spell
+from hearth_kokoro.text.tokens import Pause, SpokenForm, TokenizerState
 
 _COUNT = re.compile(r"[\d$€£]|[IVXLC]+$")
 
@@ -23,74 +20,76 @@ def first_parts(lexicon: Lexicon) -> frozenset[str]:
     return frozenset(key.split()[0].rstrip(".") for key in keys if " " in key)
 
 
-def abbreviation(
-    window: Window, bare: Clean, state: State, lexicon: Lexicon
-) -> tuple[int, Said] | None:
+def verbalize_abbreviation(
+    window: Window, clean: CleanWord, state: TokenizerState, lexicon: Lexicon
+) -> tuple[int, SpokenForm] | None:
     """Return an abbreviation in full, or None when this is a plain word; raises More."""
-    chunk, key = window.chunks[0], bare.core.lower()
-    used, ends = 1, bare.ends
-    if key.rstrip(".") in first_parts(lexicon) and not chunk.breaks and chunk.after:
-        further = window.peek(1)
-        second = clean(further.text) if further else Clean("", "")
+    chunk, key = window.chunks[0], clean.core.lower()
+    used, ends = 1, clean.ends
+    if key.rstrip(".") in first_parts(lexicon) and not chunk.line_breaks and chunk.after:
+        next_chunk = window.peek(1)
+        second = clean_word(next_chunk.text) if next_chunk else CleanWord("", "")
         both = f"{key}{'.' if ends == '.' else ''} {second.core.lower()}"
         if (both in lexicon.titles or both in lexicon.short) and second.ends.startswith("."):
             used, key, ends = 2, both, second.ends
     if not ends.startswith("."):
         return None
-    following = _following(window, used)
+    following = _following_word(window, used)
     if key in lexicon.late and (len(ends) > 1 or not _is_name(following, lexicon)):
-        said = Said(lexicon.late[key])
-        return used, _short(said, ends, following, lexicon, key)
-    if key in lexicon.titles and _fits(key, bare, following, lexicon):
-        said = Said(lexicon.titles[key], word=key)
+        spoken = SpokenForm(lexicon.late[key])
+        return used, _short(spoken, ends, following, lexicon, key)
+    if key in lexicon.titles and _fits(key, clean, following, lexicon):
+        spoken = SpokenForm(lexicon.titles[key], word=key)
         if not following.core or (key in lexicon.dated and not following.core[0].isdecimal()):
-            return used, _short(said, ends, following, lexicon, key)
-        return used, replace(said, pause=Pause.NONE).with_ends(ends[1:])
+            return used, _short(spoken, ends, following, lexicon, key)
+        return used, replace(spoken, pause=Pause.NONE).with_punctuation(ends[1:])
     if key in lexicon.short:
-        return used, _short(Said(lexicon.short[key]), ends, following, lexicon, key)
-    if names.is_dotted(bare.core):
-        letters = spell(bare.core.replace(".", ""), lexicon)
-        return 1, _short(Said(letters), ends, following, lexicon, key)
-    if _is_initial(bare, following, lexicon):
-        return 1, Said(spell(bare.core, lexicon), pause=Pause.NONE, word=key)
+        return used, _short(SpokenForm(lexicon.short[key]), ends, following, lexicon, key)
+    if is_dotted(clean.core):
+        letters = spell(clean.core.replace(".", ""), lexicon)
+        return 1, _short(SpokenForm(letters), ends, following, lexicon, key)
+    if _is_initial(clean, following, lexicon):
+        return 1, SpokenForm(spell(clean.core, lexicon), pause=Pause.NONE, word=key)
     return None
 
 
-def _fits(key: str, bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
+def _fits(key: str, clean: CleanWord, following: CleanWord, lexicon: Lexicon) -> bool:
     if key in lexicon.counted:
         # "No. I won't": what follows is no figure.
         return bool(_COUNT.match(following.core)) and (key, following.core) != ("no", "I")
     if key in lexicon.dated:
-        return bare.core[:1].isupper()
-    return len(key) > 1 or bare.core.islower() or following.core[:1].isupper()
+        return clean.core[:1].isupper()
+    return len(key) > 1 or clean.core.islower() or following.core[:1].isupper()
 
 
-def _short(said: Said, ends: str, following: Clean, lexicon: Lexicon, key: str) -> Said:
+def _short(
+    spoken: SpokenForm, ends: str, following: CleanWord, lexicon: Lexicon, key: str
+) -> SpokenForm:
     """Say an abbreviation with which a sentence may end, and whether it does."""
-    said = replace(said, word=key)
+    spoken = replace(spoken, word=key)
     if len(ends) > 1:
-        return said.with_ends(ends[1:])
+        return spoken.with_punctuation(ends[1:])
     first = following.core
     if not first:
-        return said.with_ends(".")
+        return spoken.with_punctuation(".")
     listing = lexicon.short.get(key, "").endswith(("cetera", "cétera", "ccetera"))
     starts = first[0].isupper() and (listing or first.lower() in lexicon.starters)
-    return said.with_ends(".") if starts else said
+    return spoken.with_punctuation(".") if starts else spoken
 
 
-def _following(window: Window, used: int) -> Clean:
+def _following_word(window: Window, used: int) -> CleanWord:
     last = window.chunks[used - 1]
-    further = window.peek(used) if last.breaks < 2 else None
-    return clean(further.text) if further else Clean("", "")
+    following = window.peek(used) if last.line_breaks < 2 else None
+    return clean_word(following.text) if following else CleanWord("", "")
 
 
-def _is_initial(bare: Clean, following: Clean, lexicon: Lexicon) -> bool:
+def _is_initial(clean: CleanWord, following: CleanWord, lexicon: Lexicon) -> bool:
     """Whether this is a letter of a name: J. K. Rowling."""
-    if len(bare.core) != 1 or not bare.core.isupper() or bare.ends != ".":
+    if len(clean.core) != 1 or not clean.core.isupper() or clean.ends != ".":
         return False
     another = len(following.core) == 1 and following.ends == "."
     return another or _is_name(following, lexicon)
 
 
-def _is_name(following: Clean, lexicon: Lexicon) -> bool:
+def _is_name(following: CleanWord, lexicon: Lexicon) -> bool:
     return following.core[:1].isupper() and following.core.lower() not in lexicon.starters

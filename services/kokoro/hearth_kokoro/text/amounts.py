@@ -8,24 +8,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hearth_kokoro.text import dates
-from hearth_kokoro.text.fractions import FRACTIONS, fraction
-from hearth_kokoro.text.lexicon.shape import Lexicon
-from hearth_kokoro.text.money import forms, money
+from hearth_kokoro.text.lexicon.schema import Lexicon
 from hearth_kokoro.text.numbers import (
     any_of,
-    before,
     cardinal,
-    is_one,
+    digit_by_digit,
+    is_singular,
     number,
-    one_by_one,
+    number_pattern,
     ordinal,
-    parse,
-    pattern,
+    parse_number,
+    shorten_before_noun,
     signed,
     year,
 )
 
-Say = Callable[[re.Match[str], Lexicon], str]
+Verbalize = Callable[[re.Match[str], Lexicon], str]
 
 _LONGEST = 48
 """The most characters of an amount; longer ones are read part by part."""
@@ -38,10 +36,10 @@ _SUPER = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 @dataclass(frozen=True, slots=True)
 class _Rule:
     form: re.Pattern[str]
-    say: Say
+    verbalize: Verbalize
 
 
-def amount(text: str, lexicon: Lexicon) -> str | None:
+def verbalize_amount(text: str, lexicon: Lexicon) -> str | None:
     """Return how a word of figures is said, or None when it is nothing that we know."""
     if len(text) > _LONGEST:
         return None
@@ -51,7 +49,7 @@ def amount(text: str, lexicon: Lexicon) -> str | None:
 def _one(text: str, lexicon: Lexicon) -> str | None:
     for rule in _rules(lexicon):
         if match := rule.form.fullmatch(text):
-            return rule.say(match, lexicon)
+            return rule.verbalize(match, lexicon)
     return None
 
 
@@ -73,28 +71,32 @@ def _plain(match: re.Match[str], lexicon: Lexicon) -> str:
 
 def _measure(match: re.Match[str], lexicon: Lexicon) -> str:
     one, several = lexicon.units[match["unit"]]
-    counted = one if is_one(match["n"], lexicon) else several
-    said = number(match["n"], lexicon)
+    counted = one if is_singular(match["n"], lexicon) else several
+    spoken = number(match["n"], lexicon)
     if match["m"]:
-        said = f"{said} {lexicon.to} {number(match['m'], lexicon)}"
+        spoken = f"{spoken} {lexicon.to} {number(match['m'], lexicon)}"
         counted = several
-    whole = counted.format(said) if "{}" in counted else f"{before(said, lexicon)} {counted}"
+    whole = (
+        counted.format(spoken)
+        if "{}" in counted
+        else f"{shorten_before_noun(spoken, lexicon)} {counted}"
+    )
     return signed(match["sign"], whole, lexicon)
 
 
 def _many(match: re.Match[str], lexicon: Lexicon) -> str:
     text, times = match["n"], match["times"]
-    whole, decimals = parse(text, lexicon)
+    whole, decimals = parse_number(text, lexicon)
     # A 4K film and a 5K run are names; 100K readers are many.
     if times == "K" and not decimals and (int(whole) < 11 or whole[-1] != "0"):
-        said = f"{number(text, lexicon)} K"
+        spoken = f"{number(text, lexicon)} K"
     elif decimals and times in lexicon.multipliers:
-        said = f"{number(text, lexicon)} {lexicon.multipliers[times]}"
+        spoken = f"{number(text, lexicon)} {lexicon.multipliers[times]}"
     else:
         zeros = _ZEROS[times]
         figures = whole + decimals.ljust(zeros, "0") if len(decimals) <= zeros else ""
-        said = cardinal(figures.lstrip("0") or "0", lexicon) if figures else number(text, lexicon)
-    return signed(match["sign"], said, lexicon)
+        spoken = cardinal(figures.lstrip("0") or "0", lexicon) if figures else number(text, lexicon)
+    return signed(match["sign"], spoken, lexicon)
 
 
 def _scientific(match: re.Match[str], lexicon: Lexicon) -> str:
@@ -103,8 +105,8 @@ def _scientific(match: re.Match[str], lexicon: Lexicon) -> str:
         "" if sign == "+" else sign, cardinal(figures.lstrip("0") or "0", lexicon), lexicon
     )
     times, ten = lexicon.symbols.get("×", ""), cardinal("10", lexicon)
-    said = f"{number(match['n'], lexicon)} {times} {ten} {lexicon.power} {exponent}"
-    return signed(match["sign"], said, lexicon)
+    spoken = f"{number(match['n'], lexicon)} {times} {ten} {lexicon.power} {exponent}"
+    return signed(match["sign"], spoken, lexicon)
 
 
 def _range(match: re.Match[str], lexicon: Lexicon) -> str:
@@ -118,14 +120,14 @@ def _range(match: re.Match[str], lexicon: Lexicon) -> str:
 
 
 def _ordinal(match: re.Match[str], lexicon: Lexicon) -> str:
-    said = ordinal(match["n"], lexicon, feminine=bool(match.groupdict().get("f")))
+    spoken = ordinal(match["n"], lexicon, feminine=bool(match.groupdict().get("f")))
     # 1er, 3er: primer, tercer.
-    return said[:-1] if lexicon.language == "es" and match[0].endswith("er") else said
+    return spoken[:-1] if lexicon.language == "es" and match[0].endswith("er") else spoken
 
 
 def _decade(match: re.Match[str], lexicon: Lexicon) -> str:
-    said = year(match["n"], lexicon) if len(match["n"]) == 4 else cardinal(match["n"], lexicon)
-    return said[:-1] + "ies" if said.endswith("y") else f"{said}s"
+    spoken = year(match["n"], lexicon) if len(match["n"]) == 4 else cardinal(match["n"], lexicon)
+    return spoken[:-1] + "ies" if spoken.endswith("y") else f"{spoken}s"
 
 
 def _sides(match: re.Match[str], lexicon: Lexicon) -> str:
@@ -138,49 +140,49 @@ def _version(match: re.Match[str], lexicon: Lexicon) -> str:
     mark = lexicon.symbols.get(".", "") if match[0].count(".") > 2 else lexicon.point
     if lexicon.decimal == ",":
         mark = lexicon.symbols.get(".", "")
-    said = f" {mark} ".join(cardinal(part, lexicon) for part in match["n"].split("."))
-    return f"{match['v']} {said}" if match["v"] else said
+    spoken = f" {mark} ".join(cardinal(part, lexicon) for part in match["n"].split("."))
+    return f"{match['v']} {spoken}" if match["v"] else spoken
 
 
 def _telephone(match: re.Match[str], lexicon: Lexicon) -> str:
     groups = re.findall(r"\d+", match[0])
     sign = lexicon.plus + " " if match[0].startswith(("+", "(+")) else ""
     pairs = lexicon.language == "fr-fr" and not sign
-    say = cardinal if pairs else one_by_one
-    said = [
+    verbalize = cardinal if pairs else digit_by_digit
+    spoken = [
         f"{cardinal('0', lexicon)} {cardinal(group[1], lexicon)}"
         if pairs and group[0] == "0" and len(group) == 2
-        else say(group, lexicon)
+        else verbalize(group, lexicon)
         for group in groups
     ]
-    return sign + ", ".join(said)
+    return sign + ", ".join(spoken)
 
 
 def _power(match: re.Match[str], lexicon: Lexicon) -> str:
-    if said := lexicon.symbols.get(match["e"]):
-        return f"{number(match['n'], lexicon)} {said}"
+    if spoken := lexicon.symbols.get(match["e"]):
+        return f"{number(match['n'], lexicon)} {spoken}"
     exponent = match["e"].translate(_SUPER)
     sign, figures = ("-", exponent[1:]) if exponent.startswith("-") else ("", exponent)
-    said = signed(sign, cardinal(figures, lexicon), lexicon)
-    return f"{number(match['n'], lexicon)} {lexicon.power} {said}"
+    spoken = signed(sign, cardinal(figures, lexicon), lexicon)
+    return f"{number(match['n'], lexicon)} {lexicon.power} {spoken}"
 
 
 @lru_cache(maxsize=16)
 def _rules(lexicon: Lexicon) -> tuple[_Rule, ...]:
-    n, sign = pattern(lexicon), r"(?P<sign>[-−–+±~]?)"
-    part = rf"\d{{1,4}}/\d{{1,4}}|[{''.join(FRACTIONS)}]"
-    rows: list[tuple[str, Say]] = [*dates.rules(lexicon)]
+    n, sign = number_pattern(lexicon), r"(?P<sign>[-−–+±~]?)"
+    part = rf"\d{{1,4}}/\d{{1,4}}|[{''.join(_FRACTIONS)}]"
+    rows: list[tuple[str, Verbalize]] = [*dates.date_rules(lexicon)]
     if lexicon.language.startswith("en"):
         rows += [(r"[’']?(?P<n>\d?\d?\d0)s", _decade), (r"\d{3}-\d{4}", _telephone)]
     if lexicon.ordinal:
         rows += [(rf"(?P<n>\d{{1,9}}){lexicon.ordinal}", _ordinal)]
-    rows += [(form, money) for form in forms(lexicon)]
+    rows += [(form, _money) for form in _money_forms(lexicon)]
     if lexicon.units:
         unit = any_of(lexicon.units)
         rows += [(rf"{sign}(?P<n>{n})(?:\s?[-–—−]\s?(?P<m>{n}))?[\s-]?(?P<unit>{unit})", _measure)]
     rows += [
-        (rf"(?P<whole>)(?P<part>{part})", fraction),
-        (rf"(?P<whole>\d{{1,6}})\s?(?P<part>{part})", fraction),
+        (rf"(?P<whole>)(?P<part>{part})", _fraction),
+        (rf"(?P<whole>\d{{1,6}})\s?(?P<part>{part})", _fraction),
         (rf"{sign}(?P<n>{n})", _plain),
         (rf"{sign}(?P<n>{n})(?P<times>k|K|M|bn)", _many),
         (rf"{sign}(?P<n>{n})[eE](?P<e>[-−+]?\d{{1,3}})", _scientific),
@@ -191,4 +193,128 @@ def _rules(lexicon: Lexicon) -> tuple[_Rule, ...]:
         (rf"(?P<n>{n})(?:\^|(?=[⁻⁰-⁹¹²³]))(?P<e>-?\d{{1,4}}|⁻?[⁰¹²³⁴-⁹]{{1,4}})", _power),
         (r"\(?\+?\d[\d()./\s–-]{5,24}\d", _telephone),
     ]
-    return tuple(_Rule(re.compile(form), say) for form, say in rows)
+    return tuple(_Rule(re.compile(form), verbalize) for form, verbalize in rows)
+
+
+_THOUSANDS = frozenset({"mil", "mille", "mila"})
+
+
+def _money_forms(lexicon: Lexicon) -> list[str]:
+    """Return the patterns of money: its sign before the figures, or behind them."""
+    if not lexicon.money:
+        return []
+    money, n = any_of(lexicon.money), number_pattern(lexicon)
+    times = rf"\s?(?P<{{}}>{any_of(lexicon.multipliers)})?"
+    first = rf"(?P<n>{n}){times.format('few')}"
+    until = rf"(?:\s?[-–—]\s?(?:{money})?\s?(?P<m>{n}){times.format('times')})?"
+    sign = r"(?P<sign>[-−–+±~]?)"
+    return [
+        rf"{sign}(?P<before>{money})\s?{first}{until}(?P<behind>)",
+        rf"{sign}(?P<before>){first}{until}\s?(?P<behind>{money})",
+    ]
+
+
+def _money(match: re.Match[str], lexicon: Lexicon) -> str:
+    """Return an amount of money in words, or two with "to" between them."""
+    symbol = match["before"] or match["behind"]
+    several = lexicon.money[symbol][1]
+    if not match["m"]:
+        spoken = _sum(match["n"], match["few"], symbol, lexicon)
+    elif match["times"]:
+        low = number(match["n"], lexicon)
+        if match["few"] and match["few"] != match["times"]:
+            low = f"{low} {lexicon.multipliers[match['few']]}"
+        spoken = f"{low} {lexicon.to} {_sum(match['m'], match['times'], symbol, lexicon)}"
+    elif lexicon.decimal in match["n"] + match["m"]:
+        low, high = (_sum(match[end], None, symbol, lexicon) for end in "nm")
+        spoken = f"{low} {lexicon.to} {high}"
+    else:
+        low, high = (number(match[end], lexicon) for end in "nm")
+        spoken = f"{low} {lexicon.to} {shorten_before_noun(high, lexicon)} {several}"
+    return signed(match["sign"], spoken, lexicon)
+
+
+def _sum(text: str, times: str | None, symbol: str, lexicon: Lexicon) -> str:
+    one, several = lexicon.money[symbol]
+    if times:
+        many = lexicon.multipliers[times]
+        # Between a million and its money stands "de" or "di", not after a thousand.
+        of = f"{lexicon.of_money} " if lexicon.of_money and many not in _THOUSANDS else ""
+        return f"{number(text, lexicon)} {many} {of}{several}"
+    cents = re.fullmatch(rf"(.*){re.escape(lexicon.decimal)}(\d\d)", text)
+    if not cents or symbol not in lexicon.cent:
+        spoken = shorten_before_noun(number(text, lexicon), lexicon)
+        return f"{spoken} {one if is_singular(text, lexicon) else several}"
+    whole, small = cents[1], cents[2].lstrip("0")
+    spoken = shorten_before_noun(number(whole, lexicon), lexicon)
+    spoken = f"{spoken} {one if is_singular(whole, lexicon) else several}"
+    if not small:
+        return spoken
+    cent = lexicon.cent[symbol][0 if small == "1" else 1]
+    bits = f"{shorten_before_noun(cardinal(small, lexicon), lexicon)} {cent}"
+    # Ninety-nine cents alone, where there is not one dollar.
+    return " ".join(filter(None, (spoken, lexicon.cents, bits))) if whole.strip("0") else bits
+
+
+_FRACTIONS = {"½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅛": "1/8"}
+_NAMED_FRACTIONS = {
+    "en": {
+        "1/2": "half",
+        "1/3": "third",
+        "2/3": "two thirds",
+        "1/4": "quarter",
+        "3/4": "three quarters",
+        "1/8": "eighth",
+    },
+    "es": {
+        "1/2": "medio",
+        "1/3": "un tercio",
+        "2/3": "dos tercios",
+        "1/4": "un cuarto",
+        "3/4": "tres cuartos",
+        "1/8": "un octavo",
+    },
+    "fr": {
+        "1/2": "demi",
+        "1/3": "un tiers",
+        "2/3": "deux tiers",
+        "1/4": "un quart",
+        "3/4": "trois quarts",
+        "1/8": "un huitième",
+    },
+    "it": {
+        "1/2": "mezzo",
+        "1/3": "un terzo",
+        "2/3": "due terzi",
+        "1/4": "un quarto",
+        "3/4": "tre quarti",
+        "1/8": "un ottavo",
+    },
+    "pt": {
+        "1/2": "meio",
+        "1/3": "um terço",
+        "2/3": "dois terços",
+        "1/4": "um quarto",
+        "3/4": "três quartos",
+        "1/8": "um oitavo",
+    },
+}
+_AND = {"en": "and", "es": "y", "fr": "et", "it": "e", "pt": "e", "hi": "और"}
+
+
+def _fraction(match: re.Match[str], lexicon: Lexicon) -> str:
+    """Return a fraction in words, with the whole before it."""
+    whole, text = match["whole"], _FRACTIONS.get(match["part"], match["part"])
+    kind = lexicon.language[:2]
+    part = _NAMED_FRACTIONS.get(kind, {}).get(text)
+    if part is None:
+        over = {"en": "over", "es": "sobre", "fr": "sur", "it": "su", "pt": "sobre"}.get(
+            kind, "बटा"
+        )
+        top, _, bottom = text.partition("/")
+        # 9/11 and 24/7 are no fractions.
+        between = over if 2 <= int(bottom) <= 10 or bottom == "100" else ""
+        part = " ".join(filter(None, (cardinal(top, lexicon), between, cardinal(bottom, lexicon))))
+    elif kind == "en" and text.startswith("1/"):
+        part = f"a {part}" if whole else ("one " + part)
+    return f"{cardinal(whole, lexicon)} {_AND.get(kind, '')} {part}" if whole else part

@@ -30,7 +30,7 @@ class Chunk:
     text: str
     space: str
     after: str
-    goes_on: bool = False
+    continues: bool = False
     """Whether the word was longer than LIMIT and its rest is the next chunk."""
 
     @property
@@ -39,7 +39,7 @@ class Chunk:
         return self.text + self.space
 
     @property
-    def breaks(self) -> int:
+    def line_breaks(self) -> int:
         """How many lines end here, two at the most: two are a paragraph's end."""
         if self.space == " " or not self.space:
             return 0
@@ -49,7 +49,7 @@ class Chunk:
         return min(2, lines or self.space.count("\r"))
 
 
-class More(Exception):
+class NeedsMoreText(Exception):
     """What comes next must be known first."""
 
 
@@ -67,10 +67,10 @@ class Window:
             return self.chunks[ahead]
         if self.final:
             return None
-        raise More
+        raise NeedsMoreText
 
 
-def cut(text: str, start: int, final: bool, least: int = 2) -> Chunk | None:
+def next_chunk(text: str, start: int, final: bool, least: int = 2) -> Chunk | None:
     """Return the chunk at `start`, or None when only more text can say where it ends.
 
     Writing without spaces is cut at a mark only behind so many characters: `least`.
@@ -84,7 +84,7 @@ def cut(text: str, start: int, final: bool, least: int = 2) -> Chunk | None:
         return Chunk(text[start : inner.end()], "", text[inner.end()])
     if end - start == LIMIT and end < known and not text[end].isspace():
         end = _cap(text, start, end)
-        return Chunk(text[start:end], "", text[end], goes_on=True)
+        return Chunk(text[start:end], "", text[end], continues=True)
     match = _SPACE.match(text, end)
     stop = match.end() if match else end
     if stop == known and not final and stop - end < LIMIT:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.lexicon.schema import Lexicon
 from hearth_kokoro.text.numbers import cardinal, ordinal, year
 
-Say = Callable[[re.Match[str], Lexicon], str]
+Verbalize = Callable[[re.Match[str], Lexicon], str]
 
 _MINUTES = {"hi": "मिनट", "ja": "分", "zh": "分"}
 _EAST = frozenset({"ja", "zh"})
@@ -16,11 +16,11 @@ _HALF_DAY = r"(?:\s?(?P<half>[aApP])\.?\s?[mM])?"
 _DATE = r"(?P<y>\d{4})-(?P<mo>0[1-9]|1[0-2])-(?P<d>0[1-9]|[12]\d|3[01])"
 
 
-def rules(lexicon: Lexicon) -> list[tuple[str, Say]]:
+def date_rules(lexicon: Lexicon) -> list[tuple[str, Verbalize]]:
     """Return the patterns of times and dates, and how each is said."""
     clock = _CLOCK.format(":")
     first, second = ("mo", "d") if lexicon.language == "en-us" else ("d", "mo")
-    found: list[tuple[str, Say]] = [
+    found: list[tuple[str, Verbalize]] = [
         (
             clock + (_HALF_DAY if lexicon.language[:2] in {"en", "es"} else "(?P<half>)(?: ?h)?"),
             _time,
@@ -45,69 +45,69 @@ def _time(match: re.Match[str], lexicon: Lexicon) -> str:
     hour, minute, second = match["h"].lstrip("0") or "0", match["m"] or "", match["s"] or ""
     half = {"a": "A-M", "p": "P-M", "": ""}[(match["half"] or "").lower()]
     if lexicon.language.startswith("en"):
-        said = _english(hour, minute, second, half, lexicon)
+        spoken = _english(hour, minute, second, half, lexicon)
     else:
-        said = _european(hour, minute, second, lexicon)
+        spoken = _european(hour, minute, second, lexicon)
         half = {"A-M": "a eme", "P-M": "pe eme", "": ""}[half] if lexicon.language == "es" else ""
-    return f"{said} {half}".rstrip()
+    return f"{spoken} {half}".rstrip()
 
 
 def _english(hour: str, minute: str, second: str, half: str, lexicon: Lexicon) -> str:
-    said = [cardinal(hour, lexicon)]
+    spoken = [cardinal(hour, lexicon)]
     if minute == "00":
-        said += (
+        spoken += (
             []
             if half or second.strip("0")
             else ["hundred hours" if int(hour) > 12 or hour == "0" else "o'clock"]
         )
     elif minute:
-        said += (
+        spoken += (
             ["oh", cardinal(minute[1], lexicon)]
             if minute[0] == "0"
             else [cardinal(minute, lexicon)]
         )
     if second.strip("0"):
-        said += ["and", cardinal(second.lstrip("0") or "0", lexicon), "seconds"]
-    return " ".join(said)
+        spoken += ["and", cardinal(second.lstrip("0") or "0", lexicon), "seconds"]
+    return " ".join(spoken)
 
 
 def _european(hour: str, minute: str, second: str, lexicon: Lexicon) -> str:
-    said = [_feminine(cardinal(hour, lexicon), lexicon)]
+    spoken = [_feminine(cardinal(hour, lexicon), lexicon)]
     whole = not minute.strip("0")
     if lexicon.language == "fr-fr":
-        said.append("heure" if hour in "01" else "heures")
+        spoken.append("heure" if hour in "01" else "heures")
     elif lexicon.language == "hi":
-        said.append("बजे" if whole else lexicon.clock)
+        spoken.append("बजे" if whole else lexicon.clock)
     elif whole and lexicon.language in _EAST:
-        said.append(lexicon.clock)
+        spoken.append(lexicon.clock)
     elif whole and lexicon.language == "pt-br":
-        said.append("hora" if hour in "01" else "horas")
+        spoken.append("hora" if hour in "01" else "horas")
     elif whole and lexicon.language == "es":
-        said.append("en punto")
+        spoken.append("en punto")
     elif not whole:
-        said.append(lexicon.clock)
+        spoken.append(lexicon.clock)
     if not whole:
-        said.append(cardinal(minute.lstrip("0"), lexicon))
+        spoken.append(cardinal(minute.lstrip("0"), lexicon))
     if not whole:
-        said.append(_MINUTES.get(lexicon.language, ""))
+        spoken.append(_MINUTES.get(lexicon.language, ""))
     if second.strip("0"):
-        said += [{"fr-fr": "et", "hi": ""}.get(lexicon.language, lexicon.clock)]
-        said += (
+        spoken += [{"fr-fr": "et", "hi": ""}.get(lexicon.language, lexicon.clock)]
+        spoken += (
             [cardinal(second.lstrip("0"), lexicon), lexicon.units["s"][1]]
             if ("s" in lexicon.units)
             else [second.lstrip("0")]
         )
-    return " ".join(filter(None, said))
+    return " ".join(filter(None, spoken))
 
 
-def _feminine(said: str, lexicon: Lexicon) -> str:
+def _feminine(spoken: str, lexicon: Lexicon) -> str:
     """Hours are feminine where the language says so."""
     if lexicon.language == "fr-fr":
-        return re.sub(r"\bun$", "une", said)
+        return re.sub(r"\bun$", "une", spoken)
     if lexicon.language in {"es", "pt-br"}:
-        said = re.sub(r"dois$", "duas", re.sub(r"\bum$", "uma", said))
-        return re.sub(r"uno$", "una", said)
-    return "una" if lexicon.language == "it" and said == "uno" else said
+        spoken = re.sub(r"dois$", "duas", re.sub(r"\bum$", "uma", spoken))
+        return re.sub(r"uno$", "una", spoken)
+    return "una" if lexicon.language == "it" and spoken == "uno" else spoken
 
 
 def _date(match: re.Match[str], lexicon: Lexicon) -> str:
@@ -122,13 +122,13 @@ def _date(match: re.Match[str], lexicon: Lexicon) -> str:
     if lexicon.language in _EAST:
         return f"{text} 年 {month} 月 {day} 日"
     name = lexicon.months[month - 1]
-    said = year(text, lexicon) if len(text) == 4 else cardinal(text, lexicon)
+    spoken = year(text, lexicon) if len(text) == 4 else cardinal(text, lexicon)
     if lexicon.language == "en-us":
-        return f"{name} {ordinal(day, lexicon)}, {said}"
+        return f"{name} {ordinal(day, lexicon)}, {spoken}"
     if lexicon.language == "en-gb":
-        return f"the {ordinal(day, lexicon)} of {name} {said}"
+        return f"the {ordinal(day, lexicon)} of {name} {spoken}"
     of = " de " if lexicon.language in {"es", "pt-br"} else " "
-    return f"{day_of_month(day, lexicon)}{of}{name}{of}{said}"
+    return f"{day_of_month(day, lexicon)}{of}{name}{of}{spoken}"
 
 
 def day_of_month(day: str, lexicon: Lexicon) -> str:

@@ -9,14 +9,14 @@ from functools import lru_cache
 
 from num2words import num2words
 
-from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.lexicon.schema import Lexicon
 
 _LONGEST = 15
 _GAPS = "\u00a0\u202f\u2009 '\u2019"
 
 
 @lru_cache(maxsize=16)
-def pattern(lexicon: Lexicon) -> str:
+def number_pattern(lexicon: Lexicon) -> str:
     """Return the pattern of a number without its sign, as this language writes it."""
     if lexicon.language == "hi":
         return r"(?:\d{1,3}(?:,\d{2,3})+(?!\d)|\d+)(?:\.\d+)?"
@@ -35,7 +35,7 @@ def any_of(keys: Iterable[str]) -> str:
     return "|".join(re.escape(key) for key in sorted(keys, key=len, reverse=True))
 
 
-def parse(text: str, lexicon: Lexicon) -> tuple[str, str]:
+def parse_number(text: str, lexicon: Lexicon) -> tuple[str, str]:
     """Return the whole figures and the decimals of a number that `pattern` matched."""
     for gap in _GAPS:
         text = text.replace(gap, "")
@@ -53,37 +53,37 @@ def cardinal(figures: str, lexicon: Lexicon) -> str:
     if not lexicon.numbers:
         return figures
     if len(figures) > _LONGEST or (len(figures) > 1 and figures[0] == "0"):
-        return one_by_one(figures, lexicon)
-    return _said(int(figures), lexicon.numbers, "cardinal", lexicon.language)
+        return digit_by_digit(figures, lexicon)
+    return _to_words(int(figures), lexicon.numbers, "cardinal", lexicon.language)
 
 
-def one_by_one(figures: str, lexicon: Lexicon) -> str:
+def digit_by_digit(figures: str, lexicon: Lexicon) -> str:
     """Return each figure's name."""
     if not lexicon.numbers:
         return " ".join(figures)
     return " ".join(
-        _said(int(figure), lexicon.numbers, "cardinal", lexicon.language) for figure in figures
+        _to_words(int(figure), lexicon.numbers, "cardinal", lexicon.language) for figure in figures
     )
 
 
 @lru_cache(maxsize=4096)
 def number(text: str, lexicon: Lexicon) -> str:
     """Return a number in words, with its decimals."""
-    whole, decimals = parse(text, lexicon)
-    said = cardinal(whole, lexicon)
+    whole, decimals = parse_number(text, lexicon)
+    spoken = cardinal(whole, lexicon)
     if not decimals:
-        return said
+        return spoken
     if not lexicon.point:
         return text
     if lexicon.spelled or len(decimals) > 2 or decimals[0] == "0":
-        return f"{said} {lexicon.point} {one_by_one(decimals, lexicon)}"
-    return f"{said} {lexicon.point} {cardinal(decimals, lexicon)}"
+        return f"{spoken} {lexicon.point} {digit_by_digit(decimals, lexicon)}"
+    return f"{spoken} {lexicon.point} {cardinal(decimals, lexicon)}"
 
 
 def year(figures: str, lexicon: Lexicon) -> str:
     """Return a year as it is said."""
     if lexicon.numbers.startswith("en"):
-        return _said(int(figures), lexicon.numbers, "year", lexicon.language)
+        return _to_words(int(figures), lexicon.numbers, "year", lexicon.language)
     return cardinal(figures, lexicon)
 
 
@@ -91,25 +91,25 @@ def ordinal(figures: str, lexicon: Lexicon, *, feminine: bool = False) -> str:
     """Return first, second, third."""
     if not lexicon.numbers or len(figures) > _LONGEST:
         return cardinal(figures, lexicon)
-    said = _said(int(figures), lexicon.numbers, "ordinal", lexicon.language)
+    spoken = _to_words(int(figures), lexicon.numbers, "ordinal", lexicon.language)
     if not feminine:
-        return said
+        return spoken
     if lexicon.language == "fr-fr":
-        return "première" if said == "premier" else said
+        return "première" if spoken == "premier" else spoken
     if lexicon.language == "it":
-        return said[:-1] + "a"
-    return " ".join(word[:-1] + "a" if word.endswith("o") else word for word in said.split())
+        return spoken[:-1] + "a"
+    return " ".join(word[:-1] + "a" if word.endswith("o") else word for word in spoken.split())
 
 
-def is_one(text: str, lexicon: Lexicon) -> bool:
+def is_singular(text: str, lexicon: Lexicon) -> bool:
     """Whether what is counted stands in the singular."""
-    whole, decimals = parse(text, lexicon)
+    whole, decimals = parse_number(text, lexicon)
     if lexicon.language == "fr-fr":
         return Decimal(f"{whole}.{decimals or 0}") < 2
     return whole == "1" and not decimals
 
 
-def signed(sign: str, said: str, lexicon: Lexicon) -> str:
+def signed(sign: str, spoken: str, lexicon: Lexicon) -> str:
     """Put a sign in words before a number."""
     word = {
         "-": lexicon.minus,
@@ -119,20 +119,20 @@ def signed(sign: str, said: str, lexicon: Lexicon) -> str:
         "±": lexicon.symbols.get("±", ""),
         "~": lexicon.symbols.get("≈", ""),
     }.get(sign, "")
-    return f"{word} {said}" if word else said
+    return f"{word} {spoken}" if word else spoken
 
 
-def before(said: str, lexicon: Lexicon) -> str:
+def shorten_before_noun(spoken: str, lexicon: Lexicon) -> str:
     """Shorten a number before what it counts: uno becomes un."""
     if lexicon.language == "es":
-        return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", said))
+        return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", spoken))
     if lexicon.language == "it":
-        return re.sub(r"^uno$", "un", said)
-    return said
+        return re.sub(r"^uno$", "un", spoken)
+    return spoken
 
 
 @lru_cache(maxsize=4096)
-def _said(value: int, language: str, form: str, spoken: str) -> str:
-    said = str(num2words(value, lang=language, to=form)).replace(",", "")
+def _to_words(value: int, language: str, form: str, variant: str) -> str:
+    spoken = str(num2words(value, lang=language, to=form)).replace(",", "")
     # Britain says "two hundred and five"; America leaves the "and" out.
-    return said.replace(" and ", " ") if spoken == "en-us" else said
+    return spoken.replace(" and ", " ") if variant == "en-us" else spoken

@@ -1,1 +1,1 @@
-"""The server as programs meet it: HTTP, events, WebSocket, limits, formats and figures."""
+"""The HTTP and WebSocket server."""

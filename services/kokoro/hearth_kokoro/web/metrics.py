@@ -1,4 +1,4 @@
-"""What Prometheus reads: counts and times, never a text, a voice or a client."""
+"""Metrics for Prometheus: counts and times, never a text, a voice or a client."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import cast
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from hearth_kokoro.speaking.speaker import Speaker
+from hearth_kokoro.synthesis.synthesizer import Synthesizer
 from hearth_serving.metrics import Metrics, summary
 
 _KEPT = 500
@@ -15,10 +15,10 @@ _TTFA_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2.5,
 
 
 class _Caches:
-    """Reads the caches whenever somebody scrapes."""
+    """Reads the caches at each scrape."""
 
-    def __init__(self, speaker: Speaker) -> None:
-        self._speaker = speaker
+    def __init__(self, synthesizer: Synthesizer) -> None:
+        self._speaker = synthesizer
 
     def collect(self) -> Iterator[Metric]:
         caches = cast(dict[str, dict[str, int]], self._speaker.describe()["caches"])
@@ -36,10 +36,9 @@ class _Caches:
 
 
 class SpeechMetrics(Metrics):
-    """What is counted of speech besides requests."""
+    """Requests, times to the first audio (TTFA), and seconds of audio."""
 
     def __init__(self) -> None:
-        """Make every series, so that a counter that is 0 is there as well."""
         super().__init__("kokoro", "Speech requests by outcome.")
         self._recent_ttfa_ms = deque[float](maxlen=_KEPT)
         self._ttfa = Histogram(
@@ -52,21 +51,21 @@ class SpeechMetrics(Metrics):
             "kokoro_audio_seconds", "Seconds of audio generated.", registry=self.registry
         )
 
-    def first_sound(self, after_s: float) -> None:
-        """Note how long one listener waited."""
+    def record_ttfa(self, after_s: float) -> None:
+        """Record the time from a request to its first audio."""
         self._ttfa.observe(after_s)
         self._recent_ttfa_ms.append(after_s * 1000)
 
-    def said(self, audio_s: float) -> None:
-        """Count sound."""
+    def count_audio(self, audio_s: float) -> None:
+        """Count seconds of audio."""
         self._audio.inc(audio_s)
 
     def describe(self) -> dict[str, object]:
-        """Return the part of the status that is counted here."""
+        """Return the fields of /status that are counted here."""
         return {**super().describe(), "ttfa_ms": summary(self._recent_ttfa_ms)}
 
-    def watch_speaker(self, speaker: Speaker) -> None:
-        """Publish what the speaker counts."""
-        self.watch("active", "Texts in progress.", lambda: speaker.active)
-        self.watch("waiting", "Pieces waiting for the engine.", lambda: speaker.waiting)
-        self.registry.register(_Caches(speaker))
+    def watch_synthesizer(self, synthesizer: Synthesizer) -> None:
+        """Publish the gauges and caches of the synthesizer."""
+        self.watch("active", "Texts in progress.", lambda: synthesizer.active)
+        self.watch("waiting", "Segments waiting for the engine.", lambda: synthesizer.waiting)
+        self.registry.register(_Caches(synthesizer))

@@ -1,43 +1,43 @@
-"""Everything that the answers need, put together once."""
+"""The state of the running server."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hearth_kokoro.engines import Engine
-from hearth_kokoro.speaking.speaker import Speaker
+from hearth_kokoro.synthesis.synthesizer import Synthesizer
 from hearth_kokoro.voices import Voices
+from hearth_kokoro.web.limits import Limits
 from hearth_kokoro.web.metrics import SpeechMetrics
-from hearth_kokoro.web.settings import Limits
 from hearth_serving.application import AppState
 from hearth_serving.errors import ServiceError
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """What there is once the model is warm."""
+class LoadedModel:
+    """The loaded and warmed-up model, with its voices."""
 
-    speaker: Speaker
+    synthesizer: Synthesizer
     voices: Voices
     engine: Engine
     reason: str
-    """Why this engine, this model and this many threads."""
+    """Why this engine, this model and this number of threads were selected."""
     languages: Mapping[str, str]
-    """Language -> what reads it, or why it cannot be read."""
+    """Language -> the program that phonemizes it, or why it is not supported."""
 
 
 @dataclass(slots=True)
 class ServerState(AppState):
-    """What the server knows while it runs; `loaded` is None until it may speak."""
+    """The server's state; `loaded` is None while the model loads, `live` counts open streams."""
 
     limits: Limits
     metrics: SpeechMetrics = field(default_factory=SpeechMetrics)
     started: float = field(default_factory=time.monotonic)
-    loaded: Loaded | None = None
+    loaded: LoadedModel | None = None
     live: int = 0
 
-    def ready(self) -> Loaded:
-        """Return what speaks; raises ServiceError while it is still starting."""
+    def ready(self) -> LoadedModel:
+        """Return the loaded model; raises ServiceError 503 while it loads."""
         if self.loaded is None:
             raise ServiceError(
                 "the model is still loading; try again",

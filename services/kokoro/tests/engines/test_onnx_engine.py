@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hearth_kokoro.engines import Stop, Stopped, Styles
+from hearth_kokoro.engines import InferenceStopped, StopSignal, Styles
 from hearth_kokoro.engines.onnx import OnnxEngine
 from hearth_serving.errors import ServiceError
 
@@ -28,7 +28,7 @@ def voice() -> Styles:
 @pytest.mark.parametrize("newer", [False, True])
 def test_both_published_signatures_speak(tmp_path: Path, voice: Styles, newer: bool) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", newer=newer), 1)
-    sound = engine.infer("hɛllOO.", voice, 1.0, Stop())
+    sound = engine.infer("hɛllOO.", voice, 1.0, StopSignal())
     # Seven phonemes, and a pad on either side.
     assert sound.shape == (9 * 600,)
     assert sound.dtype == np.float32
@@ -37,41 +37,41 @@ def test_both_published_signatures_speak(tmp_path: Path, voice: Styles, newer: b
 
 def test_speed_shortens(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
-    assert engine.infer("aa", voice, 4.0, Stop()).shape == (600,)
-    assert engine.infer("aa", voice, 0.25, Stop()).shape == (9600,)
+    assert engine.infer("aa", voice, 4.0, StopSignal()).shape == (600,)
+    assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (9600,)
 
 
 def test_a_model_that_takes_whole_speeds_gets_the_nearest(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", whole_speeds=True), 1)
-    assert engine.infer("aa", voice, 0.25, Stop()).shape == (2400,)
-    assert engine.infer("aa", voice, 1.8, Stop()).shape == (1200,)
+    assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (2400,)
+    assert engine.infer("aa", voice, 1.8, StopSignal()).shape == (1200,)
 
 
 def test_what_is_not_in_the_vocabulary_is_not_said(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
-    assert engine.infer("a\u4e00a", voice, 1.0, Stop()).shape == (4 * 600,)
-    assert engine.infer("", voice, 1.0, Stop()).shape == (0,)
+    assert engine.infer("a\u4e00a", voice, 1.0, StopSignal()).shape == (4 * 600,)
+    assert engine.infer("", voice, 1.0, StopSignal()).shape == (0,)
 
 
 def test_the_vocabulary_inside_the_model_wins(tmp_path: Path, voice: Styles) -> None:
     path = tiny.write(tmp_path / "t.onnx", newer=True, config=json.dumps({"vocab": {"a": 1}}))
-    assert OnnxEngine(path, 1).infer("ab", voice, 1.0, Stop()).shape == (3 * 600,)
+    assert OnnxEngine(path, 1).infer("ab", voice, 1.0, StopSignal()).shape == (3 * 600,)
 
 
 def test_510_phonemes_are_the_most(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
-    assert engine.infer("a" * 510, voice, 1.0, Stop()).shape == (512 * 600,)
+    assert engine.infer("a" * 510, voice, 1.0, StopSignal()).shape == (512 * 600,)
     with pytest.raises(
         ServiceError, match="511 phonemes in one inference; the model takes at most 510"
     ):
-        engine.infer("a" * 511, voice, 1.0, Stop())
+        engine.infer("a" * 511, voice, 1.0, StopSignal())
 
 
 def test_sound_is_within_one(tmp_path: Path) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     loud = np.full((510, 1, 256), 1.0, np.float32)
-    assert engine.infer("a", loud, 1.0, Stop()).max() == 1.0
-    assert not engine.infer("a", loud * np.nan, 1.0, Stop()).any()
+    assert engine.infer("a", loud, 1.0, StopSignal()).max() == 1.0
+    assert not engine.infer("a", loud * np.nan, 1.0, StopSignal()).any()
 
 
 def test_it_names_what_runs(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_it_names_what_runs(tmp_path: Path) -> None:
 
 def test_an_inference_ends_within_100_ms_of_its_stop(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write_endless(tmp_path / "endless.onnx"), 1)
-    stop, stopped_at = Stop(), [0.0]
+    stop, stopped_at = StopSignal(), [0.0]
     # Of work of its own: what the machine gives to others meanwhile is nobody's doing.
     work = time.pthread_getcpuclockid(threading.get_ident())
 
@@ -93,7 +93,7 @@ def test_an_inference_ends_within_100_ms_of_its_stop(tmp_path: Path, voice: Styl
 
     timer = threading.Timer(0.2, set_it)
     timer.start()
-    with pytest.raises(Stopped):
+    with pytest.raises(InferenceStopped):
         engine.infer("a", voice, 1.0, stop)
     assert stopped_at[0] > 0
     assert time.clock_gettime(work) - stopped_at[0] < 0.1
@@ -101,9 +101,9 @@ def test_an_inference_ends_within_100_ms_of_its_stop(tmp_path: Path, voice: Styl
 
 def test_a_stop_before_the_inference_counts(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write_endless(tmp_path / "endless.onnx"), 1)
-    stop = Stop()
+    stop = StopSignal()
     stop.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(InferenceStopped):
         engine.infer("a", voice, 1.0, stop)
 
 

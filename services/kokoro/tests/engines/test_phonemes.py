@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from hearth_kokoro.engines.vocabulary import VOCABULARY
-from hearth_kokoro.languages import LANGUAGES
+from hearth_kokoro.engines.model_io import VOCABULARY
 from hearth_kokoro.phonemes.espeak import Espeak
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
+from hearth_kokoro.voices import LANGUAGES
 from hearth_serving.errors import ServiceError
 
 TEXTS = {
@@ -110,7 +110,7 @@ def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
 def test_a_language_without_a_reader_is_told(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
 ) -> None:
-    monkeypatch.setattr("hearth_kokoro.phonemes.mandarin.is_installed", lambda: False)
+    monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: False)
     with pytest.raises(ServiceError) as caught:
         phonemizer.phonemes("\u4f60\u597d", language)
     assert str(caught.value) == message
@@ -120,8 +120,8 @@ def test_a_language_without_a_reader_is_told(
 def test_mandarin_is_read_where_misaki_is_installed(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hearth_kokoro.phonemes.mandarin.is_installed", lambda: True)
-    said = "hearth_kokoro.phonemes.mandarin.reader"
+    monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: True)
+    said = "hearth_kokoro.phonemes.phonemizer._load_misaki"
     monkeypatch.setattr(said, lambda: lambda text: f"ni {text}.")
     assert phonemizer.languages()["zh"] == "misaki"
     assert phonemizer.phonemes("xau", "zh") == "ni xau."

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hearth_kokoro.text.read import read
-from hearth_kokoro.text.token import Pause
+from hearth_kokoro.text.tokenizer import tokenize
+from hearth_kokoro.text.tokens import Pause
 
 ROWS: dict[str, list[dict[str, str]]] = yaml.safe_load(
     Path(__file__).with_name("rows.yml").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ UNREAD_FIGURES = {"hi", "ja", "zh"}
 
 
 def shown(written: str, language: str) -> str:
-    *most, last = read(written, language)
+    *most, last = tokenize(written, language)
     return "".join((one.spoken or "∅") + JOINS[one.pause] for one in most) + (last.spoken or "∅")
 
 
@@ -38,7 +38,7 @@ def test_a_row_is_read_as_a_person_would(language: str, written: str, said: str)
 def test_nothing_is_left_that_the_voice_drops_or_spells(
     language: str, written: str, said: str
 ) -> None:
-    for token in read(written, language):
+    for token in tokenize(written, language):
         for letter in token.spoken:
             kind = unicodedata.category(letter)[0]
             figure = letter.isdecimal() and language in UNREAD_FIGURES

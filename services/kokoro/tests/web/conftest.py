@@ -12,24 +12,24 @@ import numpy as np
 import pytest
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
-from hearth_kokoro.speaking.feed import Feed
-from hearth_kokoro.speaking.listener import Listener
-from hearth_kokoro.speaking.speaker import Piece, Speaker
+from hearth_kokoro.synthesis.playback import Playback
+from hearth_kokoro.synthesis.synthesizer import Segment, Synthesizer
+from hearth_kokoro.synthesis.text_buffer import TextBuffer
 from hearth_kokoro.voices import Voice, Voices
 from hearth_kokoro.web.app import make_app
-from hearth_kokoro.web.settings import Limits
-from hearth_kokoro.web.state import Loaded, ServerState
+from hearth_kokoro.web.limits import Limits
+from hearth_kokoro.web.state import LoadedModel, ServerState
 from hearth_serving.errors import ServiceError
 from hearth_serving.server import listen, make_server
 
 from .decoding import tone
 
 NAMES = ("af_alloy", "af_heart", "af_nova", "bm_fable", "ef_dora")
-PIECE_S = 0.3
+SEGMENT_S = 0.3
 
 
 @dataclass
-class ScriptedSpeaker:
+class ScriptedSynthesizer:
     """Speaks one piece of 0.3 s for each three tokens, as fast or slowly as a test wants.
 
     While `gate` is closed, it says no more of a text than its first piece.
@@ -48,8 +48,8 @@ class ScriptedSpeaker:
         self.gate.set()
 
     async def speak(
-        self, feed: Feed, voice: Voice, speed: float, listener: Listener | None = None
-    ) -> AsyncGenerator[Piece, None]:
+        self, buffer: TextBuffer, voice: Voice, speed: float, playback: Playback | None = None
+    ) -> AsyncGenerator[Segment, None]:
         if self.error and self.fails_after is None:
             raise self.error
         self.active += 1
@@ -57,8 +57,8 @@ class ScriptedSpeaker:
         try:
             index = 0
             while True:
-                while not (tokens := feed.ready()) and not feed.is_over:
-                    await feed.changed()
+                while not (tokens := buffer.ready()) and not buffer.is_finished:
+                    await buffer.changed()
                 if not tokens:
                     break
                 if index == self.fails_after and self.error:
@@ -66,9 +66,9 @@ class ScriptedSpeaker:
                 await asyncio.sleep(self.piece_s)
                 if index:
                     await self.gate.wait()
-                text = "".join(token.source for token in feed.take(min(3, len(tokens))))
+                text = "".join(token.source for token in buffer.take(min(3, len(tokens))))
                 self.spoken.append(text)
-                yield Piece(index, text, tone(PIECE_S / speed))
+                yield Segment(index, text, tone(SEGMENT_S / speed))
                 index += 1
             ended = True
         finally:
@@ -83,13 +83,13 @@ class ScriptedSpeaker:
 
 
 @dataclass
-class House:
+class RunningServer:
     """A running server."""
 
     url: str
     port: int
-    desk: ServerState
-    speaker: ScriptedSpeaker
+    state: ServerState
+    synthesizer: ScriptedSynthesizer
     client: httpx.AsyncClient
 
     async def say(self, text: str = "One two three four.", **fields: Any) -> httpx.Response:
@@ -104,67 +104,74 @@ class House:
             await asyncio.sleep(0.002)
 
 
-Opened = Callable[..., AbstractAsyncContextManager[House]]
+StartServer = Callable[..., AbstractAsyncContextManager[RunningServer]]
 
 
 @pytest.fixture
-def open_house() -> Opened:
+def start_server() -> StartServer:
     """Open a house with these limits, this key and these origins."""
 
     @asynccontextmanager
     async def opened(
-        speaker: ScriptedSpeaker | None = None,
+        synthesizer: ScriptedSynthesizer | None = None,
         *,
         key: str | None = None,
         origins: tuple[str, ...] = (),
         load: Callable[[], Any] | None = None,
         **limits: Any,
-    ) -> AsyncIterator[House]:
-        speaker = speaker or ScriptedSpeaker()
-        desk = ServerState(Limits(**limits), key, frozenset(origins))
+    ) -> AsyncIterator[RunningServer]:
+        synthesizer = synthesizer or ScriptedSynthesizer()
+        state = ServerState(Limits(**limits), key, frozenset(origins))
 
-        async def loaded() -> Loaded:
+        async def loaded() -> LoadedModel:
             if load:
                 await load()
-            return made_up(speaker)
+            return made_up(synthesizer)
 
         failures: list[BaseException] = []
-        listener = listen("127.0.0.1", 0, desk.limits)
-        server = make_server(make_app(desk, loaded, failures.append), desk)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
-        port = listener.getsockname()[1]
+        listening_socket = listen("127.0.0.1", 0, state.limits)
+        uvicorn_server = make_server(make_app(state, loaded, failures.append), state)
+        task = asyncio.create_task(uvicorn_server.serve(sockets=[listening_socket]))
+        port = listening_socket.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         try:
             async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
-                house = House(url, port, desk, speaker, client)
+                server = RunningServer(url, port, state, synthesizer, client)
                 if not load:
-                    await house.until(lambda: desk.loaded is not None)
-                yield house
+                    await server.until(lambda: state.loaded is not None)
+                yield server
         finally:
-            server.should_exit = True
+            uvicorn_server.should_exit = True
             await task
-            listener.close()
+            listening_socket.close()
 
     return opened
 
 
 @pytest.fixture
-async def house(open_house: Opened) -> AsyncIterator[House]:
-    async with open_house() as opened:
+async def server(start_server: StartServer) -> AsyncIterator[RunningServer]:
+    async with start_server() as opened:
         yield opened
 
 
-def made_up(speaker: ScriptedSpeaker) -> Loaded:
+def made_up(synthesizer: ScriptedSynthesizer) -> LoadedModel:
     """Return what a loaded model offers, without one."""
     voices = Voices({name: np.zeros((510, 1, 256), np.float32) for name in NAMES})
     engine = SimpleNamespace(
         name="scripted", provider="none", model="m", model_sha256="", threads=1
     )
-    return Loaded(cast(Speaker, speaker), voices, cast(Engine, engine), "a test", {})
+    return LoadedModel(cast(Synthesizer, synthesizer), voices, cast(Engine, engine), "a test", {})
 
 
 def busy() -> ServiceError:
     return ServiceError("too many wait", status=429, code="busy", retry_after_s=3)
 
 
-__all__ = ["PIECE_S", "SAMPLE_RATE", "House", "Opened", "ScriptedSpeaker", "busy"]
+__all__ = [
+    "SAMPLE_RATE",
+    "SEGMENT_S",
+    "RunningServer",
+    "ScriptedSynthesizer",
+    "StartServer",
+    "busy",
+]

@@ -8,45 +8,45 @@ import pytest
 from openai import AsyncOpenAI, AuthenticationError, InternalServerError, RateLimitError
 from prometheus_client.parser import text_string_to_metric_families
 
-from .conftest import House, Opened, ScriptedSpeaker, busy
+from .conftest import RunningServer, ScriptedSynthesizer, StartServer, busy
 
 PATHS = ("/status", "/metrics", "/v1/models", "/v1/audio/voices")
 
 
-async def test_it_answers_while_the_model_loads(open_house: Opened) -> None:
+async def test_it_answers_while_the_model_loads(start_server: StartServer) -> None:
     warm = asyncio.Event()
-    async with open_house(load=warm.wait) as house:
-        health = await house.client.get("/health")
+    async with start_server(load=warm.wait) as server:
+        health = await server.client.get("/health")
         assert (health.status_code, health.json()) == (503, {"status": "starting"})
-        assert (await house.client.get("/status")).json()["ready"] is False
-        answer = await house.say()
+        assert (await server.client.get("/status")).json()["ready"] is False
+        answer = await server.say()
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
         warm.set()
-        await house.until(lambda: house.desk.loaded is not None)
-        health = await house.client.get("/health")
+        await server.until(lambda: server.state.loaded is not None)
+        health = await server.client.get("/health")
         assert (health.status_code, health.json()) == (200, {"status": "ok"})
 
 
-async def test_models_and_voices(house: House) -> None:
-    models = (await house.client.get("/v1/models")).json()
+async def test_models_and_voices(server: RunningServer) -> None:
+    models = (await server.client.get("/v1/models")).json()
     assert [model["id"] for model in models["data"]] == ["kokoro", "tts-1", "tts-1-hd"]
-    assert (await house.client.get("/v1/models/tts-1")).json()["object"] == "model"
-    assert (await house.client.get("/v1/models/gpt-9")).status_code == 404
-    voices = (await house.client.get("/v1/audio/voices")).json()
+    assert (await server.client.get("/v1/models/tts-1")).json()["object"] == "model"
+    assert (await server.client.get("/v1/models/gpt-9")).status_code == 404
+    voices = (await server.client.get("/v1/audio/voices")).json()
     assert {"id": "ef_dora", "name": "ef_dora", "language": "es"} in voices["voices"]
     assert voices["openai_voices"]["nova"] == "af_nova"
 
 
-async def test_what_is_not_there_has_openais_shape(house: House) -> None:
+async def test_what_is_not_there_has_openais_shape(server: RunningServer) -> None:
     for method, path, status in (("GET", "/v1/nothing", 404), ("GET", "/v1/audio/speech", 405)):
-        answer = await house.client.request(method, path)
+        answer = await server.client.request(method, path)
         assert answer.status_code == status
         assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_the_key_opens_everything_and_nothing_else_does(open_house: Opened) -> None:
-    async with open_house(key="right") as house:
-        assert (await house.client.get("/health")).status_code == 200
+async def test_the_key_opens_everything_and_nothing_else_does(start_server: StartServer) -> None:
+    async with start_server(key="right") as server:
+        assert (await server.client.get("/health")).status_code == 200
         wrong: list[Any] = [
             {},
             {"Authorization": "Bearer wrong"},
@@ -57,20 +57,20 @@ async def test_the_key_opens_everything_and_nothing_else_does(open_house: Opened
         ]
         for path in PATHS:
             for headers in wrong:
-                answer = await house.client.get(path, headers=headers)
+                answer = await server.client.get(path, headers=headers)
                 assert answer.status_code == 401
                 assert answer.json()["error"]["code"] == "invalid_api_key"
             right = {"Authorization": "Bearer right"}
-            assert (await house.client.get(path, headers=right)).status_code == 200
+            assert (await server.client.get(path, headers=right)).status_code == 200
 
 
-async def test_the_official_client_knows_our_errors(open_house: Opened) -> None:
-    speaker = ScriptedSpeaker(error=busy())
-    async with open_house(speaker, key="right") as house:
+async def test_the_official_client_knows_our_errors(start_server: StartServer) -> None:
+    synthesizer = ScriptedSynthesizer(error=busy())
+    async with start_server(synthesizer, key="right") as server:
 
         async def ask(key: str) -> None:
             async with AsyncOpenAI(
-                base_url=f"{house.url}/v1", api_key=key, max_retries=0
+                base_url=f"{server.url}/v1", api_key=key, max_retries=0
             ) as client:
                 await client.audio.speech.create(model="tts-1", voice="nova", input="One two.")
 
@@ -78,40 +78,40 @@ async def test_the_official_client_knows_our_errors(open_house: Opened) -> None:
             await ask("wrong")
         with pytest.raises(RateLimitError):
             await ask("right")
-        speaker.error = RuntimeError("broken")
+        synthesizer.error = RuntimeError("broken")
         with pytest.raises(InternalServerError):
             await ask("right")
 
 
-async def test_pages_of_other_sites_are_turned_away(open_house: Opened) -> None:
-    async with open_house(origins=("https://chat.lan",)) as house:
+async def test_pages_of_other_sites_are_turned_away(start_server: StartServer) -> None:
+    async with start_server(origins=("https://chat.lan",)) as server:
         for origin in ("https://evil.example", "null", "http://[", ""):
-            answer = await house.client.get("/v1/models", headers={"origin": origin})
+            answer = await server.client.get("/v1/models", headers={"origin": origin})
             assert answer.status_code == 403
-        for origin in ("https://chat.lan", house.url):
-            answer = await house.client.get("/v1/models", headers={"origin": origin})
+        for origin in ("https://chat.lan", server.url):
+            answer = await server.client.get("/v1/models", headers={"origin": origin})
             assert answer.status_code == 200
-        answer = await house.client.get("/v1/models", headers={"origin": "https://chat.lan"})
+        answer = await server.client.get("/v1/models", headers={"origin": "https://chat.lan"})
         assert answer.headers["access-control-allow-origin"] == "https://chat.lan"
         asked = {
             "origin": "https://chat.lan",
             "access-control-request-method": "POST",
             "access-control-request-headers": "authorization,content-type",
         }
-        answer = await house.client.options("/v1/audio/speech", headers=asked)
+        answer = await server.client.options("/v1/audio/speech", headers=asked)
         assert answer.status_code == 200
 
 
-async def test_without_origins_there_is_no_cors(house: House) -> None:
-    asked = {"origin": house.url, "access-control-request-method": "POST"}
-    answer = await house.client.options("/v1/audio/speech", headers=asked)
+async def test_without_origins_there_is_no_cors(server: RunningServer) -> None:
+    asked = {"origin": server.url, "access-control-request-method": "POST"}
+    answer = await server.client.options("/v1/audio/speech", headers=asked)
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
-    await house.say("One two three.", voice="af_heart")
-    await house.say("One two three.", voice="nobody")
-    page = (await house.client.get("/metrics")).text
+async def test_metrics_count_outcomes_and_name_nobody(server: RunningServer) -> None:
+    await server.say("One two three.", voice="af_heart")
+    await server.say("One two three.", voice="nobody")
+    page = (await server.client.get("/metrics")).text
     found = {
         (sample.name, sample.labels.get("outcome")): sample.value
         for family in text_string_to_metric_families(page)
@@ -122,11 +122,11 @@ async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
     assert found["kokoro_requests_total", "left"] == 0
     assert found["kokoro_ttfa_seconds_count", None] == 1
     assert found["kokoro_audio_seconds_total", None] == pytest.approx(
-        0.3 * len(house.speaker.spoken)
+        0.3 * len(server.synthesizer.spoken)
     )
     assert found["kokoro_process_resident_memory_bytes", None] > 1e6
     assert "heart" not in page
-    told = (await house.client.get("/status")).json()
+    told = (await server.client.get("/status")).json()
     counted = {outcome: found["kokoro_requests_total", outcome] for outcome in told["requests"]}
     assert told["requests"] == counted
     assert set(counted) == {outcome for name, outcome in found if name == "kokoro_requests_total"}
@@ -135,18 +135,18 @@ async def test_metrics_count_outcomes_and_name_nobody(house: House) -> None:
     assert told["ttfa_ms"]["median"] == pytest.approx(summed_ms, abs=0.01)
 
 
-async def test_it_stops_within_seconds_while_somebody_listens(open_house: Opened) -> None:
+async def test_it_stops_within_seconds_while_somebody_listens(start_server: StartServer) -> None:
     now = asyncio.get_running_loop().time
     # The house's own client would leave before it stops.
     async with httpx.AsyncClient(trust_env=False, timeout=20) as listener:
         for _ in range(3):
-            async with open_house(ScriptedSpeaker(piece_s=60), stop_s=1) as house:
-                said = listener.post(f"{house.url}/v1/audio/speech", json={"input": "One two."})
+            async with start_server(ScriptedSynthesizer(piece_s=60), stop_s=1) as server:
+                said = listener.post(f"{server.url}/v1/audio/speech", json={"input": "One two."})
                 asking = asyncio.create_task(said)
-                await house.until(lambda: house.speaker.active == 1)
+                await server.until(lambda: server.synthesizer.active == 1)
                 began = now()
             took_s = now() - began
-            assert house.speaker.closed
+            assert server.synthesizer.closed
             with pytest.raises(httpx.HTTPError):
                 (await asking).raise_for_status()
             # Thrice at most: a machine that looks elsewhere for a moment is late by itself.

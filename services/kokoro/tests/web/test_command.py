@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth_kokoro.__main__ import main
-from hearth_kokoro.web import serve
+from hearth_kokoro.web import app
 
 PACKAGE = Path(__file__).parents[2]
 
@@ -97,7 +97,7 @@ def kept_in(monkeypatch: pytest.MonkeyPatch, files: list[str], **environment: st
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     served: list[argparse.Namespace] = []
-    monkeypatch.setattr(serve, "serve", lambda options, *_: served.append(options))
+    monkeypatch.setattr(app, "serve", lambda options, *_: served.append(options))
     assert main(files) == 0
     folder: Path | None = served[0].state
     return folder

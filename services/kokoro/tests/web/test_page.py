@@ -14,12 +14,12 @@ from starlette.applications import Starlette
 
 from hearth_kokoro.web import app
 from hearth_kokoro.web.app import PAGE, make_app
-from hearth_kokoro.web.asked import Format
-from hearth_kokoro.web.settings import Limits
+from hearth_kokoro.web.limits import Limits
+from hearth_kokoro.web.requests import Format
 from hearth_kokoro.web.state import ServerState
 from hearth_serving.page import page_files
 
-from .conftest import House, Opened
+from .conftest import RunningServer, StartServer
 
 IMPORT = re.compile(r"""^\s*(?:import|export)\b.*?from "\./([^"]+)";""", re.MULTILINE)
 CONTROLS = {"text", "voice", "blend", "weight", "speed", "format", "sample", "key"}
@@ -55,8 +55,8 @@ class Document(HTMLParser):
         self.written_styles += tag == "style"
 
 
-async def document(house: House) -> Document:
-    answer = await house.client.get("/")
+async def document(server: RunningServer) -> Document:
+    answer = await server.client.get("/")
     assert answer.status_code == 200
     return Document(answer.text)
 
@@ -65,8 +65,8 @@ def files_of(made: Document) -> list[str]:
     return [file for file in made.files if not file.startswith("#")]
 
 
-async def test_the_document_is_strict(house: House) -> None:
-    answer = await house.client.get("/")
+async def test_the_document_is_strict(server: RunningServer) -> None:
+    answer = await server.client.get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     rules = dict(
         rule.strip().split(" ", 1) for rule in answer.headers["content-security-policy"].split(";")
@@ -86,8 +86,10 @@ async def test_the_document_is_strict(house: House) -> None:
     assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(house: House) -> None:
-    made = await document(house)
+async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
+    server: RunningServer,
+) -> None:
+    made = await document(server)
     assert (made.written_scripts, made.written_styles) == (0, 0)
     assert not [name for name in made.attributes if name == "style" or name.startswith("on")]
     assert files_of(made)
@@ -98,11 +100,11 @@ async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(house
         assert not re.search(r"https?://|@import|url\(", text), name
 
 
-async def test_every_file_is_there_with_its_type_and_may_be_kept(house: House) -> None:
-    made = await document(house)
+async def test_every_file_is_there_with_its_type_and_may_be_kept(server: RunningServer) -> None:
+    made = await document(server)
     names = set()
     for file in files_of(made):
-        answer = await house.client.get(file)
+        answer = await server.client.get(file)
         assert answer.status_code == 200, file
         assert "immutable" in answer.headers["cache-control"]
         # Behind a login what one browser got is nobody else's.
@@ -114,7 +116,7 @@ async def test_every_file_is_there_with_its_type_and_may_be_kept(house: House) -
         names.add(name)
     scripts = {name for name in page_files(PAGE) if name.endswith(".mjs")}
     # What the worklet needs is asked for with it.
-    assert scripts - names == {"worklet.mjs", "queue.mjs"}
+    assert scripts - names == {"worklet.mjs", "sample_queue.mjs"}
 
 
 def test_every_module_imports_what_is_there() -> None:
@@ -127,35 +129,37 @@ def test_every_module_imports_what_is_there() -> None:
     assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
 
 
-async def test_it_has_what_others_reach_for_and_each_control_has_a_name(house: House) -> None:
-    made = await document(house)
+async def test_it_has_what_others_reach_for_and_each_control_has_a_name(
+    server: RunningServer,
+) -> None:
+    made = await document(server)
     assert len(made.ids) == len(set(made.ids))
     assert REACHED_FOR | {"status"} <= set(made.ids)
     assert made.labelled >= CONTROLS
 
 
-async def test_it_offers_the_formats_that_the_server_makes(house: House) -> None:
-    assert (await document(house)).options == list(get_args(Format))
+async def test_it_offers_the_formats_that_the_server_makes(server: RunningServer) -> None:
+    assert (await document(server)).options == list(get_args(Format))
     links = re.search(r"FORMATS = (\[.*\]);", (PAGE / "link.mjs").read_text())
     assert links
     assert json.loads(links[1]) == list(get_args(Format))
 
 
-async def test_the_document_is_asked_for_each_time_and_sent_once(house: House) -> None:
-    first = await house.client.get("/")
+async def test_the_document_is_asked_for_each_time_and_sent_once(server: RunningServer) -> None:
+    first = await server.client.get("/")
     assert first.headers["cache-control"] == "no-cache"
-    again = await house.client.get("/", headers={"If-None-Match": first.headers["etag"]})
+    again = await server.client.get("/", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["content-security-policy"] == first.headers["content-security-policy"]
-    other = await house.client.get("/", headers={"If-None-Match": '"another"'})
+    other = await server.client.get("/", headers={"If-None-Match": '"another"'})
     assert (other.status_code, other.text) == (200, first.text)
-    assert (await house.client.head("/")).status_code == 200
+    assert (await server.client.head("/")).status_code == 200
 
 
 async def test_after_an_upgrade_no_old_address_gives_a_new_file(
-    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = files_of(await document(house))
+    old = files_of(await document(server))
     for file in PAGE.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     with (tmp_path / "style.css").open("a") as style:
@@ -172,46 +176,50 @@ async def test_after_an_upgrade_no_old_address_gives_a_new_file(
             assert (await upgraded.get(there)).status_code == 200
 
 
-async def test_only_the_pages_own_files_are_there(house: House) -> None:
-    version = files_of(await document(house))[0].rpartition("/")[0]
+async def test_only_the_pages_own_files_are_there(server: RunningServer) -> None:
+    version = files_of(await document(server))[0].rpartition("/")[0]
     for name in ("index.html", "nothing.mjs", "..%2fweb%2fpage.py", "../web/page.py", ""):
-        answer = await house.client.get(f"{version}/{name}")
+        answer = await server.client.get(f"{version}/{name}")
         assert answer.status_code == 404, name
-    assert (await house.client.post("/")).status_code == 405
+    assert (await server.client.post("/")).status_code == 405
 
 
-async def test_with_a_key_the_page_is_there_and_what_it_asks_is_not(open_house: Opened) -> None:
-    async with open_house(key="right") as house:
-        made = await house.client.get("/")
+async def test_with_a_key_the_page_is_there_and_what_it_asks_is_not(
+    start_server: StartServer,
+) -> None:
+    async with start_server(key="right") as server:
+        made = await server.client.get("/")
         assert made.status_code == 200
         assert 'data-key-wanted="yes"' in made.text
         for file in files_of(Document(made.text)):
-            assert (await house.client.get(file)).status_code == 200
+            assert (await server.client.get(file)).status_code == 200
         for path in ("/v1/audio/voices", "/status", "/pages"):
-            assert (await house.client.get(path)).status_code == 401, path
-        assert (await house.say()).status_code == 401
+            assert (await server.client.get(path)).status_code == 401, path
+        assert (await server.say()).status_code == 401
 
 
-async def test_it_knows_this_servers_limit_and_that_there_is_no_key(open_house: Opened) -> None:
-    async with open_house(text_characters=123) as house:
-        text = (await house.client.get("/")).text
+async def test_it_knows_this_servers_limit_and_that_there_is_no_key(
+    start_server: StartServer,
+) -> None:
+    async with start_server(text_characters=123) as server:
+        text = (await server.client.get("/")).text
         assert 'data-text-limit="123"' in text
         assert 'data-key-wanted="no"' in text
 
 
-async def test_it_is_there_while_the_model_loads(open_house: Opened) -> None:
+async def test_it_is_there_while_the_model_loads(start_server: StartServer) -> None:
     warm = asyncio.Event()
-    async with open_house(load=warm.wait) as house:
-        assert (await house.client.get("/")).status_code == 200
-        voices = await house.client.get("/v1/audio/voices")
+    async with start_server(load=warm.wait) as server:
+        assert (await server.client.get("/")).status_code == 200
+        voices = await server.client.get("/v1/audio/voices")
         assert (voices.status_code, voices.headers["retry-after"]) == (503, "2")
         warm.set()
-        await house.until(lambda: house.desk.loaded is not None)
+        await server.until(lambda: server.state.loaded is not None)
 
 
-async def test_a_page_of_this_very_server_may_ask_it(house: House) -> None:
-    for origin, status in ((house.url, 200), ("https://elsewhere.example", 403), ("null", 403)):
-        answer = await house.client.post(
+async def test_a_page_of_this_very_server_may_ask_it(server: RunningServer) -> None:
+    for origin, status in ((server.url, 200), ("https://elsewhere.example", 403), ("null", 403)):
+        answer = await server.client.post(
             "/v1/audio/speech",
             json={"input": "One two.", "response_format": "pcm", "stream_format": "sse"},
             headers={"Origin": origin},
@@ -219,20 +227,20 @@ async def test_a_page_of_this_very_server_may_ask_it(house: House) -> None:
         assert answer.status_code == status, origin
 
 
-async def test_it_learns_which_languages_nobody_reads(house: House) -> None:
-    assert house.desk.loaded
-    told = (await house.client.get("/v1/audio/voices")).json()
-    assert told["unread"] == {}
+async def test_it_learns_which_languages_nobody_reads(server: RunningServer) -> None:
+    assert server.state.loaded
+    told = (await server.client.get("/v1/audio/voices")).json()
+    assert told["unsupported_languages"] == {}
     object.__setattr__(
-        house.desk.loaded, "languages", {"es": "espeak", "zh": "misaki", "ja": "not yet"}
+        server.state.loaded, "languages", {"es": "espeak", "zh": "misaki", "ja": "not yet"}
     )
-    told = (await house.client.get("/v1/audio/voices")).json()
-    assert told["unread"] == {"ja": "not yet"}
+    told = (await server.client.get("/v1/audio/voices")).json()
+    assert told["unsupported_languages"] == {"ja": "not yet"}
 
 
-def client_of(desk: ServerState) -> httpx.AsyncClient:
+def client_of(state: ServerState) -> httpx.AsyncClient:
     async def never() -> AsyncIterator[None]:
         raise AssertionError
 
-    app: Starlette = make_app(desk, never, lambda _: None)  # type: ignore[arg-type]
+    app: Starlette = make_app(state, never, lambda _: None)  # type: ignore[arg-type]
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page")

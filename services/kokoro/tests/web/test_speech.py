@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth_kokoro.text.read import read
-from hearth_kokoro.text.token import Token
+from hearth_kokoro.text.tokenizer import tokenize
+from hearth_kokoro.text.tokens import Token
 from hearth_serving.errors import EngineError, ServiceError
 
-from .conftest import PIECE_S, House, Opened, ScriptedSpeaker, busy
+from .conftest import SEGMENT_S, RunningServer, ScriptedSynthesizer, StartServer, busy
 from .decoding import hear
 
 FORMATS = ("mp3", "opus", "aac", "flac", "wav", "pcm")
@@ -23,32 +23,32 @@ WORDS = "One two three four five six, seven eight nine."
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", FORMATS)
-async def test_every_format_is_heard(house: House, name: str, stream: bool) -> None:
-    answer = await house.say(WORDS, response_format=name, stream=stream)
+async def test_every_format_is_heard(server: RunningServer, name: str, stream: bool) -> None:
+    answer = await server.say(WORDS, response_format=name, stream=stream)
     assert answer.status_code == 200, answer.text
-    assert "".join(house.speaker.spoken) == WORDS
-    pieces = len(house.speaker.spoken)
-    assert hear(answer.content, name).seconds == pytest.approx(pieces * PIECE_S, abs=0.09)
+    assert "".join(server.synthesizer.spoken) == WORDS
+    segments = len(server.synthesizer.spoken)
+    assert hear(answer.content, name).seconds == pytest.approx(segments * SEGMENT_S, abs=0.09)
     assert ("content-length" in answer.headers) is not stream
     assert answer.headers["content-type"].startswith("audio/")
 
 
-async def test_what_is_said_leaves_before_the_rest_is_made(house: House) -> None:
-    house.speaker.gate.clear()
+async def test_what_is_said_leaves_before_the_rest_is_made(server: RunningServer) -> None:
+    server.synthesizer.gate.clear()
     body = {"input": WORDS, "response_format": "pcm"}
-    async with house.client.stream("POST", "/v1/audio/speech", json=body) as answer:
+    async with server.client.stream("POST", "/v1/audio/speech", json=body) as answer:
         heard = 0
         async for data in answer.aiter_raw():
             heard += len(data)
-            if heard == round(PIECE_S * 48_000):
+            if heard == round(SEGMENT_S * 48_000):
                 # The rest is made only after this.
-                assert len(house.speaker.spoken) == 1
-                house.speaker.gate.set()
-    assert len(house.speaker.spoken) == 3
+                assert len(server.synthesizer.spoken) == 1
+                server.synthesizer.gate.set()
+    assert len(server.synthesizer.spoken) == 3
 
 
-async def test_events_carry_sound_and_the_text_that_it_speaks(house: House) -> None:
-    answer = await house.say(WORDS, response_format="mp3", stream_format="sse")
+async def test_events_carry_sound_and_the_text_that_it_speaks(server: RunningServer) -> None:
+    answer = await server.say(WORDS, response_format="mp3", stream_format="sse")
     assert answer.headers["content-type"].startswith("text/event-stream")
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
     assert [event["type"] for event in events[:-1]] == ["speech.audio.delta"] * (len(events) - 1)
@@ -56,50 +56,50 @@ async def test_events_carry_sound_and_the_text_that_it_speaks(house: House) -> N
     assert "".join(event.get("text", "") for event in events) == WORDS
     sound = b"".join(base64.b64decode(event.get("audio", "")) for event in events)
     assert hear(sound, "mp3").seconds == pytest.approx(
-        len(house.speaker.spoken) * PIECE_S, abs=0.09
+        len(server.synthesizer.spoken) * SEGMENT_S, abs=0.09
     )
 
 
 @pytest.mark.parametrize("text", ["...", "?!", "\u2014 \u2026", "\x00\x01", "***"])
-async def test_nothing_to_say_is_said(house: House, text: str) -> None:
-    answer = await house.say(text)
+async def test_nothing_to_say_is_said(server: RunningServer, text: str) -> None:
+    answer = await server.say(text)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "empty_input"
 
 
-async def test_an_unknown_voice_gets_near_names(house: House) -> None:
-    answer = await house.say(voice="af_hart")
+async def test_an_unknown_voice_gets_near_names(server: RunningServer) -> None:
+    answer = await server.say(voice="af_hart")
     error = answer.json()["error"]
     assert (answer.status_code, error["param"]) == (400, "voice")
     assert "af_heart" in error["message"]
 
 
-async def test_too_many_are_told_when_to_come_again(open_house: Opened) -> None:
-    async with open_house(ScriptedSpeaker(error=busy())) as house:
-        answer = await house.say()
+async def test_too_many_are_told_when_to_come_again(start_server: StartServer) -> None:
+    async with start_server(ScriptedSynthesizer(error=busy())) as server:
+        answer = await server.say()
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
         assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
 async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(
-    open_house: Opened, caplog: pytest.LogCaptureFixture
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with open_house(ScriptedSpeaker(error=KeyError("the secret text"))) as house:
-        answer = await house.say()
+    async with start_server(ScriptedSynthesizer(error=KeyError("the secret text"))) as server:
+        answer = await server.say()
         assert answer.status_code == 500
         assert "unexpected KeyError at conftest.py" in caplog.text
         assert "secret" not in answer.text + caplog.text
-        assert (await house.client.get("/health")).status_code == 200
+        assert (await server.client.get("/health")).status_code == 200
 
 
 async def test_an_engines_own_words_reach_the_log_and_nobody_else(
-    open_house: Opened, caplog: pytest.LogCaptureFixture
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(EngineError) as told:
         raise EngineError("model.onnx failed: node /decoder", status=500) from OSError("x")
     for fields in ({}, {"stream": False}, {"stream_format": "sse"}):
-        async with open_house(ScriptedSpeaker(error=told.value, fails_after=0)) as house:
-            answer = await house.say(**fields)
+        async with start_server(ScriptedSynthesizer(error=told.value, fails_after=0)) as server:
+            answer = await server.say(**fields)
         assert answer.json()["error"]["message"].startswith("something broke here")
     lines = [message for message in caplog.messages if "decoder" in message]
     assert len(lines) == 3, lines
@@ -107,133 +107,133 @@ async def test_an_engines_own_words_reach_the_log_and_nobody_else(
 
 
 async def test_what_breaks_elsewhere_keeps_its_words(
-    open_house: Opened, caplog: pytest.LogCaptureFixture
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = ServiceError("speaking failed: the secret text", status=500)
     told.__cause__ = ValueError("the secret text")
-    async with open_house(ScriptedSpeaker(error=told, fails_after=0)) as house:
-        answer = await house.say()
+    async with start_server(ScriptedSynthesizer(error=told, fails_after=0)) as server:
+        answer = await server.say()
     assert "unexpected ValueError" in caplog.text
     assert "secret" not in answer.text + caplog.text
 
 
 async def test_others_are_heard_while_a_text_without_a_word_is_read(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, others_were_heard = threading.Event(), threading.Event()
 
     def slow(text: str, language: str) -> list[Token]:
         begun.set()
         assert others_were_heard.wait(5), "nobody was heard meanwhile"
-        return read(text, language)
+        return tokenize(text, language)
 
-    monkeypatch.setattr("hearth_kokoro.web.speech.read", slow)
-    asked = asyncio.create_task(house.say("\u2014 " * 10))
+    monkeypatch.setattr("hearth_kokoro.web.speech.tokenize", slow)
+    asked = asyncio.create_task(server.say("\u2014 " * 10))
     assert await asyncio.to_thread(begun.wait, 5)
-    assert (await house.client.get("/health")).status_code == 200
+    assert (await server.client.get("/health")).status_code == 200
     others_were_heard.set()
     assert (await asked).json()["error"]["code"] == "empty_input"
 
 
-async def test_what_breaks_later_has_no_end(open_house: Opened) -> None:
-    broken = ScriptedSpeaker(error=RuntimeError("x"), fails_after=1)
-    async with open_house(broken) as house:
+async def test_what_breaks_later_has_no_end(start_server: StartServer) -> None:
+    broken = ScriptedSynthesizer(error=RuntimeError("x"), fails_after=1)
+    async with start_server(broken) as server:
         with pytest.raises(httpx.RemoteProtocolError):
-            await house.say(WORDS)
-        answer = await house.say(WORDS, stream_format="sse")
+            await server.say(WORDS)
+        answer = await server.say(WORDS, stream_format="sse")
         last = json.loads(answer.text.strip().splitlines()[-1][6:])
         assert (last["type"], last["error"]["type"]) == ("error", "server_error")
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_leaves_frees_its_work(open_house: Opened, stream: bool) -> None:
-    async with open_house(ScriptedSpeaker(piece_s=60)) as house:
+async def test_a_client_that_leaves_frees_its_work(start_server: StartServer, stream: bool) -> None:
+    async with start_server(ScriptedSynthesizer(piece_s=60)) as server:
         body = json.dumps({"input": WORDS, "stream": stream}).encode()
-        _, writer = await _post(house, body)
-        await house.until(lambda: house.speaker.active == 1)
+        _, writer = await _post(server, body)
+        await server.until(lambda: server.synthesizer.active == 1)
         writer.close()
-        await house.until(lambda: house.speaker.active == 0)
-        assert house.speaker.stopped_early == 1
+        await server.until(lambda: server.synthesizer.active == 0)
+        assert server.synthesizer.stopped_early == 1
 
 
 async def test_a_reader_that_stands_still_is_let_go(
-    open_house: Opened, monkeypatch: pytest.MonkeyPatch
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel would let it go as well; here it is our own clock that is tried.
     monkeypatch.delattr(socket, "TCP_USER_TIMEOUT")
-    async with open_house(write_s=0.3) as house:
+    async with start_server(write_s=0.3) as server:
         body = json.dumps({"input": "word " * 3000, "response_format": "pcm"}).encode()
-        _, writer = await _post(house, body)
-        await house.until(lambda: house.speaker.active == 1)
-        await house.until(lambda: house.speaker.active == 0, within_s=5)
-        assert house.speaker.stopped_early == 1
+        _, writer = await _post(server, body)
+        await server.until(lambda: server.synthesizer.active == 1)
+        await server.until(lambda: server.synthesizer.active == 0, within_s=5)
+        assert server.synthesizer.stopped_early == 1
         writer.close()
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_request_ends_at_its_deadline(open_house: Opened, stream: bool) -> None:
-    async with open_house(timeout_s=1) as house:
+async def test_a_request_ends_at_its_deadline(start_server: StartServer, stream: bool) -> None:
+    async with start_server(timeout_s=1) as server:
         # The first piece comes at once, and the others never.
-        house.speaker.gate.clear()
+        server.synthesizer.gate.clear()
         if stream:
             with pytest.raises(httpx.RemoteProtocolError):
-                await house.say(WORDS * 3)
+                await server.say(WORDS * 3)
         else:
-            answer = await house.say(WORDS * 3, stream=False)
+            answer = await server.say(WORDS * 3, stream=False)
             assert answer.json()["error"]["code"] == "total_timeout"
-        assert house.speaker.active == 0
+        assert server.synthesizer.active == 0
 
 
-async def test_a_body_is_counted_while_it_is_read(open_house: Opened) -> None:
-    async with open_house(body_bytes=1000) as house:
+async def test_a_body_is_counted_while_it_is_read(start_server: StartServer) -> None:
+    async with start_server(body_bytes=1000) as server:
 
         async def chunks() -> Any:
             for _ in range(20):
                 yield b"x" * 100
 
         for content in (b"x" * 2000, chunks()):
-            answer = await house.client.post("/v1/audio/speech", content=content)
+            answer = await server.client.post("/v1/audio/speech", content=content)
             assert answer.status_code == 413
             assert answer.json()["error"]["code"] == "request_too_large"
 
 
-async def test_a_body_that_never_ends_is_not_read_for_ever(open_house: Opened) -> None:
-    async with open_house(body_s=0.2) as house:
-        reader, writer = await _post(house, b'{"input":', length=500)
+async def test_a_body_that_never_ends_is_not_read_for_ever(start_server: StartServer) -> None:
+    async with start_server(body_s=0.2) as server:
+        reader, writer = await _post(server, b'{"input":', length=500)
         assert b"408" in await asyncio.wait_for(reader.readline(), 3)
         writer.close()
 
 
-async def test_a_megabyte_without_a_space_is_refused_at_once(house: House) -> None:
-    answer = await house.say("a" * 1_000_000)
+async def test_a_megabyte_without_a_space_is_refused_at_once(server: RunningServer) -> None:
+    answer = await server.say("a" * 1_000_000)
     assert answer.json()["error"]["code"] == "string_above_max_length"
 
 
-async def test_sixty_four_at_once(open_house: Opened) -> None:
-    async with open_house(ScriptedSpeaker(piece_s=0.01)) as house:
+async def test_sixty_four_at_once(start_server: StartServer) -> None:
+    async with start_server(ScriptedSynthesizer(piece_s=0.01)) as server:
         answers = await asyncio.gather(
-            *(house.say(WORDS, response_format="wav") for _ in range(64))
+            *(server.say(WORDS, response_format="wav") for _ in range(64))
         )
         assert {answer.status_code for answer in answers} == {200}
         assert len({len(answer.content) for answer in answers}) == 1
-        assert house.speaker.active == 0
+        assert server.synthesizer.active == 0
 
 
 async def test_no_word_of_anybody_is_in_the_log(
-    house: House, caplog: pytest.LogCaptureFixture
+    server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("DEBUG", logger="hearth_kokoro"):
-        await house.say("Zanzibar is far away.")
-        await house.say("Zanzibar", voice="zanzibar")
+        await server.say("Zanzibar is far away.")
+        await server.say("Zanzibar", voice="zanzibar")
     assert "speech done" in caplog.text
     assert "anzibar" not in caplog.text
 
 
 async def _post(
-    house: House, body: bytes, length: int | None = None
+    server: RunningServer, body: bytes, length: int | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     # limit: this side buffers little, so that the server feels that nobody reads.
-    reader, writer = await asyncio.open_connection("127.0.0.1", house.port, limit=1024)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
     head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {length or len(body)}"
     writer.write(head.encode() + b"\r\n\r\n" + body)
     await writer.drain()

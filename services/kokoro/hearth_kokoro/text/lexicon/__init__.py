@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hearth_kokoro.text.lexicon.east import CHINESE, JAPANESE
 from hearth_kokoro.text.lexicon.english import AMERICAN, BRITISH
 from hearth_kokoro.text.lexicon.french import FRENCH
 from hearth_kokoro.text.lexicon.hindi import HINDI
 from hearth_kokoro.text.lexicon.italian import ITALIAN
+from hearth_kokoro.text.lexicon.japanese_chinese import CHINESE, JAPANESE
 from hearth_kokoro.text.lexicon.portuguese import PORTUGUESE
-from hearth_kokoro.text.lexicon.shape import Lexicon
+from hearth_kokoro.text.lexicon.schema import Lexicon
 from hearth_kokoro.text.lexicon.spanish import SPANISH
 
 LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
@@ -30,6 +30,6 @@ LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
 )
 
 
-def lexicon(language: str) -> Lexicon:
+def lexicon_for(language: str) -> Lexicon:
     """Return what is known of a language; raises KeyError for one that no voice speaks."""
     return LEXICONS[language]

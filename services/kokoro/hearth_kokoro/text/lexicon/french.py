@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 # ruff: noqa: RUF001
 
-from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
+from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words
 
 FRENCH = Lexicon(
     language="fr-fr",
@@ -63,7 +63,7 @@ FRENCH = Lexicon(
         min = minimum
         """
     ),
-    bare=table(
+    undotted=table(
         """
         mme = madame
         mmes = mesdames

@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 # ruff: noqa: RUF001
 
-from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table
+from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table
 
 HINDI = Lexicon(
     language="hi",

@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 # ruff: noqa: RUF001
 
-from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
+from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words
 
 ITALIAN = Lexicon(
     language="it",
@@ -63,7 +63,7 @@ ITALIAN = Lexicon(
         min = minimo
         """
     ),
-    bare=table(
+    undotted=table(
         """
         sig.ra = signora
         sig.na = signorina

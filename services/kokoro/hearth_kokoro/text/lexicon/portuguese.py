@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 # ruff: noqa: RUF001
 
-from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
+from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words
 
 PORTUGUESE = Lexicon(
     language="pt-br",
@@ -64,7 +64,7 @@ PORTUGUESE = Lexicon(
         mín = mínimo
         """
     ),
-    bare=table(
+    undotted=table(
         """
         n° | nº = número
         sr = senhor

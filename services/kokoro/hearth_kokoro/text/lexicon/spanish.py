@@ -2,7 +2,7 @@
 # The signs that look like others are meant: they are what people write.
 # ruff: noqa: RUF001
 
-from hearth_kokoro.text.lexicon.shape import Lexicon, pairs, table, words
+from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words
 
 SPANISH = Lexicon(
     language="es",
@@ -73,7 +73,7 @@ SPANISH = Lexicon(
         mín = mínimo
         """
     ),
-    bare=table(
+    undotted=table(
         """
         n° | nº | n.º = número
         sr = señor

@@ -24,7 +24,7 @@ const OFFERED = {
     { id: "bf_emma", language: "en-gb" },
   ],
   openai_voices: {},
-  unread: {},
+  unsupported_languages: {},
 };
 const EDITED = "What I have written since.";
 let tab;

@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 
-import { fileOf } from "../../../hearth_kokoro/page/file.mjs";
+import { fileOf } from "../../../hearth_kokoro/page/download.mjs";
 import { Server } from "../../../hearth_kokoro/page/server.mjs";
 
 let tab;
-let asked;
+let request;
 
 /** Answer one request after the other with these. */
 function answering(...answers) {
-  asked = [];
+  request = [];
   globalThis.fetch = async (path, options) => {
-    asked.push({ path, ...options, body: options.body && JSON.parse(options.body) });
-    const answer = answers.shift();
-    if (answer instanceof Error) throw answer;
-    return answer;
+    request.push({ path, ...options, body: options.body && JSON.parse(options.body) });
+    const response = answers.shift();
+    if (response instanceof Error) throw response;
+    return response;
   };
 }
 
@@ -37,11 +37,11 @@ test("a server with a key asks for it, takes it, and says when it is wrong", asy
   const server = new Server(true);
   answering(refusal(401, "no"), refusal(401, "no"), Response.json(LIST));
   await assert.rejects(server.voices(), { needs: "key", message: "This server needs an API key." });
-  assert.equal(asked[0].headers.Authorization, undefined);
+  assert.equal(request[0].headers.Authorization, undefined);
   server.keep("one");
   await assert.rejects(server.voices(), { needs: "key", message: "This API key is wrong." });
   assert.deepEqual(await server.voices(), LIST);
-  assert.equal(asked[2].headers.Authorization, "Bearer one");
+  assert.equal(request[2].headers.Authorization, "Bearer one");
   server.keep("");
   assert.equal(tab.size, 0);
 });
@@ -59,13 +59,13 @@ test("while the model is loading it waits as long as it is told, and has the lis
   const end = new Server(false).voices(() => (waits += 1)).then((found) => (list = found));
   const settle = () => new Promise((done) => setImmediate(done));
   await settle();
-  assert.deepEqual([waits, asked.length], [1, 1]);
+  assert.deepEqual([waits, request.length], [1, 1]);
   mock.timers.tick(6999);
   await settle();
-  assert.equal(asked.length, 1);
+  assert.equal(request.length, 1);
   mock.timers.tick(1);
   await settle();
-  assert.deepEqual([waits, asked.length, list], [2, 2, null]);
+  assert.deepEqual([waits, request.length, list], [2, 2, null]);
   mock.timers.tick(2000);
   await end;
   assert.deepEqual(list, LIST);
@@ -86,7 +86,7 @@ test("a server that is gone is no riddle, and who stopped hears nothing of it", 
   await assert.rejects(server.speech({}), { name: "AbortError" });
 });
 
-test("events end with their last one; without it the answer broke off", async () => {
+test("events end with their last one; without it the response failed off", async () => {
   const delta = 'data: {"type": "speech.audio.delta", "audio": "AAE="}\n\n';
   const done = 'data: {"type": "speech.audio.done"}\n\n';
   answering(new Response(delta + done), new Response(delta));
@@ -97,17 +97,17 @@ test("events end with their last one; without it the answer broke off", async ()
     return found;
   };
   assert.deepEqual(await collect(), ["AAE="]);
-  assert.equal(asked[0].body.stream_format, "sse");
+  assert.equal(request[0].body.stream_format, "sse");
   await assert.rejects(collect(), { message: "The response ended early." });
 });
 
-test("a file is asked for whole in every format: it gets the cuts that were heard", async () => {
+test("a file is request for whole in every format: it gets the cuts that were heard", async () => {
   for (const format of ["mp3", "opus", "aac", "flac", "wav", "pcm"]) {
-    const answer = new Response("sound", { headers: { "Content-Type": "audio/ogg" } });
-    answering(answer);
+    const response = new Response("sound", { headers: { "Content-Type": "audio/ogg" } });
+    answering(response);
     const file = await fileOf(new Server(false), { input: "One." }, format, null);
     const wanted = { model: "kokoro", input: "One.", response_format: format, stream: false };
-    assert.deepEqual(asked.map(({ body }) => body), [wanted]);
+    assert.deepEqual(request.map(({ body }) => body), [wanted]);
     assert.equal(await file.text(), "sound");
     // Firefox would call such a file .ogx.
     assert.notEqual(file.type, "audio/ogg");

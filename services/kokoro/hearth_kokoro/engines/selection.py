@@ -1,0 +1,162 @@
+"""Which engine, which model and how many threads: measured once on this machine, remembered."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+
+from hearth_kokoro.engines import SAMPLE_RATE, Engine, StopSignal, Styles
+from hearth_kokoro.engines.onnx import RUNTIME, OnnxEngine
+from hearth_serving.errors import ServiceError
+from hearth_serving.machine import Machine, this_machine
+from hearth_serving.measurements import Measurement, MeasurementCache, best_threads
+
+log = logging.getLogger(__name__)
+
+# About two seconds of sound: long enough to tell, short enough for a slow machine.
+PHRASE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ."  # noqa: RUF001
+_ROUNDS = 4
+# The first model is the exact one: another must be worth what it loses.
+_WORTH = 0.9
+
+Load = Callable[[Path, int, str], Engine]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedEngine:
+    """A loaded engine, why it is this one, and what was measured for that, now or before."""
+
+    engine: Engine
+    threads: int
+    reason: str
+    measured: tuple[Measurement, ...]
+
+
+def select_engine(
+    models: Sequence[Path],
+    state: Path | None,
+    *,
+    voice: Styles,
+    engine: str = "auto",
+    load: Load | None = None,
+    machine: Machine | None = None,
+) -> SelectedEngine:
+    """Return the fastest engine for this machine, loaded.
+
+    `models` are .onnx files, the most exact one first, or .pth files for PyTorch; `engine` is
+    auto, onnx or torch. What was measured is kept in `state`, where one is given: the next start
+    with the same files, processor and onnxruntime does not measure again.
+    """
+    weights = [path for path in models if path.suffix == ".pth"]
+    graphs = [path for path in models if path.suffix != ".pth"]
+    if engine == "torch" or (engine == "auto" and weights):
+        chosen = _by_torch(weights, may_fall_back=engine == "auto" and bool(graphs))
+        if chosen:
+            return chosen
+    if not graphs:
+        raise ServiceError("--engine onnx needs a model that ends with .onnx")
+    found = MeasurementCache(state)
+    return _by_onnx(graphs, found, voice, load or _load, machine or this_machine())
+
+
+def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> SelectedEngine | None:
+    """Load PyTorch's engine; None when there is no card and something else to run."""
+    from hearth_kokoro.engines.torch import TorchEngine, has_cuda_gpu
+
+    if not weights:
+        raise ServiceError("--engine torch needs weights that end with .pth")
+    if may_fall_back and not has_cuda_gpu():
+        log.warning("no GPU that CUDA can use; using the CPU")
+        return None
+    loaded = TorchEngine(weights[0])
+    return SelectedEngine(loaded, loaded.threads, f"PyTorch on {loaded.provider}", ())
+
+
+def _by_onnx(
+    models: Sequence[Path], memory: MeasurementCache, voice: Styles, load: Load, machine: Machine
+) -> SelectedEngine:
+    """Load the fastest model with the fastest number of threads, as remembered or measured."""
+    hashes = {path: memory.sha256(path) for path in models}
+    named = [[path.name, digest] for path, digest in hashes.items()]
+    key = {**asdict(machine), "runtime": RUNTIME, "models": named}
+    candidates = [(path.name, n) for path in models for n in machine.candidates()]
+    known = [one for one in memory.load(key) if (one.model, one.threads) in candidates]
+    if known:
+        try:
+            return _best(known, hashes, machine, load)
+        except ServiceError as error:
+            log.warning("the stored choice failed, measuring again: %s", error)
+    if len(candidates) > 1:
+        measured = _measure(hashes, machine, voice, load)
+        memory.store(key, measured)
+        return _best(measured, hashes, machine, load)
+    path = models[0]
+    loaded = load(path, machine.cores, hashes[path])
+    return SelectedEngine(loaded, machine.cores, "the only candidate", ())
+
+
+def _best(
+    known: Sequence[Measurement], hashes: Mapping[Path, str], machine: Machine, load: Load
+) -> SelectedEngine:
+    """Load the fastest of these."""
+    best = fastest(known, next(iter(hashes)).name, machine.cores)
+    path = next(path for path in hashes if path.name == best.model)
+    loaded = load(path, best.threads, hashes[path])
+    return SelectedEngine(loaded, best.threads, _why(best, known), tuple(known))
+
+
+def fastest(measured: Sequence[Measurement], exact: str, cores: int) -> Measurement:
+    """Return the best candidate.
+
+    Another model than the exact one must be 10 % faster, other threads than one per core 10 %
+    (more) or 25 % (fewer).
+    """
+    exacts = [one for one in measured if one.model == exact]
+    others = [one for one in measured if one.model != exact]
+    if not exacts:
+        return min(others, key=lambda one: one.rtf)
+    best = best_threads(exacts, cores)
+    fast = min(others, key=lambda one: one.rtf, default=best)
+    return fast if fast.rtf <= _WORTH * best.rtf else best
+
+
+def _measure(
+    hashes: Mapping[Path, str], machine: Machine, voice: Styles, load: Load
+) -> tuple[Measurement, ...]:
+    """Measure the thread counts with the first model, then the other models with the best."""
+    first, *others = hashes
+    found = [_timed(first, threads, hashes[first], voice, load) for threads in machine.candidates()]
+    threads = best_threads(found, machine.cores).threads
+    for path in others:
+        try:
+            found.append(_timed(path, threads, hashes[path], voice, load))
+        except ServiceError as error:
+            log.warning("%s is left out: %s", path.name, error)
+    return tuple(found)
+
+
+def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> Measurement:
+    """Measure one candidate. One model at a time is loaded: the unit's memory is bounded."""
+    engine = load(path, threads, sha256)
+    best = float("inf")
+    for turn in range(_ROUNDS):
+        started = perf_counter()
+        sound = engine.infer(PHRASE, voice, 1.0, StopSignal())
+        seconds = perf_counter() - started
+        if sound.size == 0:
+            raise ServiceError(f"{path.name} returned no sound")
+        if turn:  # the first inference also finds its memory
+            best = min(best, seconds / (sound.size / SAMPLE_RATE))
+    log.info("measured %s with %d threads: %.3f s per second of audio", path.name, threads, best)
+    return Measurement(model=path.name, threads=threads, rtf=round(best, 4))
+
+
+def _why(best: Measurement, known: Sequence[Measurement]) -> str:
+    """Say in one line what was compared."""
+    rows = ", ".join(f"{one.model} with {one.threads}: {one.rtf:.3f}" for one in known)
+    return f"fastest on this machine, {best.rtf:.3f} s per second of audio ({rows})"
+
+
+def _load(path: Path, threads: int, sha256: str) -> Engine:
+    return OnnxEngine(path, threads, sha256=sha256)

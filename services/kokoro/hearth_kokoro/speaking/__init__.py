@@ -1,1 +1,0 @@
-"""Speaks a text piece by piece: what the next piece is, who is next, how pieces join."""

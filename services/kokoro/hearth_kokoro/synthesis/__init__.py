@@ -1,0 +1,1 @@
+"""Speech synthesis: cutting a text into segments, scheduling inferences, joining sound."""

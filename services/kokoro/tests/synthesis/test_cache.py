@@ -1,0 +1,41 @@
+"""A cache never holds more than its bound, and keeps what was used last."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearth_kokoro.synthesis.cache import Cache
+
+
+def cache(limit: int) -> Cache[str, str]:
+    return Cache(limit, lambda key, value: len(key) + len(value))
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 500))))
+def test_bytes_are_those_of_what_is_kept(puts: list[tuple[str, int]]) -> None:
+    kept, latest = cache(1000), dict[str, int]()
+    for key, size in puts:
+        kept.put(key, "x" * size)
+        latest[key] = size
+        assert kept.bytes <= 1000
+    held = [key for key in latest if key in kept]
+    assert kept.bytes == sum(200 + 1 + latest[key] for key in held)
+
+
+def test_what_was_used_last_is_kept() -> None:
+    kept = cache(2 * 202)
+    kept.put("a", "1")
+    kept.put("b", "2")
+    assert kept.get("a") == "1"
+    kept.put("c", "3")
+    assert kept.get("b") is None
+    assert (kept.get("a"), kept.get("c")) == ("1", "3")
+    assert kept.statistics() == {"hits": 3, "misses": 1, "bytes": 404}
+
+
+def test_what_is_larger_than_all_is_not_kept() -> None:
+    kept = cache(300)
+    kept.put("a", "1")
+    kept.put("b", "x" * 300)
+    assert "a" in kept
+    assert "b" not in kept

@@ -1,0 +1,174 @@
+"""One thread works; first pieces go first, and what nobody wants is stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from hearth_kokoro.synthesis.synthesis_queue import (
+    InferenceResult,
+    SynthesisQueue,
+    SynthesisRequest,
+)
+from hearth_serving.errors import ServiceError
+
+from ..scripted import STYLES, ScriptedEngine
+
+
+def request(
+    phonemes: str, *, is_first: bool = False, deadline: float = 1e6, cost_s: float = 1.0
+) -> SynthesisRequest:
+    return SynthesisRequest(phonemes, STYLES, 1.0, is_first, deadline, cost_s)
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine()
+
+
+@pytest.fixture
+async def queue(engine: ScriptedEngine) -> AsyncIterator[SynthesisQueue]:
+    queue = SynthesisQueue(engine, engine.clock)
+    queue.start()
+    yield queue
+    engine.gate.set()
+    queue.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        # Another thread makes it true, and knows nothing of this event loop.
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def begun(
+    engine: ScriptedEngine, queue: SynthesisQueue, made: SynthesisRequest
+) -> asyncio.Task[InferenceResult]:
+    """Have one order run and wait at the closed gate."""
+    engine.gate.clear()
+    count = len(engine.asked)
+    task = asyncio.create_task(queue.run(made))
+    await until(lambda: len(engine.asked) > count)
+    return task
+
+
+async def test_first_pieces_go_first_then_who_runs_dry_first(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("running", is_first=True))
+    names = [("late", False, 9.0), ("soon", False, 3.0), ("first", True, 5.0)]
+    tasks = [
+        asyncio.create_task(queue.run(request(name, is_first=is_first, deadline=deadline)))
+        for name, is_first, deadline in names
+    ]
+    await until(lambda: queue.waiting == 3)
+    engine.gate.set()
+    await asyncio.gather(running, *tasks)
+    assert engine.asked == ["running", "first", "soon", "late"]
+
+
+async def test_a_later_piece_with_time_left_makes_room_and_is_made_again(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("later", deadline=100.0))
+    first = asyncio.create_task(queue.run(request("first", is_first=True)))
+    await until(lambda: engine.stopped == ["later"])
+    engine.gate.set()
+    made = await asyncio.gather(first, running)
+    assert engine.asked == ["later", "first", "later"]
+    assert all(one.samples.size for one in made)
+    assert queue.preempted == 1
+
+
+@pytest.mark.parametrize("deadline", [0.5, 2.0])
+async def test_a_later_piece_that_is_needed_soon_is_not_stopped(
+    engine: ScriptedEngine, queue: SynthesisQueue, deadline: float
+) -> None:
+    running = await begun(engine, queue, request("later", deadline=deadline))
+    first = asyncio.create_task(queue.run(request("first", is_first=True)))
+    await until(lambda: queue.waiting == 1)
+    engine.gate.set()
+    await asyncio.gather(first, running)
+    assert engine.asked == ["later", "first"]
+
+
+async def test_a_piece_is_not_stopped_for_others_for_ever(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("later", deadline=1e6))
+    for times in range(1, 4):
+        first = asyncio.create_task(queue.run(request("first", is_first=True)))
+        await until(lambda: engine.asked[-1] == "first")
+        first.cancel()
+        await until(lambda: engine.asked[-1] == "later")
+        assert queue.preempted == times
+    first = asyncio.create_task(queue.run(request("first", is_first=True)))
+    await until(lambda: queue.waiting == 1)
+    engine.gate.set()
+    await asyncio.gather(running, first)
+    assert engine.asked[-2:] == ["later", "first"]
+    assert queue.preempted == 3
+
+
+async def test_a_flood_of_first_pieces_starves_nobody(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("running", is_first=True))
+    laters = [queue.run(request(f"dry {n}", deadline=n * 0.1, cost_s=0.1)) for n in range(3)]
+    flood = [
+        queue.run(request(f"first {n}", is_first=True, deadline=0.0, cost_s=0.1)) for n in range(40)
+    ]
+    idle = queue.run(request("has time", deadline=1e6))
+    tasks = [asyncio.create_task(each) for each in (*laters, *flood, idle)]
+    await until(lambda: queue.waiting == 44)
+    engine.gate.set()
+    await asyncio.gather(running, *tasks)
+    at = [engine.asked.index(f"dry {n}") for n in range(3)]
+    assert at == [4, 9, 14]
+    # Whoever has something to hear meanwhile waits for all of them.
+    assert engine.asked[-1] == "has time"
+
+
+async def test_what_is_cancelled_stops(engine: ScriptedEngine, queue: SynthesisQueue) -> None:
+    running = await begun(engine, queue, request("long ago"))
+    running.cancel()
+    await until(lambda: engine.stopped == ["long ago"])
+    engine.gate.set()
+    assert (await queue.run(request("next"))).samples.size
+
+
+async def test_what_is_cancelled_before_its_turn_is_never_made(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("running"))
+    waiting = [asyncio.create_task(queue.run(request(f"w{n}"))) for n in range(50)]
+    await until(lambda: queue.waiting == 50)
+    for task in waiting[:-1]:
+        task.cancel()
+    await until(lambda: queue.waiting == 1)
+    engine.gate.set()
+    await asyncio.gather(running, *waiting, return_exceptions=True)
+    assert engine.asked == ["running", "w49"]
+
+
+async def test_an_engine_that_fails_fails_one_order(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    with pytest.raises(AssertionError):
+        await queue.run(request("x" * 511))
+    assert (await queue.run(request("next"))).seconds == pytest.approx(0.06 + 4 * 0.028)
+
+
+async def test_closing_ends_what_runs_and_what_waits(
+    engine: ScriptedEngine, queue: SynthesisQueue
+) -> None:
+    running = await begun(engine, queue, request("running"))
+    waiting = asyncio.create_task(queue.run(request("waiting")))
+    await until(lambda: queue.waiting == 1)
+    await asyncio.to_thread(queue.close)
+    for task in (running, waiting):
+        with pytest.raises(ServiceError, match="stopping"):
+            await task
+    with pytest.raises(ServiceError, match="stopping"):
+        await queue.run(request("after"))

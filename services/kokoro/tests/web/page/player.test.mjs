@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { SpeechPlayer } from "../../../hearth_kokoro/page/player.mjs";
+
+/** One second of sound. */
+const SECOND = Buffer.alloc(48000).toString("base64");
+
+/** A output whose sink does what is written here, and the events that it hears. */
+function staged(acts = {}) {
+  const output = { events: null, did: [], closed: 0 };
+  const told = (name) => (...given) => {
+    output.did.push(name);
+    return acts[name]?.(output.events, ...given);
+  };
+  const sink = { path: "worklet" };
+  for (const name of ["push", "room", "end", "stop"]) sink[name] = told(name);
+  output.open = async (events) => ((output.events = events), sink);
+  output.close = () => (output.closed += 1);
+  return output;
+}
+
+/** A server of these events; one that is an error is thrown. */
+function serverOf(...events) {
+  return {
+    request: [],
+    async *events(request, signal) {
+      this.request.push(request);
+      this.signal = signal;
+      for (const event of events) {
+        if (event instanceof Error) throw event;
+        yield event;
+      }
+    },
+  };
+}
+
+function runOf(server, output) {
+  const heard = [];
+  const told = (name) => (value) => heard.push([name, value]);
+  const names = ["opened", "made", "first", "segment", "stall", "noOutput"];
+  const callbacks = Object.fromEntries(names.map((name) => [name, told(name)]));
+  const run = new SpeechPlayer(server, output, { input: "One. Two." }, 1000, callbacks);
+  return { run, only: (name) => heard.filter(([what]) => what === name).map(([, v]) => v) };
+}
+
+const TWO = [{ audio: SECOND, text: "One. " }, { audio: SECOND }, { audio: SECOND, text: "Two." }];
+
+test("each stall is counted and told, as are the first sound and the segments", async () => {
+  const output = staged({
+    push: (events, _, segment) => segment === null || events.segment(segment),
+    end: (events) => {
+      events.first(1380);
+      events.stall(0.5);
+      events.stall(0.1);
+      events.over();
+    },
+  });
+  const server = serverOf(...TWO);
+  const { run, only } = runOf(server, output);
+  await run.go();
+  assert.deepEqual(only("stall"), [1, 2]);
+  assert.equal(run.stalls, 2);
+  assert.deepEqual(only("first"), [380]);
+  assert.deepEqual(only("segment"), ["One. ", "Two."]);
+  assert.deepEqual(only("made"), [5 / 9, 5 / 9, 1]);
+  assert.equal(run.seconds, 3);
+  assert.equal(server.request[0].response_format, "pcm");
+  assert.equal(output.closed, 1);
+});
+
+test("what came before the trouble is heard to its end", async () => {
+  let ended = false;
+  const output = staged({
+    end: (events) =>
+      setTimeout(() => {
+        ended = true;
+        events.over();
+      }, 20),
+  });
+  const { run } = runOf(serverOf(TWO[0], new Error("The engine is gone.")), output);
+  await assert.rejects(run.go(), { message: "The engine is gone." });
+  assert.ok(ended);
+  assert.deepEqual(output.did, ["push", "room", "end"]);
+  assert.equal(output.closed, 1);
+});
+
+test("trouble before any sound is told at once", async () => {
+  const output = staged();
+  const { run } = runOf(serverOf(new Error("Too many.")), output);
+  await assert.rejects(run.go(), { message: "Too many." });
+  assert.deepEqual(output.did, []);
+});
+
+test("when the player breaks, no more is request for and that is what is message", async () => {
+  // Its room never comes: nothing takes the sound any more.
+  const room = (events) => {
+    events.failed("The browser stopped playback with an error.");
+    return new Promise(() => {});
+  };
+  const output = staged({ room });
+  const server = serverOf(...TWO);
+  const { run, only } = runOf(server, output);
+  const late = new Promise((done) => setTimeout(done, 500, "hangs"));
+  const end = run.go().catch((error) => error.message);
+  assert.equal(await Promise.race([end, late]), "The browser stopped playback with an error.");
+  assert.equal(only("made").length, 1);
+  assert.ok(server.signal.aborted);
+});
+
+test("stop ends it, silently, and the server is let go", async () => {
+  const output = staged({ end: () => {} });
+  const server = serverOf(...TWO);
+  const { run } = runOf(server, output);
+  const end = run.go();
+  await new Promise((done) => setTimeout(done, 20));
+  run.stop();
+  await end;
+  assert.ok(server.signal.aborted);
+  assert.deepEqual([output.did.at(-1), output.closed], ["stop", 1]);
+});
