@@ -16,7 +16,6 @@ from hearth.bench.llm import (
     TIMES,
     WARM_UPS,
     EndpointFigures,
-    Progress,
     added_text,
     alternate,
     cells,
@@ -24,6 +23,7 @@ from hearth.bench.llm import (
     fresh,
 )
 from hearth.bench.report import Ratio, figures_of, missed, ratio
+from hearth.bench.session import Progress
 from hearth.bench.view import Section, ratio_section, terminal
 from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference, spread

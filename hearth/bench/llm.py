@@ -11,6 +11,7 @@ from typing import TypeVar
 from rich.console import RenderableType
 
 from hearth.bench.report import Figures, figures_of
+from hearth.bench.session import Progress
 from hearth.bench.view import Section, middle, p95, terminal
 from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference
@@ -29,8 +30,6 @@ PAIR_PROMPT, PAIR_TOKENS = "Name one colour.", 16
 WARM_UPS = 2
 TIMES = ("p95", "whole ms", "p95")
 
-Progress = Callable[[int, int, str], None]
-"""Called with (done, planned, what is counted)."""
 T = TypeVar("T")
 
 

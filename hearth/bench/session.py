@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx
 
-from hearth.bench.baseline import Baseline, MakeRun
+from hearth.bench.baseline import Baseline, Command, MakeRun
 from hearth.bench.report import Figures, Ratio, SampleT, good, health_of, this_machine, values
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, fetch_json, is_healthy, wait_until_idle
@@ -168,6 +168,10 @@ class Session(Generic[PlanT, ServerT, ReportT]):
     """One run: the first server is compared with its baseline, and the others with it."""
 
     server: ClassVar[Callable[..., Any]] = MeasuredServer
+    offers: ClassVar[str]
+    """What a service of a house offers that can be measured."""
+    in_house: ClassVar[tuple[Command, str]]
+    """Makes the command line of its baseline, and describes that."""
 
     plan: PlanT
     servers: Sequence[ServerT]

@@ -5,7 +5,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +22,8 @@ from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
 from hearth.bench import llm as llm_bench
 from hearth.bench.report import Report
-from hearth.bench.session import Plan, measure
+from hearth.bench.session import Plan, Session, measure
+from hearth.bench.session import Progress as Tell
 from hearth.bench.stt import run as stt_run
 from hearth.bench.stt import view as stt_view
 from hearth.bench.tts import run as tts_run
@@ -79,7 +80,6 @@ Out = Annotated[
     Path | None, typer.Option("--out", help="Write JSON, Markdown and PNG into a folder.")
 ]
 T = TypeVar("T")
-Tell = Callable[[int, int, str], None]
 
 
 @app.command("llm")
@@ -221,13 +221,14 @@ def bench_tts(
     plan = tts_run.QUICK if quick else tts_run.TtsPlan()
     parts, voices = _parts(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
     _speech(
-        _TTS,
+        tts_run.TtsSession,
+        tts_view,
         replace(plan, runs=runs or plan.runs, parts=parts, voices=voices),
-        Servers(service, url, key_env, model, against, against_model, against_key_env),
+        Server(url or service, model, key_env),
+        Server(against, against_model, against_key_env, against_voice) if against else None,
         baseline,
-        Files("bench-tts", markdown, chart, out),
+        _files("bench-tts", markdown, chart, out),
         as_json,
-        against_voice,
     )
 
 
@@ -281,11 +282,13 @@ def bench_stt(
     parts = _parts(STT_PARTS, only or STT_USUAL)
     plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
     _speech(
-        _STT,
+        stt_run.SttSession,
+        stt_view,
         replace(plan, end_of_speech_ms=end_of_speech_ms, loop_s=60 * minutes),
-        Servers(service, url, key_env, model, against, against_model, against_key_env),
+        Server(url or service, model, key_env),
+        Server(against, against_model, against_key_env) if against else None,
         baseline,
-        Files("bench-stt", markdown, chart, out),
+        _files("bench-stt", markdown, chart, out),
         as_json,
     )
 
@@ -297,51 +300,27 @@ def _parts(known: Sequence[str], only: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
-    """The servers that the options name."""
+class Server:
+    """A server that the options name: by its URL, or a service of the house by its name."""
 
-    service: str
-    url: str | None
-    key_env: str | None
+    name: str
     model: str
-    against: str | None
-    against_model: str
-    against_key_env: str | None
+    key_env: str | None
+    voice: str | None = None
 
-    def first(self, offers: str) -> tuple[Endpoint, Service | None]:
-        """Return the first server, and its service if it is one of the house."""
-        if self.url:
-            return Endpoint("server", self.url, self.model, _key(self.key_env)), None
-        service = _service(self.service, offers)
-        return Endpoint(service.instance, service.url, self.model), service
-
-    def other(self, offers: str, voice: str | None = None) -> list[Endpoint]:
-        """Return the server to compare with, if there is one."""
-        if not self.against:
-            return []
-        name, url = "other", self.against
+    def find(self, label: str, offers: str) -> tuple[Endpoint, Service | None]:
+        """Return its endpoint, and its service if it is one of the house."""
+        # A command line is visible to every user, so the key is in the environment.
+        if self.key_env and not os.environ.get(self.key_env):
+            raise typer.BadParameter(f"{self.key_env} is not set: put the key into that variable")
+        key, url, service = os.environ.get(self.key_env or ""), self.name, None
         if "://" not in url:
-            service = _service(url, offers)
-            if not self.url and service.name == self.service.replace("-", "_"):
-                raise typer.BadParameter(f"--against {url}: name another service, or a URL")
-            name, url = service.instance, service.url
-        return [Endpoint(name, url, self.against_model, _key(self.against_key_env), voice=voice)]
-
-
-def _service(name: str, offers: str) -> Service:
-    service = find(current().house(), name)
-    if not isinstance(service, Service) or offers not in service.offers:
-        raise typer.BadParameter(f"{name} offers no {offers}: name another service, or a URL")
-    return service
-
-
-def _key(variable: str | None) -> str | None:
-    """Return a key from the environment: a command line is visible to every user."""
-    if variable is None:
-        return None
-    if not os.environ.get(variable):
-        raise typer.BadParameter(f"{variable} is not set: put the key into that variable")
-    return os.environ[variable]
+            found = find(current().house(), url)
+            if not isinstance(found, Service) or offers not in found.offers:
+                why = "name another service, or a URL"
+                raise typer.BadParameter(f"{url} offers no {offers}: {why}")
+            service, label, url = found, found.instance, found.url
+        return Endpoint(label, url, self.model, key, voice=self.voice), service
 
 
 def _through_caddy(service: Service, model: str) -> Endpoint | None:
@@ -353,91 +332,70 @@ def _through_caddy(service: Service, model: str) -> Endpoint | None:
     return edge.endpoint(service.publish[0].fqdn, key, name="caddy", model=model)
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """Where each form of a report goes."""
+Files = Mapping[str, Sequence[Path]]
 
-    name: str
-    markdown: Path | None
-    chart: Path | None
-    out: Path | None
 
-    def paths(self, suffix: str, given: Path | None = None) -> list[Path]:
-        """Return the files of one form."""
-        named = [given] if given else []
-        return named + ([self.out / f"{self.name}.{suffix}"] if self.out else [])
-
-    def check(self) -> None:
-        """Refuse files that cannot be written, before minutes of measuring."""
-        try:
-            if self.out:
-                self.out.mkdir(parents=True, exist_ok=True)
-            images = self.paths("png", self.chart) if charts.available() else []
-            for path in [*self.paths("json"), *self.paths("md", self.markdown), *images]:
+def _files(name: str, markdown: Path | None, chart: Path | None, out: Path | None) -> Files:
+    """Return the files of each form; refuse ones that cannot be written, before any measuring."""
+    given = (("json", None), ("md", markdown), ("png", chart))
+    both = {end: (path, out / f"{name}.{end}" if out else None) for end, path in given}
+    files = {end: [path for path in paths if path] for end, paths in both.items()}
+    try:
+        if out:
+            out.mkdir(parents=True, exist_ok=True)
+        for end, paths in files.items():
+            for path in paths if end != "png" or charts.available() else ():
                 path.open("a").close()
-        except OSError as error:
-            raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
-
-    def write(self, report: Report, driver: "Driver") -> None:
-        """Write the report in every form."""
-        foot, sections = view.machine_text(report), driver.view.sections(report)
-        for path in self.paths("json"):
-            text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
-            path.write_text(text, "utf-8")
-        command = shlex.join(["hearth", *sys.argv[1:]])
-        for path in self.paths("md", self.markdown):
-            path.write_text(view.markdown(driver.view.TITLE, command, foot, sections), "utf-8")
-        for path in self.paths("png", self.chart):
-            if not charts.available():
-                print_error(f"{path}: {charts.INSTALL}")
-                break
-            charts.draw(driver.view.CHART, foot, driver.view.panels(report), path)
+    except OSError as error:
+        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
+    return files
 
 
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """What differs between TTS and STT; `how` describes the baseline by `command`."""
-
-    session: Any
-    view: Any
-    offers: str
-    command: baselines.Command
-    how: str
-
-
-_TTS = Driver(
-    *(tts_run.TtsSession, tts_view, "speech"), baselines.kokoro_command, baselines.KOKORO_HOW
-)
-_STT = Driver(
-    *(stt_run.SttSession, stt_view, "transcription"),
-    *(baselines.whisper_command, baselines.WHISPER_HOW),
-)
+def _write(report: Report, form: Any, files: Files) -> None:
+    """Write a report in every form, with the titles, sections and panels of its view."""
+    foot, sections = view.machine_text(report), form.sections(report)
+    for path in files["json"]:
+        text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
+        path.write_text(text, "utf-8")
+    command = shlex.join(["hearth", *sys.argv[1:]])
+    for path in files["md"]:
+        path.write_text(view.markdown(form.TITLE, command, foot, sections), "utf-8")
+    for path in files["png"]:
+        if not charts.available():
+            print_error(f"{path}: {charts.INSTALL}")
+            break
+        charts.draw(form.CHART, foot, form.panels(report), path)
 
 
 def _speech(
-    driver: Driver,
+    kind: type[Session[Any, Any, Any]],
+    form: Any,
     plan: Plan,
-    servers: Servers,
+    server: Server,
+    against: Server | None,
     command: str | None,
     files: Files,
     as_json: bool,
-    against_voice: str | None = None,
 ) -> None:
     """Measure, print and write the report, and exit with 1 where a target is missed."""
-    files.check()
-    endpoint, service = servers.first(driver.offers)
-    endpoints = [endpoint, *servers.other(driver.offers, against_voice)]
-    more: dict[str, Any] = {}
+    endpoint, service = server.find("server", kind.offers)
+    endpoints, more = [endpoint], dict[str, Any]()
+    if against:
+        other, same = against.find("other", kind.offers)
+        if same and service and same.name == service.name:
+            raise typer.BadParameter(f"--against {against.name}: name another service, or a URL")
+        endpoints.append(other)
     if argv := shlex.split(command or ""):
         more = {"baseline": lambda status: baselines.by_command(argv), "how": baselines.BY_COMMAND}
     elif service:
-        more = {"baseline": baselines.in_service(service, driver.command), "how": driver.how}
-    if driver is _TTS and service:
-        more["through"] = _through_caddy(service, servers.model)
-    report = _run(lambda tell: measure(driver.session, endpoints, plan, progress=tell, **more))
-    shown = view.terminal(driver.view.sections(report), view.machine_text(report))
+        command_of, how = kind.in_house
+        more = {"baseline": baselines.in_service(service, command_of), "how": how}
+    if service and kind is tts_run.TtsSession:
+        more["through"] = _through_caddy(service, server.model)
+    report = _run(lambda tell: measure(kind, endpoints, plan, progress=tell, **more))
+    shown = view.terminal(form.sections(report), view.machine_text(report))
     _print(asdict(report) if as_json else None, shown)
-    files.write(report, driver)
+    _write(report, form, files)
     raise typer.Exit(0 if report.fine else 1)
 
 

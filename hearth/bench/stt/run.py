@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hearth.bench import STT_USUAL
+from hearth.bench.baseline import WHISPER_HOW, whisper_command
 from hearth.bench.report import Ratio, good, health_ratio, median, median_ratio, ms, ratio, values
 from hearth.bench.session import Plan, Session, Step
 from hearth.bench.stt.extras import count_word_errors, detect_voice, loop_memory
@@ -84,6 +85,8 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
     """One run of STT servers."""
 
     server = SttServer
+    offers = "transcription"
+    in_house = (whisper_command, WHISPER_HOW)
 
     times_s: dict[Case, list[float]] = field(default_factory=_no_times)
     """Seconds of the baseline: of 3 s, of 30 s, and of four of 3 s one after the other."""

@@ -86,7 +86,7 @@ def _opus(data: bytes) -> Iterator[tuple[int, AudioFrame]]:
         if first:
             if not packet.startswith(b"OpusHead"):
                 raise ClientError(f"no opus: the stream starts with {packet[:8]!r}")
-            context = av.CodecContext.create("libopus", "r")  # type: ignore[assignment]
+            context = av.CodecContext.create("libopus", "r")
             assert context is not None  # noqa: S101 - for the type checker
             context.extradata, context.sample_rate, context.layout = packet, _OPUS_RATE, "mono"
         elif context is not None and not packet.startswith(b"OpusTags"):

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from hearth.bench import TTS_PARTS
+from hearth.bench.baseline import KOKORO_HOW, kokoro_command
 from hearth.bench.report import Ratio, health_ratio, median, median_ratio, ratio
 from hearth.bench.session import MeasuredServer, Plan, Session, Step
 from hearth.bench.tts.answer import Sample, analyse, fetch, first_piece
@@ -82,6 +83,9 @@ QUICK = TtsPlan(
 @dataclass(slots=True)
 class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
     """One run of TTS servers."""
+
+    offers = "speech"
+    in_house = (kokoro_command, KOKORO_HOW)
 
     through: Endpoint | None = None
     """The first server again, through Caddy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,14 +37,17 @@ def edge(monkeypatch: pytest.MonkeyPatch) -> Edge:
     return edge
 
 
-def targets(against: str | None = None) -> command.Servers:
-    return command.Servers("kokoro_gpu", None, None, "kokoro", against, "kokoro", None)
-
-
 @pytest.mark.usefixtures("edge")
 def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "_service", lambda name, offers: service())
-    direct, found = targets().first("speech")
+    kokoro = replace(
+        shipped_house().services["kokoro"],
+        name="kokoro_gpu",
+        instance="kokoro-gpu",
+        url="http://10.0.0.3:8880",
+    )
+    assert kokoro.publish[0].fqdn == "kokoro-stream.lan"
+    monkeypatch.setattr(command, "find", lambda house, name: kokoro)
+    direct, found = command.Server("kokoro_gpu", "kokoro", None).find("server", "speech")
     assert found is not None
     assert (direct.name, direct.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
     assert direct.authorization == {}
@@ -78,7 +82,7 @@ def test_another_tts_service_is_compared_with_and_no_other_program(
 ) -> None:
     house = shipped_house()
     monkeypatch.setattr(command, "current", lambda: SimpleNamespace(house=lambda: house))
-    (other,) = targets("kokoro").other("speech", "af_sky")
+    other, _ = command.Server("kokoro", "kokoro", None, "af_sky").find("other", "speech")
     assert (other.url, other.voice) == (house.services["kokoro"].url, "af_sky")
     with pytest.raises(typer.BadParameter, match="ollama offers no speech"):
-        targets("ollama").other("speech")
+        command.Server("ollama", "kokoro", None).find("other", "speech")
