@@ -20,7 +20,7 @@ from hearth.machine import engine, pki, systemd
 from hearth.machine.facts import FactsError
 from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
 
-_ASK_S = 5
+_TIMEOUT_S = 5
 # A program that was restarted less than this long ago may end again.
 _LOOP_S = 10
 _WORDS = 160
@@ -106,7 +106,7 @@ def look(house: House) -> Report:
 
 def models(house: House) -> Overview:
     """Return each model and alias of the house as it is now."""
-    return model_states(house, engine.read_file, _ask_json, datetime.now(UTC))
+    return model_states(house, engine.read_file, _get_json, datetime.now(UTC))
 
 
 def accelerator() -> str:
@@ -147,7 +147,7 @@ def _firewall() -> Row:
     try:
         unit = systemd.unit_state(None, FIREWALL_UNIT)
         listing = ["/usr/sbin/nft", "--terse", "list", "table", "inet", "hearth"]
-        table = engine.execute(None, listing, timeout=_ASK_S)
+        table = engine.execute(None, listing, timeout=_TIMEOUT_S)
         # Only root may list rules; for others the state of the unit has to do.
         if unit.up and "No such file" not in table.stderr:
             return Row(name, "part", True, "up", unit.since)
@@ -189,8 +189,8 @@ def _health(service: Service) -> tuple[bool, str]:
     return result.healthy, result.reason or "up"
 
 
-def _ask_json(url: str) -> Any:
-    return httpx.get(url, timeout=_ASK_S, trust_env=False).raise_for_status().json()
+def _get_json(url: str) -> Any:
+    return httpx.get(url, timeout=_TIMEOUT_S, trust_env=False).raise_for_status().json()
 
 
 def trust_addresses(house: House) -> list[str]:

@@ -49,6 +49,14 @@ def show(content: RenderableType) -> None:
     out.print(content)
 
 
+def show_or_print(as_json: bool, value: Any, content: RenderableType) -> None:
+    """Print a value as JSON for programs, or as a table for people."""
+    if as_json:
+        print_json(value)
+    else:
+        show(content)
+
+
 def confirm(question: str, yes: bool) -> None:
     """Ask a person, unless --yes was given; end the command unless they agree."""
     if yes:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hearth.catalogue import House, suggest
-from hearth.cli.console import AsJson, err, print_json, show, table
+from hearth.cli.console import AsJson, err, show_or_print, table
 from hearth.project import current
 from hearth.sources import Store
 from hearth.sources.download import manifest_digest
@@ -45,11 +45,9 @@ def lock_all(
     )
     if not names:
         locked += lock_models(project.inventory, house)
-    if as_json:
-        print_json([asdict(row) for row in locked])
-        return
     rows = ((row.name, row.version, row.sha256[:16], row.state) for row in locked)
-    show(table(("source", "version", "sha256", "state"), rows))
+    content = table(("source", "version", "sha256", "state"), rows)
+    show_or_print(as_json, [asdict(row) for row in locked], content)
 
 
 def fetched(house: House) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hearth.catalogue import suggest
-from hearth.cli.console import AsJson, err, out, print_json, show, table
+from hearth.cli.console import AsJson, err, out, show_or_print, table
 from hearth.project import current
 
 app = typer.Typer(
@@ -38,10 +38,8 @@ def list_secrets(as_json: AsJson = False) -> None:
     rows = [
         (name, kind, "set" if name in present else "not set") for name, kind in _names().items()
     ]
-    if as_json:
-        print_json([{"name": n, "kind": k, "set": s == "set"} for n, k, s in rows])
-    else:
-        show(table(("name", "kind", "value"), rows))
+    value = [{"name": n, "kind": k, "set": s == "set"} for n, k, s in rows]
+    show_or_print(as_json, value, table(("name", "kind", "value"), rows))
 
 
 @app.command("show")

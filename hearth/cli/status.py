@@ -5,7 +5,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from hearth import status as live
-from hearth.cli.console import AsJson, print_json, show, table
+from hearth.cli.console import AsJson, show_or_print, table
 from hearth.clients.models import (
     CLOUD,
     FAILED,
@@ -35,26 +35,19 @@ def show_status(as_json: AsJson = False) -> None:
     Example: hearth status --json
     """
     report = live.look(current().house())
-    if as_json:
-        print_json(report.as_json())
-    else:
-        show(
-            table(
-                ("", "name", "state", "since", "memory"),
-                (
-                    ("●" if row.up else "○", row.name, row.text, row.since_text, row.memory_text)
-                    for row in report.rows
-                ),
-            )
-        )
-        for address in report.addresses:
-            show(f"open   {address}")
-        for address in report.trust:
-            show(f"trust  {address}")
-        show(f"root   {ROOT_CERTIFICATE} " + (report.fingerprint or "(not yet)"))
-        show(f"runs   {report.accelerator}")
-        for line in report.pending:
-            show(f"comes  {line}")
+    rows = (
+        ("●" if row.up else "○", row.name, Text(row.text), row.since_text, row.memory_text)
+        for row in report.rows
+    )
+    lines = [
+        *(f"open   {address}" for address in report.addresses),
+        *(f"trust  {address}" for address in report.trust),
+        f"root   {ROOT_CERTIFICATE} {report.fingerprint or '(not yet)'}",
+        f"runs   {report.accelerator}",
+        *(f"comes  {line}" for line in report.pending),
+    ]
+    content = Group(table(("", "name", "state", "since", "memory"), rows), *map(Text, lines))
+    show_or_print(as_json, report.as_json(), content)
     raise typer.Exit(0 if report.good else 1)
 
 
@@ -65,10 +58,7 @@ def show_models(as_json: AsJson = False) -> None:
     Example: hearth models
     """
     overview = live.models(current().house())
-    if as_json:
-        print_json(overview.as_json())
-    else:
-        show(overview_table(overview))
+    show_or_print(as_json, overview.as_json(), overview_table(overview))
 
 
 def overview_table(overview: Overview) -> RenderableType:

@@ -1,12 +1,13 @@
 """`hearth verify`: run the smoke tests and show the receipt."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hearth.cli.console import AsJson, err, print_json, show, table
+from hearth.cli.console import AsJson, err, show_or_print, table
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project, current
 from hearth.smoke.receipt import Drill, Receipt, Verdict, number, run, write
@@ -33,10 +34,7 @@ def verify_house(
     Example: hearth verify
     """
     receipt = run_tests(current(), "home or drill" if drill else "home")
-    if as_json:
-        print_json(receipt.as_json())
-    else:
-        show(view(receipt))
+    show_or_print(as_json, receipt.as_json(), view(receipt))
     raise typer.Exit(0 if receipt.good else 1)
 
 
@@ -100,13 +98,10 @@ def _seconds(value: float | None) -> str:
 
 def _journals(receipt: Receipt) -> list[Text]:
     """Return the journal of each service with a failed test, once."""
-    lines: list[Text] = []
-    seen: set[str] = set()
+    journals: dict[str, Sequence[str]] = {}
     for verdict in receipt.verdicts:
-        # A promise that names no service has a journal of its own.
-        whose = verdict.about or verdict.promise
-        if verdict.journal and whose not in seen:
-            seen.add(whose)
-            lines.append(Text(f"\nJournal of {whose}", style="dim"))
-            lines += [Text(line) for line in verdict.journal]
-    return lines
+        if verdict.journal:
+            # A promise that names no service has a journal of its own.
+            journals.setdefault(verdict.about or verdict.promise, verdict.journal)
+    heads = ((Text(f"\nJournal of {name}", style="dim"), journals[name]) for name in journals)
+    return [text for head, lines in heads for text in (head, *map(Text, lines))]

@@ -4,8 +4,6 @@ A message is sent by `POST /api/chat/completions`; the answer arrives over the l
 which speaks Socket.IO. Only as much of Socket.IO is here as listening needs.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

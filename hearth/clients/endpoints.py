@@ -1,7 +1,5 @@
 """An HTTP endpoint that is called or measured, and the small requests that its server answers."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from dataclasses import dataclass, field

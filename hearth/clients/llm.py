@@ -1,7 +1,5 @@
 """The LLM client: measures streamed answers, and calls the API of the server behind a model."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

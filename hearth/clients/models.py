@@ -1,7 +1,5 @@
 """Whether each model and alias of the house answers, or how far its download is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace

@@ -5,8 +5,6 @@ usually seconds since the request was sent. How the bytes are cut into chunks ch
 when they are there: a chunk may end in the middle of a sample.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The few statistics that the figures stand on, and the word error rate of transcripts."""
 
-from __future__ import annotations
-
 import random
 import re
 import statistics

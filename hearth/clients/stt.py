@@ -1,7 +1,5 @@
 """The STT stream client: sends speech as a microphone does, and timestamps what comes back."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -4,8 +4,6 @@ A server may cache its speech. So every phrase starts with words that no earlier
 much the same length; only tests of the cache repeat a phrase.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import secrets

@@ -5,8 +5,6 @@ about one opening in two hundred: OpenSSL allows only one call at a time on a co
 server's tickets arrive just when the request is written.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Write what a playbook does as one line of JSON per event, for the display of `hearth up`."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """Recorded speech for STT, with its words and exact start and end."""
 
-from __future__ import annotations
-
 import functools
 import io
 import itertools
