@@ -311,7 +311,7 @@ def wait_healthy(name: str, health: dict[str, Any]) -> None:
         state = now.get("ActiveState")
         waited, ends = time.monotonic() - began, restarts(now) - before
         if waited > health["ready_s"]:
-            raise unhealthy(name, f"is not healthy after {health['ready_s']} s ({seen}; {state})")
+            raise unhealthy(name, f"is not healthy after {health['ready_s']:g} s ({seen}; {state})")
         # Waiting is useless if it ends as often as it is started.
         if state == "failed" or ends >= LOOP:
             raise unhealthy(name, f"ended {ends + 1} times in {waited:.0f} s ({seen})")
