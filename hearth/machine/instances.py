@@ -195,15 +195,13 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
 def settle(client: Client, within_s: float = SETTLE_LIMIT_S) -> None:
     """Wait until Incus has finished its running operations, such as those of a killed run."""
     end = time.monotonic() + within_s
-    while _operations(client) and time.monotonic() < end:
+    while time.monotonic() < end:
+        response = client.api.operations.get(params={"recursion": "1"}).json()
+        running = (response.get("metadata") or {}).get("running") or []
+        # The other classes are commands and shells of people, which may never end.
+        if all(operation["class"] != "task" for operation in running):
+            return
         time.sleep(0.2)
-
-
-def _operations(client: Client) -> list[str]:
-    response = client.api.operations.get(params={"recursion": "1"}).json()
-    running = (response.get("metadata") or {}).get("running") or []
-    # The other classes are commands and shells of people, which may never end.
-    return [operation["description"] for operation in running if operation["class"] == "task"]
 
 
 def _ensure_credentials(client: Client, found: Any) -> list[str]:

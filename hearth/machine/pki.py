@@ -7,7 +7,7 @@ addresses. So a device that trusts the root trusts it for the house's names only
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
 from ipaddress import ip_network
 from typing import Literal
@@ -59,19 +59,33 @@ def make_house_authority(domain: str, now: datetime) -> Authority:
     builder = _authority_builder(domain, name, name, key.public_key(), path_length=1)
     builder = builder.not_valid_before(now - _SKEW).not_valid_after(now + ROOT_LIFE)
     root = builder.sign(key, hashes.SHA256())
-    cert, intermediate_key = _make_intermediate(domain, root, key, now)
-    return Authority(_cert_pem(root), _key_pem(key), _cert_pem(cert), _key_pem(intermediate_key))
+    return renew_intermediate(Authority(_cert_pem(root), _key_pem(key), "", ""), now)
 
 
 def renew_intermediate(authority: Authority, now: datetime) -> Authority:
     """Return the same root with a new intermediate and key; devices need no change."""
     root = _load_cert(authority.root_cert_pem)
-    key = serialization.load_pem_private_key(authority.root_key_pem.encode(), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != root.public_key():
+    root_key = serialization.load_pem_private_key(authority.root_key_pem.encode(), None)
+    if not isinstance(root_key, ec.EllipticCurvePrivateKey) or (
+        root_key.public_key() != root.public_key()
+    ):
         raise PkiError("house_root_key is not the key of house_root_cert: put back the old vault")
-    cert, intermediate_key = _make_intermediate(domain_of(authority.root_cert_pem), root, key, now)
-    return Authority(
-        authority.root_cert_pem, authority.root_key_pem, _cert_pem(cert), _key_pem(intermediate_key)
+    domain, key = domain_of(authority.root_cert_pem), ec.generate_private_key(ec.SECP256R1())
+    name = _name(f"Hearth intermediate for {domain} ({now:%Y-%m-%d})")
+    builder = _authority_builder(domain, name, root.subject, key.public_key(), path_length=0)
+    own = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    builder = builder.add_extension(
+        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own), critical=False
+    )
+    # Name constraints do not cover signed mail or programs; this does: servers only.
+    builder = builder.add_extension(
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+    )
+    end = min(now + INTERMEDIATE_LIFE, root.not_valid_after_utc)
+    builder = builder.not_valid_before(now - _SKEW).not_valid_after(end)
+    cert = builder.sign(root_key, hashes.SHA256())
+    return replace(
+        authority, intermediate_cert_pem=_cert_pem(cert), intermediate_key_pem=_key_pem(key)
     )
 
 
@@ -99,7 +113,10 @@ def ensure_authority(
             f"the vault holds the house's certificates without {', '.join(missing)}: put the vault "
             "back from a backup, or remove all four and give every device the new root"
         )
-    if missing or not _is_good_root(values["house_root_cert"], domain, now):
+    if missing or domain_of(root := values["house_root_cert"]) != domain:
+        return make_house_authority(domain, now), "made"
+    # The first run in its last month makes a new one, while the old one is still valid.
+    if not_after(root) - now <= timedelta(days=30):
         return make_house_authority(domain, now), "made"
     authority = Authority(*(values[name] for name in SECRETS))
     if _is_good_intermediate(authority, now):
@@ -123,11 +140,6 @@ def not_after(cert_pem: str) -> datetime:
     return _load_cert(cert_pem).not_valid_after_utc
 
 
-def _is_good_root(cert_pem: str, domain: str, now: datetime) -> bool:
-    # The first run in its last month makes a new one, while the old one is still valid.
-    return domain_of(cert_pem) == domain and not_after(cert_pem) - now > timedelta(days=30)
-
-
 def _is_good_intermediate(authority: Authority, now: datetime) -> bool:
     """Whether this root signed the intermediate, which is far from its expiry."""
     try:
@@ -138,25 +150,6 @@ def _is_good_intermediate(authority: Authority, now: datetime) -> bool:
     # The last one expires with its root; renewing it again and again would not help.
     ends_with_root = cert.not_valid_after_utc == not_after(authority.root_cert_pem)
     return ends_with_root or not needs_renewal(authority.intermediate_cert_pem, now)
-
-
-def _make_intermediate(
-    domain: str, root: x509.Certificate, root_key: ec.EllipticCurvePrivateKey, now: datetime
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = _name(f"Hearth intermediate for {domain} ({now:%Y-%m-%d})")
-    builder = _authority_builder(domain, name, root.subject, key.public_key(), path_length=0)
-    own = root.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    builder = builder.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own), critical=False
-    )
-    # Name constraints do not cover signed mail or programs; this does: servers only.
-    builder = builder.add_extension(
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
-    )
-    end = min(now + INTERMEDIATE_LIFE, root.not_valid_after_utc)
-    builder = builder.not_valid_before(now - _SKEW).not_valid_after(end)
-    return builder.sign(root_key, hashes.SHA256()), key
 
 
 def _authority_builder(

@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -65,12 +66,12 @@ def _opened(encrypted: bytes, password: bytes) -> bytes:
     return plain
 
 
+@dataclass(frozen=True, slots=True)
 class Vault:
     """One ansible-vault file and the password file that opens it."""
 
-    def __init__(self, path: Path, password_file: Path) -> None:
-        self.path = path
-        self.password_file = password_file
+    path: Path
+    password_file: Path
 
     def ensure(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
         """Make every missing random secret; return the names of those made, sorted.

@@ -17,7 +17,7 @@ from typing import IO
 
 from hearth.sources.source import SourceError
 
-TARS = {".tar": "", ".tar.gz": "gz", ".tgz": "gz", ".tar.xz": "xz", ".tar.bz2": "bz2"}
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 ZSTD = (".tar.zst", ".tzst")
 # A wheel is a zip whose parts lie where Python looks for them.
 ZIPS = (".zip", ".whl")
@@ -33,34 +33,32 @@ def sha256_of(path: Path) -> str:
 
 
 def unpack(archive: Path, folder: Path, name: str) -> None:
-    """Unpack a known kind of archive into the empty `folder`; executables stay so, owners go.
+    """Unpack a known kind of archive into the empty `folder`.
+
+    Of a file's mode only the executable bit is kept; owners and times are not.
 
     Raises:
-        SourceError: of the program `name`: an unknown kind of archive, or a damaged one.
+        SourceError: of the program `name`: an unknown kind of archive, a damaged one, or one with
+            an entry that leads out of `folder` or is a device.
     """
+    kind = archive.name.lower()
     try:
-        _unpack(archive, folder)
+        if kind.endswith(ZIPS):
+            _unzip(archive, folder)
+        elif kind.endswith((*TARS, *ZSTD)):
+            opened = _zstd(archive) if kind.endswith(ZSTD) else archive.open("rb")
+            with opened as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
+                for entry in tar:
+                    _write(tar, entry, folder)
+        else:
+            known = ", ".join([*TARS, *ZSTD, *ZIPS])
+            raise SourceError(f"{archive}: not a known kind of archive: it must be one of {known}")
     except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
         words = " ".join(str(error).split())
         raise SourceError(
             f"{name}: {archive} is refused or damaged ({words}): nothing was installed; "
             "fetch it again or name another version"
         ) from None
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    kind = archive.name.lower()
-    if kind.endswith(ZIPS):
-        _unzip(archive, folder)
-    elif kind.endswith(ZSTD):
-        with _zstd(archive) as stream:
-            untar(stream, "", folder)
-    elif suffix := next((end for end in TARS if kind.endswith(end)), None):
-        with archive.open("rb") as stream:
-            untar(stream, TARS[suffix], folder)
-    else:
-        known = ", ".join([*TARS, *ZSTD, *ZIPS])
-        raise SourceError(f"{archive}: not a known kind of archive: it must be one of {known}")
 
 
 @contextlib.contextmanager
@@ -110,19 +108,6 @@ def _unzip(archive: Path, folder: Path) -> None:
             written = Path(opened.extract(entry, folder))
             if written.is_file():
                 written.chmod(0o755 if mode & 0o111 else 0o644)
-
-
-def untar(stream: IO[bytes], packing: str, folder: Path) -> None:
-    """Unpack a tar packed as `packing` ("" or "gz", "xz", "bz2") into the empty `folder`.
-
-    Of a file's mode only the executable bit is kept; owners and times are not.
-
-    Raises:
-        tarfile.TarError: an entry that leads out of `folder`, a device, or damage.
-    """
-    with tarfile.open(fileobj=stream, mode=f"r|{packing}") as tar:  # type: ignore[call-overload]
-        for entry in tar:
-            _write(tar, entry, folder)
 
 
 def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
