@@ -63,13 +63,8 @@ Completed = Ended[str]
 class State:
     """An instance's state in Incus; `memory_bytes` is its use now."""
 
-    status: str
+    running: bool
     memory_bytes: int
-
-    @property
-    def running(self) -> bool:
-        """Return whether the instance runs."""
-        return self.status == "Running"
 
 
 def execute(
@@ -113,7 +108,7 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
 def state(instance: str) -> State:
     """Return the state of one instance; EngineError without the instance or the engine."""
     found = _bounded(instance, lambda: _client().instances.get(instance).state(), READ_S)
-    return State(status=found.status, memory_bytes=int((found.memory or {}).get("usage", 0)))
+    return State(found.status == "Running", int((found.memory or {}).get("usage", 0)))
 
 
 def has_volume(name: str) -> bool:

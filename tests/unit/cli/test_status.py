@@ -82,7 +82,7 @@ def row(
     service = house.services["ollama"]
     health = replace(service.health, path=path, contains="I am well", within_s=within_s)
     patch.setattr(systemd, "unit_state", lambda *_: unit)
-    patch.setattr(engine, "state", lambda _: engine.State("Running", 3 * 2**20))
+    patch.setattr(engine, "state", lambda _: engine.State(True, 3 * 2**20))
     patch.setattr(status, "models", lambda _: Overview({}, {}))
     patch.setattr(engine, "execute", lambda *_, **__: LOADED)
     changed = replace(service, url=url, health=health)

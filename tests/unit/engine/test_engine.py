@@ -64,7 +64,7 @@ def test_the_error_for_a_missing_file_names_its_path(incus: Any) -> None:
 
 def test_the_state_of_an_instance(incus: Any) -> None:
     incus(Instance())
-    assert engine.state("ollama") == engine.State("Running", 42)
+    assert engine.state("ollama") == engine.State(True, 42)
 
 
 def test_the_machine_itself_is_the_nameless_instance() -> None:
