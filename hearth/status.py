@@ -133,11 +133,11 @@ def _row(owner: Service | Part) -> Row:
     except engine.EngineError as error:
         return Row(owner.name, kind, False, str(error), 0)
     if _loops(unit):
-        return Row(owner.name, kind, False, _why(instance, owner.unit, unit), unit.since, memory)
-    if not unit.up or isinstance(owner, Part):
-        text = "up" if unit.up else f"{unit.active} ({unit.sub}, {unit.result})"
-        return Row(owner.name, kind, unit.up, text, unit.since, memory)
-    up, text = _health(owner)
+        up, text = False, _why(instance, owner.unit, unit)
+    elif unit.up and isinstance(owner, Service):
+        up, text = _health(owner)
+    else:
+        up, text = unit.up, "up" if unit.up else f"{unit.active} ({unit.sub}, {unit.result})"
     return Row(owner.name, kind, up, text, unit.since, memory)
 
 
