@@ -12,7 +12,7 @@ from rich.console import RenderableType
 
 from hearth.bench.report import Figures, figures_of
 from hearth.bench.session import Progress
-from hearth.bench.view import Section, middle, p95, terminal
+from hearth.bench.view import Section, errors_of, middle, p95, terminal
 from hearth.clients.llm import Measure, Sample
 from hearth.clients.stats import Difference, Spread, paired_difference
 
@@ -151,7 +151,7 @@ def llm_view(report: LlmReport) -> RenderableType:
         for figures in both
     ]
     columns = ("calls of", "endpoint", "n", "failed", "first token ms", *TIMES, "tokens/s")
-    errors = errors_of(report.stopped, report.direct, report.gateway)
+    errors = errors_of(report.stopped, (report.direct, report.gateway))
     lines = [added_text(report.added_first_ms)]
     return terminal([Section(f"{report.model}, medians", columns, rows, lines, errors)])
 
@@ -174,9 +174,3 @@ def cells(figures: EndpointFigures) -> tuple[str, ...]:
         *(figures.endpoint, str(figures.calls - figures.failed), str(figures.failed or "")),
         *(text for each in times for text in (middle(each, 1), p95(each, 1))),
     )
-
-
-def errors_of(stopped: str, *figures: EndpointFigures) -> list[str]:
-    """Return why a run ended early, and each error once."""
-    errors = dict.fromkeys([stopped, *(error for each in figures for error in each.errors)])
-    return [error for error in errors if error]

@@ -105,10 +105,10 @@ def sections_of(
     return found + ([Section(errors=[report.stopped])] if report.stopped else [])
 
 
-def errors_of(server: ServerReport, *more: str) -> list[str]:
-    """Return all errors of a server, each once."""
-    errors = [error for figures in server.figures for error in figures.errors]
-    return [line for line in dict.fromkeys([server.stopped, *errors, *more]) if line]
+def errors_of(stopped: str, figures: Iterable[Figures], *more: str) -> list[str]:
+    """Return why a server or a run was stopped, and all errors, each once."""
+    errors = (error for each in figures for error in each.errors)
+    return [line for line in dict.fromkeys([stopped, *errors, *more]) if line]
 
 
 def server_text(server: ServerReport, *programs: str) -> str:

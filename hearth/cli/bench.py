@@ -16,7 +16,7 @@ import typer
 from rich.console import RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hearth.bench import STT_PARTS, STT_USUAL, TTS_PARTS, accelerator, chat_people, view
+from hearth.bench import STT_PARTS, STT_USUAL, TTS_PARTS, accelerator, view
 from hearth.bench import baseline as baselines
 from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
@@ -140,14 +140,12 @@ def bench_chat(
 
     async def work(tell: Tell) -> chat_bench.ChatReport:
         admin = _chat_admin(project, house, service)
-        process = chat_people.inspect_process(service, admin.server, restart)
+        process = chat_bench.inspect_process(service, admin.server, restart)
         key = project.vault.get(VERIFIER)
         gateway = Endpoint("directly", gateway_of(house).url, model, key, call_s=CALL_S)
         async with AsyncExitStack() as stack:
             each = []
-            for page in await stack.enter_async_context(
-                chat_people.open_pages(admin, users, model)
-            ):
+            for page in await stack.enter_async_context(chat_bench.open_pages(admin, users, model)):
                 direct = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
                 each.append((measurer(direct, gateway), page.measure))
             return await chat_bench.bench_chat(

@@ -179,10 +179,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
         servers = [
             SttServerReport(
                 **server.results(stt_figures, *texts),
-                streams=server.streams,
-                vad=server.vad,
-                words=server.words,
-                loop=server.loop,
+                **{name: getattr(server, name) for name in ("streams", "vad", "words", "loop")},
             )
             for server in self.servers
         ]

@@ -54,7 +54,8 @@ def _server_sections(server: SttServerReport) -> list[Section]:
         Section(f"{server.name}: files, medians", _FILE_COLUMNS, files),
     ]
     found = [section for section in found if section.rows]
-    return [*found, Section(lines=_server_lines(server), errors=errors_of(server, *errors))]
+    errors = errors_of(server.stopped, server.figures, *errors)
+    return [*found, Section(lines=_server_lines(server), errors=errors)]
 
 
 def case_text(case: Case) -> str:

@@ -52,7 +52,15 @@ def _server_sections(server: TtsServerReport) -> list[Section]:
     ]
     program = f"{server.engine} on {server.provider}, {server.model}" if server.engine else ""
     line = "; ".join(filter(None, [server_text(server, program), *health_text(server.health)]))
-    return [Section(f"{server.name}: medians", _COLUMNS, rows, [line], errors_of(server))]
+    return [
+        Section(
+            f"{server.name}: medians",
+            _COLUMNS,
+            rows,
+            [line],
+            errors_of(server.stopped, server.figures),
+        )
+    ]
 
 
 def baseline_text(report: TtsReport) -> str:

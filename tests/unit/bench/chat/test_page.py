@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench import chat_people as module
-from hearth.bench.chat_people import Page, open_pages
+from hearth.bench import chat as module
+from hearth.bench.chat import Page, open_pages
 from hearth.clients import ClientError
 from hearth.clients.chat import ChatEvent, Connection, Person
 from hearth.clients.endpoints import Endpoint

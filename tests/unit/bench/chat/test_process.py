@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hearth.bench import chat_people as process
+from hearth.bench import chat as process
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
