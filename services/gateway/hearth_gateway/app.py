@@ -34,7 +34,7 @@ CHAT = "/v1/chat/completions"
 GENERATING = frozenset({CHAT, "/v1/completions", "/v1/responses"})
 INFERENCE = GENERATING | {"/v1/embeddings"}
 SPEECH = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
-# Pictures travel in the body; more than this is no request for a model at home.
+# Enough for pictures, which are in the body.
 _BODY_LIMITS = Limits(body_bytes=64 * 1024 * 1024, body_s=UPLOAD_S)
 # Parameters in a body can control LiteLLM: other servers, retries, made-up answers. These are
 # missing in LiteLLM's own list of them.
@@ -138,7 +138,7 @@ class Gateway:
             line.end = "left"
             raise
         finally:
-            # 499: the caller disconnected before there was a response.
+            # 499: the client disconnected before there was a response.
             log.info("%s", line.text(response.status or 499))
 
     async def _serve(
@@ -171,7 +171,7 @@ class Gateway:
 
     async def _answer(self, receive: Receive, context: _Context) -> None:
         left = await run_while_connected(receive, self._within_timeout(context))
-        # A caller that has the whole answer disconnects as well.
+        # A client that has the whole answer disconnects as well.
         response = context.response
         context.line.end = "left" if left and not response.ended else response.end
 
@@ -195,14 +195,14 @@ class Gateway:
             async with asyncio.timeout(name.timeout_s):
                 await self._try_members(context)
         except TimeoutError:
-            asked = [*line.failed, line.member]
+            tried = [*line.failed, line.member]
             message = f"{name.name} did not end within {name.timeout_s:g} s"
-            if asked != [name.name]:
-                message += f"; asked: {', '.join(asked)}"
+            if tried != [name.name]:
+                message += f"; tried: {', '.join(tried)}"
             raise member_error(504, message, "total_timeout") from None
 
     async def _try_members(self, context: _Context) -> None:
-        """Ask the members in order; the first one with a token gives the answer."""
+        """Call the members in order; the first one with a token answers."""
         members = self._cooldowns.order(context.name.members)
         failures: list[tuple[str, MemberError]] = []
         for member in members:
@@ -255,7 +255,7 @@ class Gateway:
                 body["stream_options"] = {"include_usage": True}
         async with Call(self._app, context.scope, body, frozenset({member})) as call:
             tokens = streamed or assembled
-            # An answer without tokens is only cut short in favour of a next member.
+            # An answer without tokens is cancelled only if there is a next member.
             limit_s = context.name.first_token_timeout_s if tokens or not last else None
             whole = await _first(call, member, tokens, limit_s)
             self._note_first(member, context)
@@ -267,7 +267,7 @@ class Gateway:
                 await response.send_whole(member, call, whole)
 
     def _note_first(self, member: str, context: _Context) -> None:
-        """Note the first token now: a caller may disconnect as soon as the answer is whole."""
+        """Record the first token now: a client may disconnect as soon as it has the answer."""
         context.line.first = time.monotonic()
         self._cooldowns.answered(member)
 

@@ -1,4 +1,4 @@
-"""One whole answer out of a stream's events."""
+"""Assemble one complete answer from the events of a stream."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Any, Protocol
 
 
 class Assembly(Protocol):
-    """Makes the one answer that a caller without streaming expects out of a stream's events."""
+    """Assembles the answer for a client that did not request a stream."""
 
     def add(self, event: dict[str, Any]) -> None:
         """Take one event."""
 
     @property
     def finished(self) -> bool:
-        """Say whether the member ended its answer."""
+        """Return whether the member ended its answer."""
 
     def answer(self) -> dict[str, Any]:
         """Return the whole answer in the shape of the interface that was called."""
 
 
 def assembly_for(path: str) -> Assembly:
-    """Return the one that fits the interface at `path`."""
+    """Return the assembly for the interface at `path`."""
     return WholeResponse() if path.endswith("/responses") else Completion()
 
 
@@ -38,7 +38,7 @@ class WholeResponse:
 
     @property
     def finished(self) -> bool:
-        """Say whether the last event came."""
+        """Return whether the last event arrived."""
         return bool(self._answer)
 
     def answer(self) -> dict[str, Any]:

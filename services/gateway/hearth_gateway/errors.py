@@ -9,7 +9,7 @@ from typing import Any
 
 from hearth_serving.errors import error_content
 
-# A bad request stays bad with every member.
+# Every member would reject these, so no other one is called.
 FINAL_STATUS = frozenset({400, 413, 415, 422})
 INTERRUPTED = "broken_off"
 # LiteLLM writes its own classes before a member's message, and its own settings behind it.
@@ -40,7 +40,7 @@ class MemberError(Exception):
 
 
 def member_error(status: int, message: str, code: str) -> MemberError:
-    """Return an error in our own words."""
+    """Return an error with a message of our own."""
     return MemberError(status, error_content(status, message, code))
 
 
@@ -54,7 +54,7 @@ def unusable(member: str) -> MemberError:
 def interrupted(member: str, problem: dict[str, Any] | None = None) -> MemberError:
     """Return the error of a stream that `member` did not end.
 
-    How a connection broke helps no caller; why a member refuses in the middle does.
+    The reason of a broken connection does not help a client; a member's own error does.
     """
     status = status_of(problem) if problem else 502
     if problem and status < 500:

@@ -1,4 +1,4 @@
-"""Server-sent events: cut out of a byte stream, read, and reduced to the fields that go on.
+"""Server-sent events: split from a byte stream, parsed, and reduced to known fields.
 
 A program that shows a chunk may trust its other fields as if its own server had written them. To
 Open WebUI an `event` is a dialogue or a script for the page, and a `selected_model_id` names who
@@ -20,7 +20,7 @@ _KNOWN = frozenset(_SCHEMA | _EXTRAS)
 
 
 class EventReader:
-    """Cuts a byte stream into whole server-sent events; keeps what is still incomplete."""
+    """Splits a byte stream into complete server-sent events; keeps the incomplete rest."""
 
     def __init__(self, max_bytes: int | None = None) -> None:
         """Start empty; with `max_bytes`, longer events are not kept, and their data is None."""
@@ -101,14 +101,14 @@ def error_in(event: Any) -> dict[str, Any] | None:
 
 
 def known_fields(event: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a chunk, or of a whole answer, that go on."""
+    """Return the fields of a chunk, or of a whole answer, that are forwarded."""
     return {name: value for name, value in event.items() if name in _KNOWN}
 
 
 def filtered(raw: bytes, event: Any) -> bytes:
     """Return one event of a stream with its known fields; comments and `[DONE]` stay.
 
-    Some clients read each line alone: an event on several lines is written again on one.
+    Some clients parse each line separately, so an event on several lines becomes one line.
     """
     if isinstance(event, dict):
         unchanged = event.keys() <= _KNOWN and b"\n" not in raw.removesuffix(b"\n\n")

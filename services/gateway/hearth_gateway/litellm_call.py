@@ -1,4 +1,4 @@
-"""Calls of LiteLLM inside this process, each for one member; and the first one, before any caller.
+"""Calls of LiteLLM inside this process, each for one member, and the warm-up call.
 
 LiteLLM's first call imports modules for two seconds. The warm-up call spares a caller this wait.
 """

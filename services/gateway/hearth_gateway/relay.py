@@ -33,10 +33,10 @@ from hearth_gateway.uploads import Upload
 CONNECT_S = 5.0
 # A server that reads nothing of the recording for so long will not read the rest.
 STALL_S = 60.0
-# The words of a day, with their times.
+# Enough for the text of a day, with its timestamps.
 ANSWER_BYTES = 64 * 1024 * 1024
 ERROR_BYTES = 64 * 1024
-# One event with the words of a day; a longer one is passed on unread.
+# Enough for one event with the text of a day; a longer one is forwarded unread.
 _EVENT_BYTES = 1024 * 1024
 _PASSED = ("content-type", "cache-control", "retry-after")
 
@@ -69,7 +69,7 @@ class Reply:
         """Wait for the first event of a stream, or for a whole text.
 
         Raises:
-            MemberError: no text will come, whatever the status is.
+            MemberError: there will be no text, whatever the status.
         """
         if not self._response.is_success:
             body = await self._whole(ERROR_BYTES)
@@ -116,7 +116,7 @@ class Reply:
         return b"".join(self._held)
 
     async def rest(self) -> AsyncIterator[bytes]:
-        """Yield the body; raises MemberError when it breaks off."""
+        """Yield the body; raises MemberError when it is interrupted."""
         held, self._held = self._held, []
         end = _StreamEnd()
         for piece in held:
@@ -217,7 +217,7 @@ class Relay:
         try:
             return await self._client.send(request, stream=True)
         except httpx.HTTPError as error:
-            message = f"{member} cannot be asked ({type(error).__name__})"
+            message = f"{member} cannot be reached ({type(error).__name__})"
             raise member_error(502, message, "unreachable") from None
 
 

@@ -1,4 +1,4 @@
-"""The response to a caller: its headers wait until a member answers, then the body follows."""
+"""The response to a client: its headers wait until a member answers, then the body follows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hearth_gateway.litellm_call import Scope, Send
 _MODEL_HEADER = b"x-hearth-model"
 # LiteLLM's own headers contain addresses of the house; a rebuilt body has another length.
 _DROPPED = (b"x-litellm-", b"llm_provider-", b"content-length", b"server")
-# An error is short; a longer event is passed on unread.
+# An error is short; a longer event is forwarded unread.
 _ERROR_BYTES = 64 * 1024
 
 
@@ -156,7 +156,7 @@ def _kept(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def wants_note(scope: Scope) -> bool:
-    """Return whether this caller shows a line above the answer.
+    """Return whether this client shows a line above the answer.
 
     Open WebUI shows a `status` in a stream as such a line, and keeps it with the chat. No other
     program expects one, so a header requests it.

@@ -1,6 +1,6 @@
-"""One recording: read once into a file without a name, sent as often as needed.
+"""One recording: read once into an unnamed file, and sent as often as needed.
 
-A recording is never in memory as a whole. The request to a server is written again from the fields
+A recording is never in memory as a whole. The request to a server is rebuilt from the fields
 that were checked here, so the server reads the same fields.
 """
 
@@ -70,7 +70,7 @@ class Upload:
     async def body(self, model: str) -> AsyncIterator[bytes]:
         """Yield the body of a request for the model `model` of a server."""
         yield self._head(model)
-        # Other callers' answers go on while a disk is slow.
+        # Other requests continue while a disk is slow.
         await asyncio.to_thread(self.form.file.seek, 0)
         while block := await asyncio.to_thread(self.form.file.read, _BLOCK_BYTES):
             yield block
