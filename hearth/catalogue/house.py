@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter
 
+from hearth.catalogue.schema import HealthRecord, LimitsRecord
+
 T = TypeVar("T")
 # Made once for each kind, because that takes longer than its use.
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -39,25 +41,6 @@ class Machine:
     sleep: str
     host_firewall: str
     backup: Backup
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """One question with a deadline, and the time a start may take."""
-
-    path: str
-    contains: str
-    within_s: float
-    ready_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of an instance; memory is a size or a percentage of the machine's."""
-
-    memory: str | None
-    cpus: float | None
-    tasks: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +112,9 @@ class Service:
     egress: tuple[str, ...]
     publish: tuple[Site, ...]
     publish_tcp: Mapping[int, tuple[str, ...]]
-    health: Health
+    health: HealthRecord
     gpu: str
-    limits: Limits
+    limits: LimitsRecord
     volumes: tuple[Volume, ...]
     secrets: Mapping[str, str]
     scrapes: bool

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from hearth.catalogue.house import Health, Service
+from hearth.catalogue.house import Service
+from hearth.catalogue.schema import HealthRecord
 from hearth.clients.edge import body_until
 
 # A program that systemd has restarted this often is in a crash loop. `hearth up` waits for two more
@@ -30,7 +31,7 @@ class HealthResult:
         return not self.reason
 
 
-def fault(health: Health, status: int, text: str) -> str:
+def fault(health: HealthRecord, status: int, text: str) -> str:
     """Return what is wrong with an answer, or the empty text."""
     if status != httpx.codes.OK:
         return f"health returns HTTP {status}"

@@ -86,7 +86,8 @@ class Run:
 def read_fields(kind: type[T], data: Mapping[str, Any], where: str, program: str = "") -> T:
     """Return this dataclass from a role's data; `UnitError` names an unknown or a missing field."""
     # Python rejects them as well, but its messages differ between versions.
-    known = {item.name: item.default is item.default_factory is MISSING for item in fields(kind)}
+    found = fields(kind)  # type: ignore[arg-type]  # typing has no name for a dataclass
+    known = {item.name: item.default is item.default_factory is MISSING for item in found}
     if unknown := sorted(data.keys() - known.keys()):
         raise UnitError(
             f"{program}{unknown[0]} is not a valid field of {where}; known are {', '.join(known)}"

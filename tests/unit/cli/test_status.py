@@ -80,7 +80,8 @@ def row(
     within_s: float = 30,
 ) -> status.Row:
     service = house.services["ollama"]
-    health = replace(service.health, path=path, contains="I am well", within_s=within_s)
+    given = {"path": path, "contains": "I am well", "within_s": within_s}
+    health = service.health.model_copy(update=given)
     patch.setattr(systemd, "unit_state", lambda *_: unit)
     patch.setattr(engine, "state", lambda _: engine.State(True, 3 * 2**20))
     patch.setattr(status, "models", lambda _: Overview({}, {}))
