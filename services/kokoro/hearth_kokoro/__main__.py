@@ -30,7 +30,7 @@ _DEFAULT = Limits()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM; 2 and one line on stderr when it cannot."""
+    """Serve until SIGTERM; return 2 and print one line on stderr if that is not possible."""
     options = _parser().parse_args(argv)
     configure_logging()
     try:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not options.open:
             warn_if_open(options.host, key, _KEY)
         options.state = writable_folder(options.state)
-        # Imported late: --help and a wrong path need no half second of libraries.
+        # Imported late: --help and a wrong path do not need half a second of imports.
         from hearth_kokoro.web.app import serve
 
         serve(

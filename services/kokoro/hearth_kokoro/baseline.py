@@ -1,7 +1,7 @@
-"""What nobody beats: the seconds of bare inferences, for whoever measures a server beside it.
+"""Measures bare inferences, the lower limit for any server, for comparison with a server.
 
-Reads lines of JSON {"text": ..., "language": optional} and answers each with one line. Reading
-the text and finding its phonemes is not timed.
+Reads lines of JSON {"text": ..., "language": optional} and prints one line for each. Tokenizing
+the text and converting it to phonemes are not timed.
 """
 
 import argparse
@@ -22,29 +22,29 @@ from hearth_serving.machine import this_machine
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Answer every line of standard input; a failure is one line and exit code 1."""
+    """Respond to every line of standard input; a failure is one line and exit code 1."""
     options = _parser().parse_args(arguments)
     try:
         voice = Voices.load(options.voices).get(options.voice)
         engine = OnnxEngine(options.model, options.threads or this_machine().cores)
         phonemizer = Phonemizer()
-        # The first inference of a session also finds its memory.
+        # The first inference of a session also allocates memory.
         engine.infer(phonemizer.phonemes("Ready.", voice.language), voice.styles, 1.0, StopSignal())
         for line in sys.stdin:
             if line.strip():
-                answer = _answer(engine, phonemizer, voice, json.loads(line), options.repeat)
-                print(json.dumps(answer, ensure_ascii=False), flush=True)
+                result = _measure(engine, phonemizer, voice, json.loads(line), options.repeat)
+                print(json.dumps(result, ensure_ascii=False), flush=True)
     except (ServiceError, ValueError, KeyError) as error:
         print(f"hearth_kokoro.baseline: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _answer(
-    engine: Engine, phonemizer: Phonemizer, voice: Voice, asked: dict[str, Any], repeat: int
+def _measure(
+    engine: Engine, phonemizer: Phonemizer, voice: Voice, request: dict[str, Any], repeat: int
 ) -> dict[str, Any]:
-    """Infer one text so many times, in as few inferences as the model allows."""
-    text, language = str(asked["text"]), str(asked.get("language") or voice.language)
+    """Synthesise one text `repeat` times, each in as few inferences as the model allows."""
+    text, language = str(request["text"]), str(request.get("language") or voice.language)
     phonemes = phonemizer.phonemes(spoken_text(tokenize(text, language)), language)
     seconds, samples = [], 0
     for _ in range(repeat):

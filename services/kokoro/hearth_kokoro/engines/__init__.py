@@ -1,4 +1,4 @@
-"""The engines that turn phonemes into sound, behind one interface."""
+"""The engines that convert phonemes to sound, behind one interface."""
 
 import os
 import threading
@@ -8,14 +8,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-# Since 1.29 onnxruntime's wheels report each session to Microsoft and write a device's number into
-# the home folder, as soon as they are imported. This house tells nobody; it must be said before.
+# Since 1.29 onnxruntime's wheels report each session to Microsoft and write a device number into
+# the home folder as soon as they are imported. So this is set before the import.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 SAMPLE_RATE = 24_000
-"""Samples per second of everything that Kokoro makes."""
+"""Kokoro's samples per second."""
 MAX_PHONEMES = 510
-"""The most phonemes that the model takes at once."""
+"""The most phonemes of one inference."""
 
 Samples = npt.NDArray[np.float32]
 """Mono sound, shape [samples], at 24 kHz, within ±1."""
@@ -24,31 +24,30 @@ Styles = npt.NDArray[np.float32]
 
 
 class InferenceStopped(Exception):
-    """The inference was stopped because nobody wants its sound any more."""
+    """The inference was stopped because its sound is no longer needed."""
 
 
 class StopSignal:
-    """Stops one inference from another thread: whoever runs it says how."""
+    """Stops one inference from another thread; the engine sets the function that does it."""
 
     def __init__(self) -> None:
-        """Begin unset."""
         self._lock = threading.Lock()
         self._set = False
         self._act: Callable[[], None] | None = None
 
     def set(self) -> None:
-        """Stop it, now or before it begins; a second time does nothing."""
+        """Stop the inference, even before it starts; repeated calls do nothing."""
         with self._lock:
             self._set, act = True, self._act
         if act:
             act()
 
     def is_set(self) -> bool:
-        """Whether it was stopped."""
+        """Return whether it was stopped."""
         return self._set
 
     def on_set(self, act: Callable[[], None]) -> None:
-        """Say what stops the running inference; called at once if it is stopped already."""
+        """Set the function that stops the inference; it is called at once if already stopped."""
         with self._lock:
             self._act, now = act, self._set
         if now:
@@ -61,7 +60,7 @@ class Engine(Protocol):
     name: str
     """onnx or torch."""
     provider: str
-    """What really computes, as the runtime says it: CPUExecutionProvider, cuda (NVIDIA ...)."""
+    """The device as the runtime reports it: CPUExecutionProvider, cuda (NVIDIA ...)."""
     model: str
     """The file's name."""
     model_sha256: str

@@ -12,7 +12,7 @@ from hearth_serving.errors import EngineError
 
 
 def parse_vocabulary(config: object) -> dict[str, int]:
-    """Return the vocabulary of a config.json of Kokoro's, empty if it has none; or ValueError."""
+    """Return the vocabulary of Kokoro's config.json, empty if it has none; or ValueError."""
     found = config.get("vocab", {}) if isinstance(config, dict) else None
     if not isinstance(found, dict) or not all(type(number) is int for number in found.values()):
         raise ValueError("vocab must map phonemes to numbers")
@@ -20,17 +20,17 @@ def parse_vocabulary(config: object) -> dict[str, int]:
 
 
 def _published() -> dict[str, int]:
-    """Return the vocabulary of Kokoro-82M's own config.json (Apache-2.0), kept beside this."""
+    """Return the vocabulary of Kokoro-82M's config.json (Apache-2.0), which is packaged."""
     place = files("hearth_kokoro.engines").joinpath("vocabulary.json")
     return parse_vocabulary({"vocab": json.loads(place.read_text(encoding="utf-8"))})
 
 
 VOCABULARY: Mapping[str, int] = _published()
-"""Phoneme -> number, as published with the model; a model may bring another one."""
+"""Phoneme -> token id, as published with the model; a model file may contain another one."""
 
 
 def token_ids(phonemes: str, vocabulary: Mapping[str, int] = VOCABULARY) -> list[int]:
-    """Return the numbers of the phonemes that the model knows; more than 510 are an error."""
+    """Return the ids of the phonemes that the model knows; more than 510 are an error."""
     tokens = [number for number in map(vocabulary.get, phonemes) if number is not None]
     if len(tokens) > MAX_PHONEMES:
         raise EngineError(

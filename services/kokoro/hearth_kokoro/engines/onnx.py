@@ -1,4 +1,4 @@
-"""Kokoro by onnxruntime on the processor."""
+"""Kokoro with onnxruntime on the processor."""
 
 import ctypes
 import json
@@ -20,10 +20,10 @@ from hearth_kokoro.engines.model_io import (
 from hearth_serving.errors import EngineError, ServiceError, first_line
 from hearth_serving.measurements import sha256_of
 
-# Where kokoro-onnx's exports keep the configuration that the model was made with.
+# kokoro-onnx's exports contain the model's configuration under this key.
 _CONFIG_KEY = "kokoro_config"
 RUNTIME = f"onnxruntime {ort.__version__}"
-"""What runs the model, for whoever remembers how fast it was."""
+"""The runtime and its version, part of the key of stored measurements."""
 _DTYPES: Mapping[str, npt.DTypeLike] = {
     "tensor(float)": np.float32,
     "tensor(float16)": np.float16,
@@ -31,18 +31,18 @@ _DTYPES: Mapping[str, npt.DTypeLike] = {
     "tensor(int32)": np.int32,
     "tensor(int64)": np.int64,
 }
-# mallopt(3): the size from which a block has pages of its own.
+# mallopt(3): the size from which a block gets its own pages.
 _M_MMAP_THRESHOLD, _OWN_PAGES_BYTES = -3, 2**20
 
 
 class OnnxEngine:
-    """One loaded model with its own session; both signatures of the published exports work."""
+    """A loaded model; both signatures of the published exports work."""
 
     name = "onnx"
 
     def __init__(self, model: Path, threads: int, *, sha256: str = "") -> None:
         """Load `model` for `threads` processor threads; `sha256` saves hashing the file."""
-        _give_back_what_is_freed()
+        _return_freed_memory()
         try:
             self._session = ort.InferenceSession(
                 model, session_options(threads), providers=["CPUExecutionProvider"]
@@ -73,8 +73,8 @@ class OnnxEngine:
         if not tokens:
             return np.zeros(0, np.float32)
         options = ort.RunOptions()
-        # Every length of text wants other sizes: what the arena keeps for them grows to 1.8 GB.
-        # Given back after each inference it stays flat, at no cost that could be measured.
+        # Each length of text needs other block sizes, for which the arena would grow to 1.8 GB.
+        # Shrinking it after each inference has no measurable cost.
         options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         stop.on_set(lambda: setattr(options, "terminate", True))
         try:
@@ -91,7 +91,7 @@ class OnnxEngine:
     def _inputs(
         self, tokens: list[int], voice: Styles, speed: float
     ) -> dict[str, npt.NDArray[np.generic]]:
-        """Return what the graph takes; some exports take whole speeds only."""
+        """Return the inputs of the graph; some exports accept only whole speeds."""
         kind = np.dtype(self._dtypes["speed"]).kind
         value = speed if kind == "f" else max(1, round(speed))
         style = style_for(voice, len(tokens))
@@ -102,11 +102,11 @@ class OnnxEngine:
         }
 
 
-def _give_back_what_is_freed() -> None:
-    """Keep large blocks off the heap, where what lies behind them would hold their memory.
+def _return_freed_memory() -> None:
+    """Keep large blocks off the heap, where later blocks would keep their memory in use.
 
-    By itself glibc raises its limit to the largest block that was ever freed, up to 32 MiB: then
-    the process grows by tens of MiB whenever a length of text comes for the first time.
+    By default glibc raises its limit to the largest freed block, up to 32 MiB. Then the process
+    grows by tens of MiB with each new length of text.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have no such limit
     if mallopt:
@@ -120,14 +120,13 @@ def session_options(threads: int) -> ort.SessionOptions:
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 3
-    # Threads that spin while they wait cost a fifth of the processor's time, and the event loop
-    # is on the same cores.
+    # Spinning threads cost a fifth of the processor time, which the event loop needs as well.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 def _embedded_vocabulary(session: ort.InferenceSession, model: Path) -> dict[str, int]:
-    """Return the vocabulary that the model was exported with, empty if it carries none."""
+    """Return the vocabulary in the model file, empty if it has none."""
     config = session.get_modelmeta().custom_metadata_map.get(_CONFIG_KEY)
     try:
         return parse_vocabulary(json.loads(config)) if config else {}

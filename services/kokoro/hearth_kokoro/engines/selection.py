@@ -1,4 +1,4 @@
-"""Which engine, which model and how many threads: measured once on this machine, remembered."""
+"""Selects the engine, the model and the thread count by a measurement that is stored."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +14,18 @@ from hearth_serving.measurements import Measurement, MeasurementCache, best_thre
 
 log = logging.getLogger(__name__)
 
-# About two seconds of sound: long enough to tell, short enough for a slow machine.
+# About two seconds of sound: long enough to measure, short enough for a slow machine.
 PHRASE = "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ."  # noqa: RUF001
 _ROUNDS = 4
-# The first model is the exact one: another must be worth what it loses.
-_WORTH = 0.9
+# The first model is the most exact one: another must be at least this much faster.
+_FASTER = 0.9
 
 Load = Callable[[Path, int, str], Engine]
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedEngine:
-    """A loaded engine, why it is this one, and what was measured for that, now or before."""
+    """A loaded engine, the reason for its selection, and the measurements behind it."""
 
     engine: Engine
     threads: int
@@ -45,8 +45,8 @@ def select_engine(
     """Return the fastest engine for this machine, loaded.
 
     `models` are .onnx files, the most exact one first, or .pth files for PyTorch; `engine` is
-    auto, onnx or torch. What was measured is kept in `state`, where one is given: the next start
-    with the same files, processor and onnxruntime does not measure again.
+    auto, onnx or torch. Measurements are stored in the folder `state`, if any: a start with the
+    same files, processor and onnxruntime does not measure again.
     """
     weights = [path for path in models if path.suffix == ".pth"]
     graphs = [path for path in models if path.suffix != ".pth"]
@@ -61,7 +61,7 @@ def select_engine(
 
 
 def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> SelectedEngine | None:
-    """Load PyTorch's engine; None when there is no card and something else to run."""
+    """Load PyTorch's engine; return None if there is no GPU and an ONNX model instead."""
     from hearth_kokoro.engines.torch import TorchEngine, has_cuda_gpu
 
     if not weights:
@@ -76,7 +76,7 @@ def _by_torch(weights: Sequence[Path], *, may_fall_back: bool) -> SelectedEngine
 def _by_onnx(
     models: Sequence[Path], memory: MeasurementCache, voice: Styles, load: Load, machine: Machine
 ) -> SelectedEngine:
-    """Load the fastest model with the fastest number of threads, as remembered or measured."""
+    """Load the fastest model with the fastest thread count, as stored or measured."""
     hashes = {path: memory.sha256(path) for path in models}
     named = [[path.name, digest] for path, digest in hashes.items()]
     key = {**asdict(machine), "runtime": RUNTIME, "models": named}
@@ -99,7 +99,7 @@ def _by_onnx(
 def _best(
     known: Sequence[Measurement], hashes: Mapping[Path, str], machine: Machine, load: Load
 ) -> SelectedEngine:
-    """Load the fastest of these."""
+    """Load the fastest candidate."""
     best = fastest(known, next(iter(hashes)).name, machine.cores)
     path = next(path for path in hashes if path.name == best.model)
     loaded = load(path, best.threads, hashes[path])
@@ -109,8 +109,8 @@ def _best(
 def fastest(measured: Sequence[Measurement], exact: str, cores: int) -> Measurement:
     """Return the best candidate.
 
-    Another model than the exact one must be 10 % faster, other threads than one per core 10 %
-    (more) or 25 % (fewer).
+    A model other than the exact one must be 10 % faster. More threads than cores must be 10 %
+    faster, fewer threads 25 %.
     """
     exacts = [one for one in measured if one.model == exact]
     others = [one for one in measured if one.model != exact]
@@ -118,13 +118,13 @@ def fastest(measured: Sequence[Measurement], exact: str, cores: int) -> Measurem
         return min(others, key=lambda one: one.rtf)
     best = best_threads(exacts, cores)
     fast = min(others, key=lambda one: one.rtf, default=best)
-    return fast if fast.rtf <= _WORTH * best.rtf else best
+    return fast if fast.rtf <= _FASTER * best.rtf else best
 
 
 def _measure(
     hashes: Mapping[Path, str], machine: Machine, voice: Styles, load: Load
 ) -> tuple[Measurement, ...]:
-    """Measure the thread counts with the first model, then the other models with the best."""
+    """Measure the thread counts with the first model, then the other models with the best count."""
     first, *others = hashes
     found = [_timed(first, threads, hashes[first], voice, load) for threads in machine.candidates()]
     threads = best_threads(found, machine.cores).threads
@@ -137,7 +137,7 @@ def _measure(
 
 
 def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> Measurement:
-    """Measure one candidate. One model at a time is loaded: the unit's memory is bounded."""
+    """Measure one candidate; only one model is loaded at a time, because memory is limited."""
     engine = load(path, threads, sha256)
     best = float("inf")
     for turn in range(_ROUNDS):
@@ -146,14 +146,14 @@ def _timed(path: Path, threads: int, sha256: str, voice: Styles, load: Load) -> 
         seconds = perf_counter() - started
         if sound.size == 0:
             raise ServiceError(f"{path.name} returned no sound")
-        if turn:  # the first inference also finds its memory
+        if turn:  # the first inference also allocates memory
             best = min(best, seconds / (sound.size / SAMPLE_RATE))
     log.info("measured %s with %d threads: %.3f s per second of audio", path.name, threads, best)
     return Measurement(model=path.name, threads=threads, rtf=round(best, 4))
 
 
 def _why(best: Measurement, known: Sequence[Measurement]) -> str:
-    """Say in one line what was compared."""
+    """Return the comparison in one line."""
     rows = ", ".join(f"{one.model} with {one.threads}: {one.rtf:.3f}" for one in known)
     return f"fastest on this machine, {best.rtf:.3f} s per second of audio ({rows})"
 

@@ -1,4 +1,4 @@
-"""Kokoro by PyTorch: for an NVIDIA card; on a processor it is slower than onnxruntime."""
+"""Kokoro with PyTorch, for an NVIDIA GPU; on a processor it is slower than onnxruntime."""
 
 import importlib
 import importlib.util
@@ -20,18 +20,18 @@ from hearth_serving.measurements import sha256_of
 
 
 class TorchEngine:
-    """The `kokoro` package's KModel, run eagerly, on the card where there is one."""
+    """The `kokoro` package's KModel, run eagerly, on the GPU if there is one."""
 
     name = "torch"
 
     def __init__(
         self, weights: Path, config: Path | None = None, device: str = "auto", *, sha256: str = ""
     ) -> None:
-        """Load `kokoro-v1_0.pth` with its `config.json` (beside it if not told otherwise).
+        """Load `kokoro-v1_0.pth` with its `config.json` (by default from the same folder).
 
-        `device` is auto, cuda or cpu. A card that is asked for and missing is an error.
+        `device` is auto, cuda or cpu; cuda without a GPU is an error.
         """
-        # Read when the library is imported: it neither reports nor looks for anything outside.
+        # The library reads these at import: no telemetry and no downloads.
         os.environ |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
         torch = _imported("torch")
         where = _device(torch, device)
@@ -43,7 +43,7 @@ class TorchEngine:
         self._vocabulary = found["vocab"]
         self._stop: StopSignal | None = None
         for module in self._model.modules():
-            module.register_forward_pre_hook(self._look)
+            module.register_forward_pre_hook(self._raise_if_stopped)
         self.provider = f"cuda ({torch.cuda.get_device_name()})" if where == "cuda" else "cpu"
         self.model = weights.name
         self.model_sha256 = sha256 or sha256_of(weights)
@@ -72,21 +72,21 @@ class TorchEngine:
         finally:
             self._stop = None
 
-    def _look(self, *_: object) -> None:
-        """Leave between two layers when nobody wants the sound any more."""
+    def _raise_if_stopped(self, *_: object) -> None:
+        """Stop the inference between two layers."""
         if self._stop is not None and self._stop.is_set():
             raise InferenceStopped
 
 
 def has_cuda_gpu() -> bool:
-    """Say whether PyTorch is installed and finds a card for CUDA."""
+    """Return whether PyTorch is installed and finds a GPU for CUDA."""
     if importlib.util.find_spec("torch") is None:
         return False
     return bool(_imported("torch").cuda.is_available())
 
 
 def _imported(name: str) -> Any:
-    """Import an optional library, or say how to get it."""
+    """Import an optional library; the error explains how to install it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -94,7 +94,7 @@ def _imported(name: str) -> Any:
 
 
 def _missing(library: str) -> ServiceError:
-    """Return the error of a library that only this engine needs."""
+    """Return the error for a missing library that only this engine needs."""
     return ServiceError(f"the torch engine needs {library}: pip install './services/kokoro[torch]'")
 
 
@@ -118,23 +118,23 @@ def _configuration(path: Path) -> dict[str, Any]:
 
 
 def _loaded(config: dict[str, Any], weights: Path) -> Any:
-    """Make the model with its weights; the package's name is never looked up on the network."""
+    """Create the model with its weights, without network access."""
     try:
-        # Both warn of things that only who wrote the model can change, at every start.
+        # Both libraries warn at every start about the model's own code.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             kmodel: Callable[..., Any] = _model_module().KModel
             return kmodel(repo_id="hexgrad/Kokoro-82M", config=config, model=str(weights))
     except ServiceError:
         raise
-    except Exception as error:  # torch, zipfile, pickle: each has its own
+    except Exception as error:  # torch, zipfile and pickle raise different errors
         raise ServiceError(
             f"{weights} is not a Kokoro model for PyTorch: {first_line(error)}"
         ) from error
 
 
 def _model_module() -> types.ModuleType:
-    """Import `kokoro.model` without `kokoro` itself, which would pull in misaki and spaCy."""
+    """Import `kokoro.model` without `kokoro` itself, which would import misaki and spaCy."""
     if "kokoro" not in sys.modules:
         spec = importlib.util.find_spec("kokoro")
         if spec is None or spec.submodule_search_locations is None:
@@ -142,14 +142,14 @@ def _model_module() -> types.ModuleType:
         package = types.ModuleType("kokoro")
         package.__path__ = list(spec.submodule_search_locations)
         sys.modules["kokoro"] = package
-    # It writes what it loads, and which tensors, to the standard error.
+    # The library logs each loaded tensor to the standard error.
     _imported("loguru").logger.disable("kokoro")
     module: types.ModuleType = _imported("kokoro.model")
     return module
 
 
 def _remove_weight_norm(torch: Any, model: Any) -> None:
-    """Fold the weights' norms in once, where their hooks would do it before every layer."""
+    """Apply the weight norms once; otherwise hooks apply them before every layer."""
     for module in model.modules():
         if hasattr(module, "weight_g"):
             torch.nn.utils.remove_weight_norm(module)

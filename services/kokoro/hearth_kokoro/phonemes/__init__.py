@@ -1,1 +1,1 @@
-"""From text to the phonemes that Kokoro knows."""
+"""Conversion of text to Kokoro's phonemes."""

@@ -1,6 +1,6 @@
-"""From espeak-ng's phonetic letters to those that Kokoro was taught: misaki's.
+"""Converts espeak-ng's phonetic alphabet to misaki's, on which Kokoro was trained.
 
-Diphthongs and affricates are one letter there. The tables are those of misaki's espeak module
+There, diphthongs and affricates are one letter. The tables are from misaki's espeak module
 (Apache-2.0), which the model's own pipeline uses.
 """
 
@@ -41,7 +41,7 @@ _AMERICAN: _Rules = (
     ("ː", ""),
 )
 _BRITISH: _Rules = (("iə", "ɪə"), ("ə^ʊ", "Q"))
-# Before "e" alone becomes the diphthong.
+# These come before the rule for a single "e".
 _BRITISH_FIRST: _Rules = (("e^ə", "ɛː"),)
 _ENGLISH_LAST: _Rules = (("o", "ɔ"), ("ɾ", "T"), ("ʔ", "t"))
 _OTHERS: _Rules = (
@@ -61,7 +61,7 @@ _SYLLABIC = re.compile("(\\S)\u0329")
 
 
 def to_kokoro_alphabet(phonemes: str, language: str) -> str:
-    """Return phonemes that espeak wrote with ties, in the model's own letters."""
+    """Return espeak's phonemes (with ties) in the model's alphabet."""
     if language == "en-us":
         phonemes = _english(phonemes, (*_ENGLISH, *_AMERICAN))
     elif language == "en-gb":
@@ -72,9 +72,9 @@ def to_kokoro_alphabet(phonemes: str, language: str) -> str:
 
 
 def _english(phonemes: str, rules: _Rules) -> str:
-    said = _replaced(phonemes, rules)
-    said = _SYLLABIC.sub(r"ᵊ\1", said).replace("\u0329", "")
-    return _replaced(said, _ENGLISH_LAST)
+    converted = _replaced(phonemes, rules)
+    converted = _SYLLABIC.sub(r"ᵊ\1", converted).replace("\u0329", "")
+    return _replaced(converted, _ENGLISH_LAST)
 
 
 def _replaced(phonemes: str, rules: _Rules) -> str:

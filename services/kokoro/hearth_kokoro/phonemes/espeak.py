@@ -1,7 +1,7 @@
-"""espeak-ng in a process of its own: it dies of some texts, and the speech server must not.
+"""espeak-ng in a separate process, because some texts crash it.
 
-Run as a program it answers each line of JSON on its input, [language, [words, ...]], by one line
-with the phonemes of each; it ends with its input.
+As a program, this module reads lines of JSON, [language, [words, ...]], and prints a line with
+the phonemes for each. It ends at the end of its input.
 """
 
 import contextlib
@@ -31,30 +31,29 @@ VOICES: Mapping[str, bytes] = {
 }
 """Language -> espeak-ng's name of its voice."""
 TIE = "^"
-"""What stands between the letters of one phoneme."""
+"""The character between the letters of one phoneme."""
 # Of espeak-ng's speak_lib.h: no sound device, no exit when its data is missing, UTF-8, and IPA
 # with ties.
 _RETRIEVAL, _DONT_EXIT, _UTF8 = 1, 0x8000, 1
 _TIED_IPA = 0x02 | 0x80 | ord(TIE) << 8
-# It says where it reads a foreign word by that language's rules: "(en)" and later "(fr)"; with
-# ties even within these.
+# espeak-ng marks a foreign word by its language: "(en)" and later "(fr)", even with ties inside.
 _SWITCH = re.compile(r"\([a-z^-]+\)")
 _START_S, _ANSWER_S = 20.0, 5.0
 
 
 class Espeak:
-    """A running espeak-ng; one caller at a time. It is started anew when a text has killed it."""
+    """A running espeak-ng, for one caller at a time; it is restarted after a crash."""
 
     def __init__(self) -> None:
-        """Start it with every language loaded, so that no request waits for one."""
+        """Start the process and load every language, so that no request waits for one."""
         self._process = _launch()
         self._end = weakref.finalize(self, _stop, self._process)
         self._warm_up()
 
-    def say(self, language: str, words: Sequence[str]) -> list[str]:
-        """Return the phonemes of each; ServiceError where it dies of them or takes too long."""
+    def phonemes(self, language: str, words: Sequence[str]) -> list[str]:
+        """Return the phonemes of each item; ServiceError if espeak-ng crashes or hangs."""
         try:
-            return self._ask(language, words, _ANSWER_S)
+            return self._request(language, words, _ANSWER_S)
         except _LostError:
             self._end()
             self._process = _launch()
@@ -69,41 +68,41 @@ class Espeak:
     def _warm_up(self) -> None:
         try:
             for language in VOICES:
-                self._ask(language, ["1"], _START_S)
+                self._request(language, ["1"], _START_S)
         except _LostError:
             raise ServiceError("espeak-ng does not start", status=500) from None
 
-    def _ask(self, language: str, words: Sequence[str], within_s: float) -> list[str]:
-        asked, answered = self._process.stdin, self._process.stdout
-        assert asked is not None  # noqa: S101 - both are pipes
-        assert answered is not None  # noqa: S101
+    def _request(self, language: str, words: Sequence[str], within_s: float) -> list[str]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None  # noqa: S101 - both are pipes
+        assert stdout is not None  # noqa: S101
         try:
-            asked.write(json.dumps([language, list(words)]).encode() + b"\n")
-            asked.flush()
+            stdin.write(json.dumps([language, list(words)]).encode() + b"\n")
+            stdin.flush()
         except OSError:
             raise _LostError from None
-        said: list[str] = json.loads(_line(answered.fileno(), within_s))
-        return said
+        phonemes: list[str] = json.loads(_read_line(stdout.fileno(), within_s))
+        return phonemes
 
 
 class _LostError(Exception):
-    """It is gone, or does not answer."""
+    """The process has ended or does not respond."""
 
 
-def _line(handle: int, within_s: float) -> bytes:
-    """Return the next line of a pipe on which nothing comes unasked."""
-    deadline, said = time.monotonic() + within_s, b""
+def _read_line(handle: int, within_s: float) -> bytes:
+    """Return the response of one line from a pipe."""
+    deadline, line = time.monotonic() + within_s, b""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
-    while not said.endswith(b"\n"):
+    while not line.endswith(b"\n"):
         left_s = deadline - time.monotonic()
         if left_s <= 0 or not poll.poll(left_s * 1000):
             raise _LostError
         chunk = os.read(handle, 1 << 16)
         if not chunk:
             raise _LostError
-        said += chunk
-    return said
+        line += chunk
+    return line
 
 
 def _launch() -> subprocess.Popen[bytes]:
@@ -111,9 +110,9 @@ def _launch() -> subprocess.Popen[bytes]:
         [sys.executable, "-P", "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        # What a library writes of a text is nobody's to keep.
+        # A library's messages may contain the text, which is never logged.
         stderr=subprocess.DEVNULL,
-        # Of the server's environment, which may hold its key, it needs nothing.
+        # The server's environment may contain its key, so it is not passed on.
         env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
 
@@ -133,31 +132,31 @@ def _load() -> ctypes.CDLL:
     return library
 
 
-def _say(library: ctypes.CDLL, text: str) -> str:
+def _phonemes(library: ctypes.CDLL, text: str) -> str:
     """Return espeak's phonemes for words without punctuation."""
-    # It takes a C string, which ends at the first null.
+    # A C string ends at the first null.
     words = text.replace("\0", " ")
     if not words.strip():
         return text
     left = ctypes.c_char_p(words.encode("utf-8", "ignore"))
-    said: list[str] = []
+    clauses: list[str] = []
     while left:
         found = library.espeak_TextToPhonemes(ctypes.byref(left), _UTF8, _TIED_IPA)
-        said.append((found or b"").decode("utf-8", "replace"))
-    return _SWITCH.sub("", " ".join(said))
+        clauses.append((found or b"").decode("utf-8", "replace"))
+    return _SWITCH.sub("", " ".join(clauses))
 
 
 def main() -> None:
-    """Answer line by line."""
-    library, speaking = _load(), ""
+    """Respond to each line of input."""
+    library, current = _load(), ""
     for line in sys.stdin.buffer:
         language, words = json.loads(line)
-        if language != speaking:
+        if language != current:
             if library.espeak_SetVoiceByName(VOICES[language]) != 0:
                 sys.exit(1)
-            speaking = language
-        answer = json.dumps([_say(library, one) for one in words])
-        sys.stdout.buffer.write(answer.encode() + b"\n")
+            current = language
+        response = json.dumps([_phonemes(library, one) for one in words])
+        sys.stdout.buffer.write(response.encode() + b"\n")
         sys.stdout.buffer.flush()
 
 

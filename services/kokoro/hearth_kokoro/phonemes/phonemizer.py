@@ -1,4 +1,4 @@
-"""Text to the phonemes that Kokoro knows."""
+"""Converts text to the phonemes that Kokoro knows."""
 
 import importlib
 import importlib.util
@@ -15,70 +15,69 @@ from hearth_kokoro.voices import LANGUAGES
 from hearth_serving.errors import ServiceError
 
 PHONEMIZERS = ("espeak", "misaki")
-"""Who reads a language; anything else that is said of one is why nobody does."""
+"""The programs that phonemize a language; any other value is the reason why it is unsupported."""
 _MISAKI_PARTS = ("misaki", "jieba", "pypinyin", "cn2an", "ordered_set")
 # Languages that espeak-ng does not read well enough for these voices.
-_UNREAD: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
-# espeak swallows these and the voice needs them: what stands between them is said alone.
+_NAMES: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
+# espeak drops these marks but the voice needs them, so the text between them is converted alone.
 _MARKS = re.compile(r'(\s*[;:,.!?¡¿—…"«»“”()\[\]{}।]+\s*)')
 _KNOWN = str.maketrans("«»[]{}।", "“”()().")
 
 
 class Phonemizer:
-    """Reads text by espeak-ng in a process of its own, and Mandarin by misaki; safe to share.
+    """Converts text by espeak-ng in a separate process, Mandarin by misaki; safe for threads.
 
-    No library stands between: phonemizer copies espeak's library to a temporary folder for each
-    language, takes six times as long for the same phonemes, and dies with it.
+    The `phonemizer` library is not used: it copies espeak's library for each language, takes six
+    times as long, and crashes with it.
     """
 
     def __init__(self) -> None:
-        """Start espeak-ng with every language loaded, so that no request waits for one."""
-        # It keeps one global state: one call at a time.
+        # espeak-ng has one global state: one call at a time.
         self._lock = threading.Lock()
         self._espeak = Espeak()
         self._mandarin: Callable[[str], str] | None = None
 
     def languages(self) -> dict[str, str]:
-        """Return language -> espeak or misaki, or why nobody reads it."""
-        return {language: _reader(language) for language in LANGUAGES.values()}
+        """Return language -> espeak or misaki, or why it is not supported."""
+        return {language: _phonemizer_of(language) for language in LANGUAGES.values()}
 
     def phonemes(self, text: str, language: str) -> str:
-        """Return what the model takes for `text`; 400 for a language that nobody reads."""
-        if language not in VOICES and _reader(language) != "misaki":
-            raise ServiceError(self._refusal(language), param="voice")
+        """Return the model's input for `text`; ServiceError 400 for an unsupported language."""
+        if language not in VOICES and _phonemizer_of(language) != "misaki":
+            raise ServiceError(self._unsupported(language), param="voice")
         with self._lock:
-            said = self._mandarins(text) if language == "zh" else self._by_espeak(text, language)
-        return "".join(c for c in " ".join(said.split()) if c in VOCABULARY)
+            found = self._by_misaki(text) if language == "zh" else self._by_espeak(text, language)
+        return "".join(c for c in " ".join(found.split()) if c in VOCABULARY)
 
-    def _refusal(self, language: str) -> str:
-        """Say in one line why nobody reads a language, and which ones are read."""
-        spoken = ", ".join(one for one, who in self.languages().items() if who in PHONEMIZERS)
-        name = _UNREAD.get(language, language)
-        return f"{name} is {_reader(language)}; supported languages: {spoken}"
+    def _unsupported(self, language: str) -> str:
+        """Return why a language is not supported, and which ones are."""
+        spoken = ", ".join(one for one, by in self.languages().items() if by in PHONEMIZERS)
+        name = _NAMES.get(language, language)
+        return f"{name} is {_phonemizer_of(language)}; supported languages: {spoken}"
 
-    def _mandarins(self, text: str) -> str:
-        """Read by misaki, which is loaded when somebody first asks for it."""
+    def _by_misaki(self, text: str) -> str:
+        """Convert Mandarin; misaki is loaded at the first request."""
         if self._mandarin is None:
             self._mandarin = _load_misaki()
         return self._mandarin(text)
 
     def _by_espeak(self, text: str, language: str) -> str:
-        """Read the words between the marks by espeak, and keep the marks."""
+        """Convert the words between the marks, and keep the marks."""
         parts = _MARKS.split(text)
-        # Every second part is what the split was made at.
-        said = self._espeak.say(language, parts[0::2])
-        parts[0::2] = [to_kokoro_alphabet(one, language) for one in said]
+        # Every second part is a mark.
+        phonemes = self._espeak.phonemes(language, parts[0::2])
+        parts[0::2] = [to_kokoro_alphabet(one, language) for one in phonemes]
         parts[1::2] = [part.translate(_KNOWN) for part in parts[1::2]]
         return "".join(parts)
 
 
-def _reader(language: str) -> str:
-    """Return who reads a language, or why nobody does."""
+def _phonemizer_of(language: str) -> str:
+    """Return the program that phonemizes a language, or why it is not supported."""
     if language in VOICES:
         return "espeak"
     if language != "zh":
-        # misaki reads Japanese by pyopenjtalk, which has no wheels and fetches its dictionary when
-        # it is first used.
+        # For Japanese, misaki needs pyopenjtalk, which has no wheels and downloads its dictionary
+        # at its first use.
         return "not supported by this server yet"
     if _misaki_is_installed():
         return "misaki"
