@@ -1,1 +1,1 @@
-"""Reads a text as a person would: what to say for each part of it, and where one may pause."""
+"""Text normalisation: turns written text into spoken words with pauses, in nine languages."""

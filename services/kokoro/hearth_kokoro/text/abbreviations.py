@@ -1,4 +1,4 @@
-"""Says abbreviations in full: titles, initials, and those with which a sentence may end."""
+"""Expands abbreviations: titles, initials, and abbreviations that may end a sentence."""
 
 import re
 from dataclasses import replace
@@ -15,7 +15,7 @@ _COUNT = re.compile(r"[\d$€£]|[IVXLC]+$")
 
 @lru_cache(maxsize=16)
 def first_parts(lexicon: Lexicon) -> frozenset[str]:
-    """Return the first words of abbreviations that are written with a space: e. g., p. ej."""
+    """Return the first words of abbreviations that contain a space: e. g., p. ej."""
     keys = (*lexicon.titles, *lexicon.short)
     return frozenset(key.split()[0].rstrip(".") for key in keys if " " in key)
 
@@ -23,7 +23,7 @@ def first_parts(lexicon: Lexicon) -> frozenset[str]:
 def verbalize_abbreviation(
     window: Window, clean: CleanWord, state: TokenizerState, lexicon: Lexicon
 ) -> tuple[int, SpokenForm] | None:
-    """Return an abbreviation in full, or None when this is a plain word; raises More."""
+    """Return an abbreviation in full, None for any other word; raises NeedsMoreText."""
     chunk, key = window.chunks[0], clean.core.lower()
     used, ends = 1, clean.ends
     if key.rstrip(".") in first_parts(lexicon) and not chunk.line_breaks and chunk.after:
@@ -55,7 +55,7 @@ def verbalize_abbreviation(
 
 def _fits(key: str, clean: CleanWord, following: CleanWord, lexicon: Lexicon) -> bool:
     if key in lexicon.counted:
-        # "No. I won't": what follows is no figure.
+        # In "No. I won't" the next word is not a number.
         return bool(_COUNT.match(following.core)) and (key, following.core) != ("no", "I")
     if key in lexicon.dated:
         return clean.core[:1].isupper()
@@ -65,7 +65,7 @@ def _fits(key: str, clean: CleanWord, following: CleanWord, lexicon: Lexicon) ->
 def _short(
     spoken: SpokenForm, ends: str, following: CleanWord, lexicon: Lexicon, key: str
 ) -> SpokenForm:
-    """Say an abbreviation with which a sentence may end, and whether it does."""
+    """Return an abbreviation that may end a sentence, with a full stop if it does."""
     spoken = replace(spoken, word=key)
     if len(ends) > 1:
         return spoken.with_punctuation(ends[1:])
@@ -84,7 +84,7 @@ def _following_word(window: Window, used: int) -> CleanWord:
 
 
 def _is_initial(clean: CleanWord, following: CleanWord, lexicon: Lexicon) -> bool:
-    """Whether this is a letter of a name: J. K. Rowling."""
+    """Return whether this is an initial of a name: J. K. Rowling."""
     if len(clean.core) != 1 or not clean.core.isupper() or clean.ends != ".":
         return False
     another = len(following.core) == 1 and following.ends == "."

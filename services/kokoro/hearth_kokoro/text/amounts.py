@@ -1,5 +1,5 @@
-"""Says what is written in figures: money, measures, times, dates, ranges, telephone numbers."""
-# The signs that look like others are meant: they are what people write.
+"""Verbalizes figures: money, measures, fractions, times, dates, ranges, telephone numbers."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -26,7 +26,7 @@ from hearth_kokoro.text.numbers import (
 Verbalize = Callable[[re.Match[str], Lexicon], str]
 
 _LONGEST = 48
-"""The most characters of an amount; longer ones are read part by part."""
+"""The most characters of an amount; a longer one is split."""
 
 _DASH = re.compile(r"\s?[-–—]\s?")
 _ZEROS = {"k": 3, "K": 3, "M": 6, "bn": 9}
@@ -40,7 +40,7 @@ class _Rule:
 
 
 def verbalize_amount(text: str, lexicon: Lexicon) -> str | None:
-    """Return how a word of figures is said, or None when it is nothing that we know."""
+    """Return the spoken form of figures, or None if no rule matches."""
     if len(text) > _LONGEST:
         return None
     return _one(text, lexicon) or _span(text, lexicon)
@@ -54,7 +54,7 @@ def _one(text: str, lexicon: Lexicon) -> str | None:
 
 
 def _span(text: str, lexicon: Lexicon) -> str | None:
-    """Say two amounts with a dash between: 10:30am-11pm, 20°C-25°C, 1st-3rd."""
+    """Verbalize two amounts with a dash between them: 10:30am-11pm, 20°C-25°C, 1st-3rd."""
     ends = _DASH.split(text)
     if len(ends) != 2 or not all(end[:1].isdecimal() for end in ends) or not lexicon.to:
         return None
@@ -87,7 +87,7 @@ def _measure(match: re.Match[str], lexicon: Lexicon) -> str:
 def _many(match: re.Match[str], lexicon: Lexicon) -> str:
     text, times = match["n"], match["times"]
     whole, decimals = parse_number(text, lexicon)
-    # A 4K film and a 5K run are names; 100K readers are many.
+    # In "4K film" and "5K run" the K is a name; in "100K readers" it means thousand.
     if times == "K" and not decimals and (int(whole) < 11 or whole[-1] != "0"):
         spoken = f"{number(text, lexicon)} K"
     elif decimals and times in lexicon.multipliers:
@@ -200,7 +200,7 @@ _THOUSANDS = frozenset({"mil", "mille", "mila"})
 
 
 def _money_forms(lexicon: Lexicon) -> list[str]:
-    """Return the patterns of money: its sign before the figures, or behind them."""
+    """Return the patterns of money: the currency before or after the figures."""
     if not lexicon.money:
         return []
     money, n = any_of(lexicon.money), number_pattern(lexicon)
@@ -215,7 +215,7 @@ def _money_forms(lexicon: Lexicon) -> list[str]:
 
 
 def _money(match: re.Match[str], lexicon: Lexicon) -> str:
-    """Return an amount of money in words, or two with "to" between them."""
+    """Return an amount of money in words, or a range of two."""
     symbol = match["before"] or match["behind"]
     several = lexicon.money[symbol][1]
     if not match["m"]:
@@ -238,7 +238,7 @@ def _sum(text: str, times: str | None, symbol: str, lexicon: Lexicon) -> str:
     one, several = lexicon.money[symbol]
     if times:
         many = lexicon.multipliers[times]
-        # Between a million and its money stands "de" or "di", not after a thousand.
+        # "de" or "di" comes between a million and the currency, but not after a thousand.
         of = f"{lexicon.of_money} " if lexicon.of_money and many not in _THOUSANDS else ""
         return f"{number(text, lexicon)} {many} {of}{several}"
     cents = re.fullmatch(rf"(.*){re.escape(lexicon.decimal)}(\d\d)", text)
@@ -252,7 +252,7 @@ def _sum(text: str, times: str | None, symbol: str, lexicon: Lexicon) -> str:
         return spoken
     cent = lexicon.cent[symbol][0 if small == "1" else 1]
     bits = f"{shorten_before_noun(cardinal(small, lexicon), lexicon)} {cent}"
-    # Ninety-nine cents alone, where there is not one dollar.
+    # Only the cents, if there are no dollars.
     return " ".join(filter(None, (spoken, lexicon.cents, bits))) if whole.strip("0") else bits
 
 
@@ -303,7 +303,7 @@ _AND = {"en": "and", "es": "y", "fr": "et", "it": "e", "pt": "e", "hi": "और"
 
 
 def _fraction(match: re.Match[str], lexicon: Lexicon) -> str:
-    """Return a fraction in words, with the whole before it."""
+    """Return a fraction in words, with the whole number before it."""
     whole, text = match["whole"], _FRACTIONS.get(match["part"], match["part"])
     kind = lexicon.language[:2]
     part = _NAMED_FRACTIONS.get(kind, {}).get(text)
@@ -312,7 +312,7 @@ def _fraction(match: re.Match[str], lexicon: Lexicon) -> str:
             kind, "बटा"
         )
         top, _, bottom = text.partition("/")
-        # 9/11 and 24/7 are no fractions.
+        # 9/11 and 24/7 are not fractions.
         between = over if 2 <= int(bottom) <= 10 or bottom == "100" else ""
         part = " ".join(filter(None, (cardinal(top, lexicon), between, cardinal(bottom, lexicon))))
     elif kind == "en" and text.startswith("1/"):

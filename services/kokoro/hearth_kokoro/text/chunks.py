@@ -1,5 +1,5 @@
-"""Cuts a text at its spaces into bounded chunks, the same ones however the text arrives."""
-# The signs that look like others are meant: they are what people write.
+"""Splits a text at its spaces into bounded chunks, independent of how the text arrives."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -7,31 +7,31 @@ from collections import deque
 from dataclasses import dataclass
 
 LIMIT = 200
-"""The most characters of a word, and of a run of spaces, that one chunk holds."""
+"""The most characters of a word, and of a run of spaces, in one chunk."""
 
 _WORD = re.compile(rf"\S{{0,{LIMIT}}}")
 _SPACE = re.compile(rf"\s{{0,{LIMIT}}}")
-# Writing without spaces may be cut after its marks, and ours after a dash or an ellipsis between
-# words. Possessive: a run that touches the end of what is known must wait for its next character.
+# Text without spaces may be split after its marks, other text after a dash or an ellipsis between
+# words. The quantifiers are possessive: a run at the end of known text waits for more.
 _INNER = re.compile(
     r"""(?<![。！？｡、，；：])[。！？｡、，；：]++[」』”’）】》〉"')\]]*+(?=\S)
     | (?<![—…])[—…]++(?=[^\W\d_]) | (?<!\.)\.{3,}+(?=[^\W\d_])""",
     re.VERBOSE,
 )
-# A cap that would fall inside a number, or before what belongs to the letter before, moves back.
+# A forced split moves back if it would be inside a number or before a combining character.
 _BOUND = re.compile(r".*[^\w\u0300-\u036f\u200d\ufe0f](?=.)", re.DOTALL)
 _JOINING = re.compile(r"[\u0300-\u036f\u0900-\u0903\u093a-\u094f\u200c\u200d\ufe0f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A word as it was written, the spaces after it, and the character that comes then."""
+    """A word as it was written, the spaces after it, and the next character."""
 
     text: str
     space: str
     after: str
     continues: bool = False
-    """Whether the word was longer than LIMIT and its rest is the next chunk."""
+    """Whether the word was longer than LIMIT and continues in the next chunk."""
 
     @property
     def source(self) -> str:
@@ -40,7 +40,7 @@ class Chunk:
 
     @property
     def line_breaks(self) -> int:
-        """How many lines end here, two at the most: two are a paragraph's end."""
+        """The number of lines that end here, at most 2, which means the end of a paragraph."""
         if self.space == " " or not self.space:
             return 0
         if "\u2029" in self.space:
@@ -50,19 +50,18 @@ class Chunk:
 
 
 class NeedsMoreText(Exception):
-    """What comes next must be known first."""
+    """A decision depends on text that has not arrived yet."""
 
 
 class Window:
-    """The chunks that are known and not yet read."""
+    """The chunks that are known and not tokenized yet; `final` if no more can come."""
 
     def __init__(self) -> None:
-        """Begin with none, and more to come."""
         self.chunks: deque[Chunk] = deque()
         self.final = False
 
     def peek(self, ahead: int) -> Chunk | None:
-        """Return the chunk so far ahead, None behind the text's end; raises More."""
+        """Return the chunk at this distance, None after the end; raises NeedsMoreText."""
         if ahead < len(self.chunks):
             return self.chunks[ahead]
         if self.final:
@@ -71,9 +70,9 @@ class Window:
 
 
 def next_chunk(text: str, start: int, final: bool, least: int = 2) -> Chunk | None:
-    """Return the chunk at `start`, or None when only more text can say where it ends.
+    """Return the chunk at `start`, or None if its end depends on more text.
 
-    Writing without spaces is cut at a mark only behind so many characters: `least`.
+    Text without spaces is split at a mark only after `least` characters.
     """
     known = len(text)
     match = _WORD.match(text, start)
@@ -83,7 +82,7 @@ def next_chunk(text: str, start: int, final: bool, least: int = 2) -> Chunk | No
     if inner and inner.end() < end:
         return Chunk(text[start : inner.end()], "", text[inner.end()])
     if end - start == LIMIT and end < known and not text[end].isspace():
-        end = _cap(text, start, end)
+        end = _forced_end(text, start, end)
         return Chunk(text[start:end], "", text[end], continues=True)
     match = _SPACE.match(text, end)
     stop = match.end() if match else end
@@ -94,8 +93,8 @@ def next_chunk(text: str, start: int, final: bool, least: int = 2) -> Chunk | No
     return Chunk(text[start:end], text[end:stop], text[stop : stop + 1])
 
 
-def _cap(text: str, start: int, end: int) -> int:
-    """Return where a word that is too long is cut: not in a number, nor before an accent."""
+def _forced_end(text: str, start: int, end: int) -> int:
+    """Return where a word that is too long is split: not in a number or before an accent."""
     if (bound := _BOUND.match(text, start, end + 1)) and bound.end() - start >= LIMIT // 2:
         return bound.end()
     cap = end

@@ -1,5 +1,5 @@
-"""Takes off a word what nobody says aloud: markup, links' targets, controls, emoji."""
-# The signs that look like others are meant: they are what people write.
+"""Removes the unspoken parts of a word: markup, link targets, control characters, emoji."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import html
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import emoji
 
-# The full-width forms are meant: they end sentences where there are no spaces.
+# The full-width forms end sentences in languages without spaces.
 _TERMINALS = str.maketrans("。！？｡、，；：।॥", ".!?.,,;:..")
 TERMINALS = ".,;:!?…।॥。！？｡、，；："
 _QUOTES = "\"'“”‘’«»„‹›()[]{}「」『』【】《》〈〉（）¿¡"
@@ -31,15 +31,15 @@ _LEAVE = frozenset("½⅓⅔¼¾⅛²³¹⁰⁴⁵⁶⁷⁸⁹⁻⁺ºª…℃�
 
 @dataclass(frozen=True, slots=True)
 class CleanWord:
-    """A word without its dress: the core, and the punctuation behind it in plain marks."""
+    """A word without markup: its core, and the punctuation after it in ASCII form."""
 
     core: str
     ends: str
     """The marks . , ; : ! ? … that follow, as they were written."""
     quoted: bool = False
-    """Whether a quotation or a bracket closes behind the marks."""
+    """Whether a quotation or a bracket closes after the marks."""
     closes_aside: bool = False
-    """Whether a bracket that another word opened closes here."""
+    """Whether a bracket closes here that an earlier word opened."""
     is_code: bool = False
     is_emoji: bool = False
     """Whether it was nothing but emoji."""
@@ -47,7 +47,7 @@ class CleanWord:
 
 @lru_cache(maxsize=2048)
 def clean_word(text: str) -> CleanWord:
-    """Return a chunk's word without its dress, in linear time."""
+    """Return a chunk's word without markup, in linear time."""
     if plain_word := _PLAIN.fullmatch(text):
         return CleanWord(plain_word[1], plain_word[2])
     if _SMILE.fullmatch(text):
@@ -85,7 +85,7 @@ def _markup(stripped: str) -> str:
 def _edges(stripped: str, *, is_code: bool, is_emoji: bool) -> CleanWord:
     start, end = 0, len(stripped)
     while start < end and stripped[start] in _EDGES + TERMINALS:
-        # A decimal that begins with its point, a file that begins with a dot.
+        # A decimal such as .5, or a file name with a leading dot.
         if stripped[start] == "." and stripped[start + 1 : start + 2].isalnum():
             break
         if stripped.startswith("!=", start):
@@ -107,7 +107,7 @@ def _edges(stripped: str, *, is_code: bool, is_emoji: bool) -> CleanWord:
 
 
 def _letters(text: str) -> str:
-    """Return the text without controls, with plain letters, and no more accents than a few."""
+    """Return the text normalised, without control characters, with few accents per letter."""
     if text.isascii():
         return text if text.isprintable() else "".join(filter(str.isprintable, text))
     kept: list[str] = []
@@ -129,12 +129,12 @@ def _letters(text: str) -> str:
 
 
 def plain_marks(ends: str) -> str:
-    """Return punctuation in its plain form: a full-width question mark becomes ours."""
+    """Return punctuation in ASCII form, such as for a full-width question mark."""
     return ends.translate(_TERMINALS)
 
 
 def mark_of(ends: str) -> str:
-    """Return the one mark that a run of punctuation is said as: ?! … , and so on."""
+    """Return the one mark that represents a run of punctuation: ?! … , and so on."""
     if "?" in ends:
         return "?!" if "!" in ends else "?"
     for mark in ("!", "…"):

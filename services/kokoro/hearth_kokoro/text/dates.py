@@ -1,4 +1,4 @@
-"""Says times of day and dates that are written in figures."""
+"""Verbalizes times of day and dates in figures."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _DATE = r"(?P<y>\d{4})-(?P<mo>0[1-9]|1[0-2])-(?P<d>0[1-9]|[12]\d|3[01])"
 
 
 def date_rules(lexicon: Lexicon) -> list[tuple[str, Verbalize]]:
-    """Return the patterns of times and dates, and how each is said."""
+    """Return the patterns of times and dates, each with its function."""
     clock = _CLOCK.format(":")
     first, second = ("mo", "d") if lexicon.language == "en-us" else ("d", "mo")
     found: list[tuple[str, Verbalize]] = [
@@ -101,7 +101,7 @@ def _european(hour: str, minute: str, second: str, lexicon: Lexicon) -> str:
 
 
 def _feminine(spoken: str, lexicon: Lexicon) -> str:
-    """Hours are feminine where the language says so."""
+    """Return the feminine form of an hour, in languages that use it."""
     if lexicon.language == "fr-fr":
         return re.sub(r"\bun$", "une", spoken)
     if lexicon.language in {"es", "pt-br"}:
@@ -154,5 +154,5 @@ def month_names(lexicon: Lexicon) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def month_initials(lexicon: Lexicon) -> frozenset[str]:
-    """Return the letters with which a month may begin."""
+    """Return the first letters of all months."""
     return frozenset(name[0] for name in month_names(lexicon))

@@ -1,5 +1,5 @@
-"""Joins the words that make one amount: 10 km, $5 million, 1 234, 12 h 30, 06 12 34 56 78."""
-# The signs that look like others are meant: they are what people write.
+"""Groups the chunks of one amount: 10 km, $5 million, 1 234, 12 h 30, 06 12 34 56 78."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -10,7 +10,7 @@ from hearth_kokoro.text.cleaning import CleanWord, clean_word
 from hearth_kokoro.text.lexicon.schema import Lexicon
 
 MAX_CHUNKS = 8
-"""The most words of one amount."""
+"""The most chunks of one amount."""
 
 _WORDS_TOO = frozenset({"in", "A", "a", "K", "x", "B", "h", "t", "T", "bi", "mi", "cal", "mil"})
 _NUMBERS = re.compile(r"[-+−±~]?[\d.,]*\d(?:[-–][\d.,]*\d)?")
@@ -22,13 +22,18 @@ _PHONE = re.compile(r"(?:\+\d{1,3}|0\d{1,4}|\(\d{2,5}\))(?:[\s.-]\(?\d{1,5}\)?)*
 
 
 def group_amount(window: Window, clean: CleanWord, lexicon: Lexicon) -> tuple[int, CleanWord]:
-    """Return how many chunks make this amount, and their joined word; raises More."""
+    """Return the number of chunks of this amount, and its whole word; raises NeedsMoreText."""
     used = 1
     if re.fullmatch(r"\(\d{2,5}\)", window.chunks[0].text):
         clean = replace(clean, core=f"({clean.core})")
     while used < MAX_CHUNKS:
         last = window.chunks[used - 1]
-        if clean.ends or last.line_breaks or not last.space or not _may(last, clean.core, lexicon):
+        if (
+            clean.ends
+            or last.line_breaks
+            or not last.space
+            or not _may_continue(last, clean.core, lexicon)
+        ):
             break
         following = window.peek(used)
         if following is None:
@@ -49,7 +54,7 @@ def group_amount(window: Window, clean: CleanWord, lexicon: Lexicon) -> tuple[in
 
 
 def _is_dash(word: str, core: str) -> bool:
-    """Whether a range goes on here; between plain figures a hyphen is a minus."""
+    """Return whether a range continues here; between plain figures a hyphen is a minus."""
     return word in {"–", "—"} or (word == "-" and bool(_PRICE.match(core)))
 
 
@@ -57,8 +62,8 @@ def _opens_amount(dash: Chunk) -> bool:
     return bool(dash.space) and (dash.after.isdecimal() or dash.after in "$€£¥₹")
 
 
-def _may(last: Chunk, core: str, lexicon: Lexicon) -> bool:
-    """Whether the next letter alone rules nothing out."""
+def _may_continue(last: Chunk, core: str, lexicon: Lexicon) -> bool:
+    """Return whether the next character alone allows a continuation."""
     after = last.after
     if after == "-":
         return bool(_PRICE.match(core))

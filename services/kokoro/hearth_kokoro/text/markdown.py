@@ -1,5 +1,5 @@
-"""Knows the lines of Markdown: headings, lists, quotes, tables, rules and blocks of code."""
-# The signs that look like others are meant: they are what people write.
+"""The lines of Markdown: headings, lists, quotes, tables, rules and code blocks."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -10,7 +10,7 @@ from hearth_kokoro.text.numbers import cardinal
 from hearth_kokoro.text.tokens import LineKind, Pause, SpokenForm, TokenizerState
 
 SHORT_LINE = 50
-"""A line that ends before this was ended on purpose; a longer one was only wrapped."""
+"""A shorter line was ended on purpose; a longer one may only be wrapped."""
 
 _HEADING = re.compile(r"#{1,6}")
 _BULLET = re.compile(r"[-*+•◦▪‣–]")
@@ -22,7 +22,7 @@ _TABLE_RULE = re.compile(r"\|?[:|-]*--[:|-]*")
 
 
 def verbalize_marker(window: Window, state: TokenizerState, lexicon: Lexicon) -> SpokenForm | None:
-    """Return what the marks of a line are said as, None when the chunk is a word; raises More."""
+    """Return the spoken form of a line's marker, None for a word; raises NeedsMoreText."""
     chunk = window.chunks[0]
     if not chunk.text:
         return SpokenForm("", pause=Pause.WORD)
@@ -50,7 +50,7 @@ def _marker(window: Window, chunk: Chunk, lexicon: Lexicon) -> SpokenForm | None
     if chunk.text == "|":
         return SpokenForm("", pause=Pause.NONE, line=LineKind.TABLE)
     if _BULLET.fullmatch(chunk.text):
-        # A rule of three marks with spaces between them says nothing either.
+        # A rule of three marks with spaces between them is silent as well.
         return SpokenForm("", pause=Pause.NONE, line=LineKind.ITEM)
     if counted := _COUNTED.fullmatch(chunk.text):
         if window.peek(1) is None:
@@ -60,12 +60,12 @@ def _marker(window: Window, chunk: Chunk, lexicon: Lexicon) -> SpokenForm | None
 
 
 def update_line(state: TokenizerState, first: Chunk, last: Chunk, line: LineKind | None) -> None:
-    """Take these chunks of one line into the state."""
+    """Update the state by these chunks of one line."""
     state.fence, state.fence_line = _fence(state, first, last)
     if last.line_breaks:
         state.line_start, state.line, state.length, state.fence_line = True, LineKind.TEXT, 0, False
         return
-    # What only leads a line leaves its start open: "> - [ ] # text".
+    # After a marker the line may start with another one: "> - [ ] # text".
     leads = line is not None or not first.text or _QUOTE.fullmatch(first.text) is not None
     state.line_start = state.line_start and leads
     state.line = line or state.line
@@ -87,7 +87,7 @@ def _fence(state: TokenizerState, first: Chunk, last: Chunk) -> tuple[str, bool]
 
 
 def pause_at_end(window: Window, used: int, last: Chunk, state: TokenizerState) -> Pause:
-    """Return the pause that the end of a line or of the text asks for; raises More."""
+    """Return the pause at the end of a line or of the text; raises NeedsMoreText."""
     if not last.line_breaks:
         if last.after or last.continues or not window.final or used < len(window.chunks):
             return Pause.NONE
@@ -106,7 +106,7 @@ def pause_at_end(window: Window, used: int, last: Chunk, state: TokenizerState) 
 
 
 def _starts_block(chunk: Chunk) -> bool:
-    """Whether a new block begins with this chunk."""
+    """Return whether a new block starts with this chunk."""
     if _FENCE.fullmatch(chunk.text) or _RULE.fullmatch(chunk.text) or chunk.text[:1] == "|":
         return True
     marks = (_HEADING, _BULLET, _COUNTED, _QUOTE)
@@ -114,7 +114,7 @@ def _starts_block(chunk: Chunk) -> bool:
 
 
 def mark_at_end(mark: str, pause: Pause) -> str:
-    """Return the mark that shapes the voice where a line ends without one of its own."""
+    """Return the mark for the intonation at a line's end, if the line has none."""
     if pause >= Pause.SENTENCE:
         return mark if mark[-1:] in {".", "!", "?", "…", ":"} else "."
     return mark or ","

@@ -1,5 +1,5 @@
-"""Says numbers in words; where num2words lacks the language, espeak-ng reads the digits."""
-# The signs that look like others are meant: they are what people write.
+"""Verbalizes numbers; espeak-ng reads the digits of languages that num2words does not support."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -42,14 +42,14 @@ def parse_number(text: str, lexicon: Lexicon) -> tuple[str, str]:
     grouped = re.fullmatch(r"\d{1,3}(?:[.,]\d{2,3})*[.,]\d{3}", text)
     if lexicon.decimal == "," and "," not in text and not grouped:
         whole, _, decimals = text.partition(".")
-        # Marks of two manners in one number: what follows the first point is its decimals.
+        # Marks of two styles in one number: the decimals follow the first point.
         return whole, decimals.replace(".", "")
     whole, _, decimals = text.replace(lexicon.thousands, "").partition(lexicon.decimal)
     return whole, decimals
 
 
 def cardinal(figures: str, lexicon: Lexicon) -> str:
-    """Return whole figures in words; a nought before them, or too many, are said one by one."""
+    """Return an integer in words; with a leading zero, or if too long, digit by digit."""
     if not lexicon.numbers:
         return figures
     if len(figures) > _LONGEST or (len(figures) > 1 and figures[0] == "0"):
@@ -81,14 +81,14 @@ def number(text: str, lexicon: Lexicon) -> str:
 
 
 def year(figures: str, lexicon: Lexicon) -> str:
-    """Return a year as it is said."""
+    """Return a year in words."""
     if lexicon.numbers.startswith("en"):
         return _to_words(int(figures), lexicon.numbers, "year", lexicon.language)
     return cardinal(figures, lexicon)
 
 
 def ordinal(figures: str, lexicon: Lexicon, *, feminine: bool = False) -> str:
-    """Return first, second, third."""
+    """Return an ordinal: first, second, third."""
     if not lexicon.numbers or len(figures) > _LONGEST:
         return cardinal(figures, lexicon)
     spoken = _to_words(int(figures), lexicon.numbers, "ordinal", lexicon.language)
@@ -102,7 +102,7 @@ def ordinal(figures: str, lexicon: Lexicon, *, feminine: bool = False) -> str:
 
 
 def is_singular(text: str, lexicon: Lexicon) -> bool:
-    """Whether what is counted stands in the singular."""
+    """Return whether the noun after this number is singular."""
     whole, decimals = parse_number(text, lexicon)
     if lexicon.language == "fr-fr":
         return Decimal(f"{whole}.{decimals or 0}") < 2
@@ -110,7 +110,7 @@ def is_singular(text: str, lexicon: Lexicon) -> bool:
 
 
 def signed(sign: str, spoken: str, lexicon: Lexicon) -> str:
-    """Put a sign in words before a number."""
+    """Return the number with its sign in words."""
     word = {
         "-": lexicon.minus,
         "−": lexicon.minus,
@@ -123,7 +123,7 @@ def signed(sign: str, spoken: str, lexicon: Lexicon) -> str:
 
 
 def shorten_before_noun(spoken: str, lexicon: Lexicon) -> str:
-    """Shorten a number before what it counts: uno becomes un."""
+    """Return the short form of a number before a noun: uno becomes un."""
     if lexicon.language == "es":
         return re.sub(r"\buno$", "un", re.sub(r"veintiuno$", "veintiún", spoken))
     if lexicon.language == "it":

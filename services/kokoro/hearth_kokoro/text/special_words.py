@@ -1,5 +1,5 @@
-"""Says what is written for machines, capitals, and words that are not quite words."""
-# The signs that look like others are meant: they are what people write.
+"""Verbalizes special words: addresses, identifiers, acronyms, Roman numerals, formulas."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -31,11 +31,11 @@ _AT = {"en": "at", "es": "arroba", "fr": "arobase", "it": "chiocciola", "pt": "a
 
 
 MINUS = re.compile(r"(?<![A-Za-zÀ-ɏ\d)\]\u0900-\u097f])-(?=\d)")
-"""What is no dash between two words: x=-5."""
+"""A minus sign rather than a dash between words: x=-5."""
 
 
 def verbalize_address(text: str, lexicon: Lexicon) -> str | None:
-    """Return how a URL or an e-mail address is said, or None when it is neither."""
+    """Return a URL or an e-mail address in words, None for anything else."""
     if "." not in text and "://" not in text:
         return None
     if mail := _MAIL.fullmatch(text):
@@ -51,7 +51,7 @@ def verbalize_address(text: str, lexicon: Lexicon) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether an address begins in this text, however long it is."""
+    """Return whether an address starts in this text, however long it is."""
     return "://" in text or bool(re.search(r"(?:^|\W)www\.", text))
 
 
@@ -62,12 +62,12 @@ def _host(text: str, lexicon: Lexicon) -> str:
 
 
 def is_dotted(core: str) -> bool:
-    """Whether this is letters with dots between them: U.S, J.K, a.m."""
+    """Return whether these are letters with dots between them: U.S, J.K, a.m."""
     return bool(_DOTTED.fullmatch(core))
 
 
 def verbalize_roman(core: str, before: str, after: str, lexicon: Lexicon) -> str | None:
-    """Return Roman figures in words where they are surely that, else None."""
+    """Return a Roman numeral in words, None if it may be something else."""
     tail = ""
     if lexicon.language == "fr-fr" and (
         found := re.fullmatch(r"([IVXLC]+)(ers?|res?|e|ème)", core)
@@ -99,7 +99,7 @@ def _value(figures: str) -> int:
 
 
 def plain_word(core: str, lexicon: Lexicon, *, is_code: bool = False) -> str:
-    """Return how a word is said that is neither figures nor an address."""
+    """Return the spoken form of a word that is neither a number nor an address."""
     if core in lexicon.symbols and not core.isalnum():
         return lexicon.symbols[core]
     if core.isupper() and core.lower() in lexicon.spell:
@@ -129,7 +129,7 @@ def _parts(lexicon: Lexicon) -> re.Pattern[str]:
 
 
 def mixed_word(text: str, lexicon: Lexicon) -> str:
-    """Return a text of any sort part by part: words, numbers, and the signs that have names."""
+    """Return any text part by part: words, numbers, and characters with names."""
     if text.isalpha() and text.isascii():
         return text
     for mark in "²³":
@@ -137,7 +137,7 @@ def mixed_word(text: str, lexicon: Lexicon) -> str:
     spoken: list[str] = []
     for sign, figures, word, other in _parts(lexicon).findall(text):
         if figures:
-            # Long figures among letters are a name's, not a count's.
+            # Many digits among letters belong to a name and are not a count.
             name = len(figures) > 4 and figures.isdecimal() and figures != text
             spoken.append((digit_by_digit if name else number)(figures, lexicon))
         elif word:
@@ -165,7 +165,7 @@ def _sign(other: str, lexicon: Lexicon) -> str:
 
 @lru_cache(maxsize=4096)
 def drop_unreadable(word: str, lexicon: Lexicon) -> str:
-    """Return a word without the letters that this voice would spell as "Chinese letter"."""
+    """Return a word without letters that the voice would read as "Chinese letter"."""
     if word.isascii() or (len(word) == 1 and "GREEK" in unicodedata.name(word, "")):
         return word
     scripts = tuple(lexicon.scripts.split("|"))
@@ -185,13 +185,13 @@ _FIGURES = {"²": "2", "³": "3"}
 
 
 def spell(letters: str, lexicon: Lexicon) -> str:
-    """Return letters so that each is said by its name."""
+    """Return letters so that each one is read by its name."""
     spoken = lexicon.joint.join(letters.upper())
     return lexicon.letters.get(spoken, spoken)
 
 
 def verbalize_formula(core: str, lexicon: Lexicon) -> str | None:
-    """Return how a molecule or an ion is said, or None when this is neither."""
+    """Return a chemical formula in words (CO₂, H2SO4, Ca²⁺), None for anything else."""
     if not lexicon.numbers or not (found := _FORMULA.fullmatch(core)):
         return None
     charge = found["charge"] or ""

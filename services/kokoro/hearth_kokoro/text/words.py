@@ -1,5 +1,5 @@
-"""Says one word, or a few that belong together, and finds where its sentence ends."""
-# The signs that look like others are meant: they are what people write.
+"""Verbalizes one word, or a few that form one token, with its punctuation and pause."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import re
@@ -30,7 +30,7 @@ _FIGURE = re.compile(r"[\d½⅓⅔¼¾⅛]")
 def verbalize(
     window: Window, clean: CleanWord, state: TokenizerState, lexicon: Lexicon
 ) -> tuple[int, SpokenForm]:
-    """Return how many chunks belong to the next token, and what it says; raises More."""
+    """Return the number of chunks of the next token, and its form; raises NeedsMoreText."""
     core = clean.core
     if (
         core.islower()
@@ -62,7 +62,7 @@ def verbalize(
 
 @lru_cache(maxsize=16)
 def _special(lexicon: Lexicon) -> frozenset[str]:
-    """The words for which it matters what stands around them."""
+    """Return the words whose spoken form depends on their neighbours."""
     return month_names(lexicon) | first_parts(lexicon) | frozenset(lexicon.undotted)
 
 
@@ -77,7 +77,7 @@ def _simple_clause(word: str, lexicon: Lexicon) -> SpokenForm:
 
 
 def _ended(window: Window, used: int, clean: CleanWord, spoken: SpokenForm) -> SpokenForm:
-    """Put the marks behind a word, and the pause that they ask for here."""
+    """Return the form with its punctuation mark and pause."""
     chunk = window.chunks[used - 1]
     if clean.closes_aside and not clean.ends and not chunk.line_breaks and chunk.after:
         return spoken.with_punctuation(",")
@@ -95,7 +95,7 @@ def _ended(window: Window, used: int, clean: CleanWord, spoken: SpokenForm) -> S
     if not mark:
         return spoken
     pause = pause_after(mark)
-    # "Really?" she asked: what was said ends, the sentence does not.
+    # In '"Really?" she asked' the quotation ends, but not the sentence.
     if pause == Pause.SENTENCE and clean.quoted and _next(window, used)[:1].islower():
         pause = Pause.CLAUSE
     if mark == "…" and _next(window, used)[:1].isupper():
@@ -104,7 +104,7 @@ def _ended(window: Window, used: int, clean: CleanWord, spoken: SpokenForm) -> S
 
 
 def _next(window: Window, used: int) -> str:
-    """Return what is known to come next: a word's first letter at least; raises More."""
+    """Return the next word, or at least its first letter; raises NeedsMoreText."""
     last = window.chunks[used - 1]
     if last.after.isalnum() or not last.after:
         return last.after
@@ -136,7 +136,7 @@ def _dash(chunk: Chunk, clean: CleanWord, state: TokenizerState, lexicon: Lexico
 
 def _word(window: Window, clean: CleanWord, state: TokenizerState, lexicon: Lexicon) -> str:
     core = clean.core
-    # Half past ten: "10:30 बजे" has said its hour.
+    # The time in "10:30 बजे" already contains the word for "o'clock".
     if core == "बजे" and ":" in state.word:
         return ""
     if lexicon.numbers and core[0] in "IVXLCM":
@@ -152,7 +152,7 @@ def _word(window: Window, clean: CleanWord, state: TokenizerState, lexicon: Lexi
 
 @lru_cache(maxsize=4096)
 def _known_word(core: str, is_code: bool, lexicon: Lexicon) -> str:
-    """Say a word for which it does not matter what stands around it."""
+    """Return the spoken form of a word that does not depend on its neighbours."""
     if spoken := verbalize_address(core, lexicon) or lexicon.undotted.get(core.lower()):
         return spoken
     if core in lexicon.units and not core.isalpha():
@@ -163,7 +163,7 @@ def _known_word(core: str, is_code: bool, lexicon: Lexicon) -> str:
 
 
 def _figures(window: Window, used: int, core: str, state: TokenizerState, lexicon: Lexicon) -> str:
-    """Say figures, which beside a month are its day."""
+    """Return figures in words; beside a month they are a day."""
     if core.isdecimal() and len(core) <= 2 and 1 <= int(core) <= 31 and lexicon.months:
         english = lexicon.language.startswith("en")
         if _month_follows(window, used, lexicon):
@@ -198,14 +198,14 @@ def _month_follows(window: Window, used: int, lexicon: Lexicon) -> bool:
 
 
 def _after_figures(window: Window, used: int, clean: CleanWord, lexicon: Lexicon) -> Pause:
-    """A day is not cut from its month."""
+    """Return the pause after figures: a day is not cut from its month."""
     if clean.ends or not clean.core.isdecimal() or len(clean.core) > 2 or not lexicon.months:
         return Pause.WORD
     return Pause.NONE if _month_follows(window, used, lexicon) else Pause.WORD
 
 
 def _after_month(window: Window, clean: CleanWord, lexicon: Lexicon) -> Pause:
-    """Neither is a month from the figures behind it."""
+    """Return the pause after a word: a month is not cut from the figures after it."""
     chunk = window.chunks[0]
     if chunk.after.isdecimal() and not chunk.line_breaks and not clean.ends:
         return Pause.NONE if clean.core.lower() in month_names(lexicon) else Pause.WORD

@@ -1,4 +1,4 @@
-"""The words and marks of each language that a voice speaks."""
+"""The vocabulary of text normalisation for each language."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -31,5 +31,5 @@ LEXICONS: Mapping[str, Lexicon] = MappingProxyType(
 
 
 def lexicon_for(language: str) -> Lexicon:
-    """Return what is known of a language; raises KeyError for one that no voice speaks."""
+    """Return the lexicon of a language; raises KeyError for one that no voice speaks."""
     return LEXICONS[language]

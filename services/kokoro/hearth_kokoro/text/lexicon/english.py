@@ -1,5 +1,5 @@
-"""English, as it is said in America and in Britain."""
-# The signs that look like others are meant: they are what people write.
+"""American and British English."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Hindi; espeak-ng reads its numbers, which num2words cannot."""
-# The signs that look like others are meant: they are what people write.
+"""Hindi; espeak-ng reads its numbers, because num2words does not support Hindi."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table

@@ -1,5 +1,5 @@
 """Italian."""
-# The signs that look like others are meant: they are what people write.
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words

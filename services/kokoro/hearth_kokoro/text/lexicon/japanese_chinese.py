@@ -1,4 +1,4 @@
-"""Japanese and Chinese: how their words are said, misaki knows; here are signs and figures."""
+"""Japanese and Chinese: symbols and units only; misaki converts the words."""
 
 from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table
 

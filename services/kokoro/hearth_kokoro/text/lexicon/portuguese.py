@@ -1,5 +1,5 @@
-"""Portuguese, as it is said in Brazil."""
-# The signs that look like others are meant: they are what people write.
+"""Brazilian Portuguese."""
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 from hearth_kokoro.text.lexicon.schema import Lexicon, pairs, table, words

@@ -1,4 +1,4 @@
-"""What a language must say of itself so that its texts can be read aloud."""
+"""The fields of a language's lexicon, and helpers to write them."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 Pair = tuple[str, str]
-"""One of it, and several of it."""
+"""Singular and plural."""
 
 
 def words(text: str) -> frozenset[str]:
@@ -15,17 +15,17 @@ def words(text: str) -> frozenset[str]:
 
 
 def table(text: str) -> Mapping[str, str]:
-    """Return `key = value` lines as a mapping; several keys may share a line, split by `|`."""
+    """Parse `key = value` lines; `|` separates several keys of one line."""
     rows: dict[str, str] = {}
     for line in filter(str.strip, text.splitlines()):
-        # The sign itself may be a key: "= = equals".
+        # The equals sign itself may be a key: "= = equals".
         if found := re.fullmatch(r"(.+?) = (.+)", line.strip()):
             rows |= dict.fromkeys(found[1].split(" | "), found[2].strip())
     return MappingProxyType(rows)
 
 
 def pairs(text: str) -> Mapping[str, Pair]:
-    """Return `key = one, several` lines as a mapping; a single form serves for both."""
+    """Parse `key = singular, plural` lines; a single form is used for both."""
     rows: dict[str, Pair] = {}
     for key, value in table(text).items():
         one, _, several = value.partition(",")
@@ -35,7 +35,7 @@ def pairs(text: str) -> Mapping[str, Pair]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lexicon:
-    """The words and marks of one language; empty where the voice knows better."""
+    """The words of one language; an empty field leaves the text to espeak-ng or misaki."""
 
     language: str
     numbers: str = ""
@@ -45,37 +45,37 @@ class Lexicon:
     decimal: str = "."
     thousands: str = ","
     point: str = ""
-    """How the decimal mark is said."""
+    """The name of the decimal mark."""
     spelled: bool = True
-    """Whether decimals are said digit by digit, rather than as a number."""
+    """Whether decimals are read digit by digit, not as a number."""
     minus: str = ""
     plus: str = ""
     to: str = ""
     """Between the ends of a range."""
     by: str = ""
-    """Between the sides of a thing."""
+    """Between dimensions, as in "two by four"."""
     power: str = ""
     """Before an exponent."""
     cents: str = ""
-    """Between the units of money and its hundredths."""
+    """Between an amount of money and its cents."""
     of_money: str = ""
-    """Between a million and its money: de, di."""
+    """Between a million and the currency: de, di."""
     clock: str = ""
     """Between hour and minutes, or empty."""
     code: str = ""
-    """What is said in place of a block of code."""
+    """Read instead of a code block."""
     titles: Mapping[str, str] = field(default_factory=dict)
-    """Abbreviations, without their last dot, that no sentence ends with."""
+    """Abbreviations, without their last dot, that do not end a sentence."""
     counted: frozenset[str] = frozenset()
-    """Those of the titles that are abbreviations before a figure only: no. 5, p. 12."""
+    """Titles that are abbreviations only before a number: no. 5, p. 12."""
     dated: frozenset[str] = frozenset()
-    """Those of the titles that are so only with a capital: Mar., Wed."""
+    """Titles that are abbreviations only with a capital: Mar., Wed."""
     late: Mapping[str, str] = field(default_factory=dict)
-    """What a title means when no name follows: Main St., Ocean Dr."""
+    """The meaning of a title without a name after it: Main St., Ocean Dr."""
     short: Mapping[str, str] = field(default_factory=dict)
     """Abbreviations that may end a sentence."""
     undotted: Mapping[str, str] = field(default_factory=dict)
-    """Words that are abbreviated without a dot: Mr, No, vs."""
+    """Abbreviations without a dot: Mr, No, vs."""
     symbols: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, Pair] = field(default_factory=dict)
     money: Mapping[str, Pair] = field(default_factory=dict)
@@ -83,21 +83,21 @@ class Lexicon:
     multipliers: Mapping[str, str] = field(default_factory=dict)
     months: tuple[str, ...] = ()
     ordinal: str = ""
-    """A pattern of what follows a figure that is an ordinal; a group `f` says feminine."""
+    """A pattern of the suffix of an ordinal in figures; its group `f` means feminine."""
     starters: frozenset[str] = frozenset()
-    """Words that begin a sentence far more often than they follow an abbreviation as a name."""
+    """Words that usually start a sentence after an abbreviation, and are not names."""
     joint: str = " "
-    """Between the letters of a word that is spelled."""
+    """Between the letters of a spelled word."""
     letters: Mapping[str, str] = field(default_factory=dict)
-    """Letters that espeak-ng would take for a word."""
+    """Letters that espeak-ng would read as a word."""
     spell: frozenset[str] = frozenset()
-    """Capitals that espeak-ng takes for a word and a person spells."""
+    """Acronyms that people spell and espeak-ng would read as a word."""
     centuries: frozenset[str] = frozenset()
-    """Words beside which Roman figures are a number."""
+    """Words before or after which a Roman numeral is a number."""
     kings: frozenset[str] = frozenset()
-    """Names after which Roman figures are an ordinal."""
+    """Names before a Roman numeral that is an ordinal."""
     king_limit: int = 0
-    """The last king who is counted by an ordinal."""
+    """The largest Roman numeral after a name that is an ordinal."""
     scripts: str = "LATIN"
-    """Words that begin the Unicode names of the letters that the voice can read."""
+    """The first words of the Unicode names of letters that the voice can read."""
     zero: str = "0"
