@@ -1,6 +1,6 @@
 """What holds for every text: nothing lost, nothing cut, the same however it arrives, bounded."""
 
-# The signs that look like others are meant: they are what people write.
+# These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
 
 import random

@@ -135,21 +135,14 @@ async def test_metrics_count_outcomes_and_name_nobody(server: RunningServer) -> 
     assert told["ttfa_ms"]["median"] == pytest.approx(summed_ms, abs=0.01)
 
 
-async def test_it_stops_within_seconds_while_somebody_listens(start_server: StartServer) -> None:
-    now = asyncio.get_running_loop().time
-    # The house's own client would leave before it stops.
-    async with httpx.AsyncClient(trust_env=False, timeout=20) as listener:
-        for _ in range(3):
-            async with start_server(ScriptedSynthesizer(piece_s=60), stop_s=1) as server:
-                said = listener.post(f"{server.url}/v1/audio/speech", json={"input": "One two."})
-                asking = asyncio.create_task(said)
-                await server.until(lambda: server.synthesizer.active == 1)
-                began = now()
-            took_s = now() - began
-            assert server.synthesizer.closed
-            with pytest.raises(httpx.HTTPError):
-                (await asking).raise_for_status()
-            # Thrice at most: a machine that looks elsewhere for a moment is late by itself.
-            if took_s < 3:
-                break
-    assert took_s < 3
+async def test_it_stops_while_a_client_waits_for_sound(start_server: StartServer) -> None:
+    # The synthesis takes 60 s and the timeout is half of that, so the server did not wait for it.
+    # A separate client: the server fixture's client would disconnect before the server stops.
+    async with asyncio.timeout(30), httpx.AsyncClient(trust_env=False, timeout=None) as client:  # noqa: S113
+        async with start_server(ScriptedSynthesizer(piece_s=60), stop_s=1) as server:
+            request = client.post(f"{server.url}/v1/audio/speech", json={"input": "One two."})
+            response = asyncio.create_task(request)
+            await server.until(lambda: server.synthesizer.active == 1)
+        assert server.synthesizer.closed
+        with pytest.raises(httpx.HTTPError):
+            (await response).raise_for_status()
