@@ -272,17 +272,11 @@ class House:
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
-        plain: dict[str, Any] = _adapter(House).dump_python(self, mode="json")
-        return plain
-
-    @classmethod
-    def from_vars(cls, plain: Mapping[str, Any]) -> House:
-        """Return the house that `as_vars` turned into plain data."""
-        return from_vars(cls, plain)
+        return dict(_adapter(House).dump_python(self, mode="json"))
 
 
 def from_vars(kind: type[T], plain: Mapping[str, Any]) -> T:
-    """Return one value of the house, such as a Service, from its part of `as_vars`."""
+    """Return the house, or one value of it such as a Service, from its part of `as_vars`."""
     made: T = _adapter(kind).validate_python(_exact(plain))
     return made
 

@@ -22,7 +22,7 @@ def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(project)
     def call(house: Mapping[str, Any], *arguments: Any) -> Any:
-        return project(House.from_vars(house), *arguments)
+        return project(from_vars(House, house), *arguments)
 
     return call
 

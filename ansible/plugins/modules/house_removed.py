@@ -21,7 +21,7 @@ from ansible.module_utils.basic import AnsibleModule
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth.catalogue.house import House
+from hearth.catalogue.house import House, from_vars
 from hearth.machine.engine import SOCKET
 from hearth.machine.instances import InstanceError
 from hearth.remove.service import traces
@@ -39,7 +39,7 @@ def work(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     """Search and remove; return what was (or would be) removed."""
     client = Client(endpoint=SOCKET) if Path(SOCKET).exists() else None
     did = []
-    for trace in traces(client, House.from_vars(params["house"]), params["data"]):
+    for trace in traces(client, from_vars(House, params["house"]), params["data"]):
         did.append(f"remove {trace.what}")
         if write:
             trace.remove()
