@@ -58,9 +58,9 @@ def wait_for(port: int) -> None:
 
 
 def ask(port: int, raw: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
-        wire.sendall(raw)
-        return wire.recv(65536)
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(raw)
+        return connection.recv(65536)
 
 
 def check(*headers: str) -> bytes:
@@ -110,10 +110,10 @@ def test_serves_survives_garbage_and_stops_at_once(
         idle.sendall(check())
         assert idle.recv(100).startswith(b"HTTP/1.1 401")
         slow.sendall(half)
-        began = time.monotonic()
+        started = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=10) in (0, -signal.SIGTERM)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
     log = (folder / "log").read_text()
     assert KEY not in log
     assert "Traceback" not in log

@@ -41,7 +41,7 @@ async def test_wrong_passwords_of_one_address_end_in_429(login: Any, clock: Any)
     answer = await login.sign_in("wrong")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "30")
     assert "wait 30 seconds" in answer.text
-    # Or the wait would keep nobody from trying on.
+    # Otherwise the wait would not stop an attacker.
     assert (await login.sign_in(PASSWORD)).status_code == 429
     assert (await login.sign_in(PASSWORD, client="10.0.0.8")).status_code == 303
     clock.at += 30

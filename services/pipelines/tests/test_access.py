@@ -64,7 +64,7 @@ def test_pipelines_and_valves_cannot_be_changed_over_http(start: Start) -> None:
 
 def test_models_are_listed_with_their_descriptions(start: Start) -> None:
     pipeline = "class Pipeline:\n  name, description = 'A name', 'Its own words'\n"
-    pipeline += "  def pipe(self, **asked):\n    return ''\n"
+    pipeline += "  def pipe(self, **arguments):\n    return ''\n"
     server = start({"simple": ECHO.format(text="Says it back"), "named": pipeline})
     listed = {model["id"]: model for model in server.request("GET", "/models").json()["data"]}
     assert listed["simple"]["info"] == {"meta": {"description": "Says it back"}}
@@ -94,7 +94,7 @@ def test_a_secret_that_would_replace_a_variable_is_rejected(tmp_path: Path, name
 
 
 def test_no_secret_is_in_the_command_line_environment_block_or_log(start: Start) -> None:
-    pipeline = "import os\nclass Pipeline:\n  def pipe(self, **asked):\n"
+    pipeline = "import os\nclass Pipeline:\n  def pipe(self, **arguments):\n"
     pipeline += "    return os.environ['TOWN_KEY'] + os.environ['OPENAI_BASE_URL'][-3:]\n"
     server = start({"simple": pipeline})
     assert streamed_text(server.chat("simple", "?")) == "t/v1"

@@ -16,7 +16,7 @@ class Pipeline:
 EXPLAINS = """
 from hearth_pipelines import PipelineError
 class Pipeline:
-    def pipe(self, **asked):
+    def pipe(self, **arguments):
         raise PipelineError("It is closed on Sundays.")
 """
 FILTER = """
@@ -56,7 +56,9 @@ def test_a_failing_response_has_an_error_status(start: Start) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_conversations_are_not_logged(start: Start, stream: bool) -> None:
-    text = "class Pipeline:\n  def pipe(self, user_message, **asked):\n    return user_message\n"
+    text = (
+        "class Pipeline:\n  def pipe(self, user_message, **arguments):\n    return user_message\n"
+    )
     server = start({"echo": text, "strict": FILTER})
     answer = server.chat("echo", SECRET, stream)
     assert answer.is_success

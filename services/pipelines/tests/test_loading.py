@@ -9,7 +9,7 @@ import pytest
 from .conftest import ECHO, Start, events, streamed_text
 
 GOOD = ECHO.format(text="Good")
-PIPE = "  def pipe(self, **asked):\n    return 'never'\n"
+PIPE = "  def pipe(self, **arguments):\n    return 'never'\n"
 BROKEN = {
     "syntax": ("class Pipeline\n", "line 1: expected ':'"),
     "import_of_nothing": (
@@ -88,7 +88,7 @@ def test_valves_come_from_the_inventory(start: Start) -> None:
     text = "from pydantic import BaseModel\nclass Pipeline:\n  class Valves(BaseModel):\n"
     text += "    a: str = '1'\n    b: str = '2'\n  def __init__(self):\n"
     text += "    self.valves = self.Valves()\n  async def on_startup(self):\n"
-    text += "    self.seen = self.valves.a\n  def pipe(self, **asked):\n"
+    text += "    self.seen = self.valves.a\n  def pipe(self, **arguments):\n"
     text += "    return self.seen + self.valves.b\n"
     valves = {"set": {"a": "9"}, "wrong": {"c": "9"}, "other": {"a": 9125}}
     server = start({"set": text, "wrong": text, "other": text}, valves)
@@ -102,7 +102,9 @@ def test_valves_come_from_the_inventory(start: Start) -> None:
 def test_a_manifold_lists_its_models(start: Start, broken: bool) -> None:
     listed = "1 / 0" if broken else "[{'id': 'a', 'name': 'A'}]"
     text = "class Pipeline:\n  type = 'manifold'\n  name = 'Of '\n  def pipelines(self):\n"
-    text += f"    return {listed}\n  def pipe(self, **asked):\n    yield asked['model_id']\n"
+    text += (
+        f"    return {listed}\n  def pipe(self, **arguments):\n    yield arguments['model_id']\n"
+    )
     server = start({"many": text, "good": GOOD})
     assert server.names == ({"good"} if broken else {"good", "many.a"})
     if broken:

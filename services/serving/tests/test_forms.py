@@ -1,4 +1,4 @@
-"""Forms are read in any pieces, within their limits, and a large file has no name on the disk."""
+"""Forms arrive in chunks of any size, within their limits, and a large file has no name on disk."""
 
 import asyncio
 import errno
@@ -39,17 +39,17 @@ def form_of(*parts: bytes) -> bytes:
 def request(
     body: bytes, size: int = 100, content_type: str = TYPE, leaves: bool = False
 ) -> Request:
-    """Return a request whose body arrives in pieces of this size."""
+    """Return a request whose body arrives in chunks of this size."""
 
     def messages() -> Iterator[dict[str, Any]]:
         for start in range(0, len(body), size):
             yield {"type": "http.request", "body": body[start : start + size], "more_body": True}
         yield {"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b""}
 
-    pieces = messages()
+    chunks = messages()
 
     async def receive() -> dict[str, Any]:
-        return next(pieces)
+        return next(chunks)
 
     return Request({"type": "http", "headers": [(b"content-type", content_type.encode())]}, receive)
 
@@ -76,7 +76,7 @@ BODY = form_of(
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 100_000])
-async def test_a_form_is_the_same_in_pieces_of_any_size(size: int) -> None:
+async def test_a_form_may_arrive_in_chunks_of_any_size(size: int) -> None:
     form = await read_form(request(BODY, size), Limits())
     assert form.fields == {
         "model": ["transcribe"],
@@ -142,7 +142,7 @@ async def test_a_body_over_its_limit_is_not_stored(folder: Path) -> None:
     assert os.listdir(folder) == []
 
 
-async def test_a_client_that_leaves_and_one_that_stops_sending() -> None:
+async def test_a_disconnect_and_a_client_that_stops_sending() -> None:
     assert (await rejected(request(BODY[:900], leaves=True))).code == "cut_off"
 
     async def never() -> dict[str, Any]:
@@ -154,12 +154,12 @@ async def test_a_client_that_leaves_and_one_that_stops_sending() -> None:
     assert (error.status, error.code) == (408, "request_timeout")
 
 
-async def test_a_slow_client_may_go_on_while_it_is_fast_enough() -> None:
-    pieces = iter([BODY[at : at + 300] for at in range(0, len(BODY), 300)])
+async def test_a_slow_client_is_accepted_above_the_minimum_rate() -> None:
+    chunks = iter([BODY[at : at + 300] for at in range(0, len(BODY), 300)])
 
     async def slowly() -> dict[str, Any]:
         await asyncio.sleep(0.05)
-        piece = next(pieces, b"")
+        piece = next(chunks, b"")
         return {"type": "http.request", "body": piece, "more_body": bool(piece)}
 
     scope = {"type": "http", "headers": [(b"content-type", TYPE.encode())]}
@@ -178,7 +178,7 @@ async def test_a_small_file_is_in_memory_and_a_large_one_has_no_name(folder: Pat
         form.close()
 
 
-async def test_all_forms_together_have_a_bound() -> None:
+async def test_all_forms_together_have_a_limit() -> None:
     space = UploadSpace(1500)
     body = form_of(file_part(bytes(700)))
     first = await read_form(request(body), Limits(), space)
@@ -197,7 +197,7 @@ async def test_all_forms_together_have_a_bound() -> None:
 @pytest.mark.parametrize(
     ("number", "message"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "cannot write")]
 )
-async def test_a_disk_that_takes_nothing_is_reported(
+async def test_a_disk_that_cannot_be_written_is_reported(
     monkeypatch: pytest.MonkeyPatch, call: str, number: int, message: str
 ) -> None:
     def refuse(*_: object, **__: object) -> bytes:

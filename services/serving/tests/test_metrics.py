@@ -9,7 +9,7 @@ def test_median_and_p95_by_nearest_rank() -> None:
     assert summary([float(n) for n in range(1, 101)]) == {"n": 100, "median": 50.0, "p95": 95.0}
 
 
-def test_only_the_last_ones_are_kept() -> None:
+def test_only_the_last_values_are_kept() -> None:
     kept = recent()
     kept.extend(float(n) for n in range(2000))
     assert summary(kept)["n"] == 500

@@ -70,7 +70,7 @@ async def test_a_new_shared_file_is_a_new_version(
         assert (await client.get(old["main.mjs"])).status_code == 404
 
 
-def test_no_page_has_a_file_of_a_shared_ones_name(folder: Path) -> None:
+def test_no_page_file_has_the_name_of_a_shared_one(folder: Path) -> None:
     (folder / "meter.mjs").write_text("")
     with pytest.raises(ValueError, match=r"meter\.mjs is shared by all pages") as caught:
         page_files(folder)
@@ -79,7 +79,7 @@ def test_no_page_has_a_file_of_a_shared_ones_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("server", ["kokoro", "whisper"])
-def test_who_installs_a_server_has_the_shared_files(server: str) -> None:
+def test_an_installed_server_contains_the_shared_files(server: str) -> None:
     project = tomllib.loads((SERVICES / server / "pyproject.toml").read_text())
     brought = project["tool"]["setuptools"]["package-data"]["hearth_serving"]
     names = [f"page/{file.name}" for file in SHARED.iterdir()]

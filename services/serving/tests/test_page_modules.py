@@ -56,7 +56,7 @@ def test_a_module_is_javascript(module: Path) -> None:
 
 
 @pytest.mark.parametrize("test", TESTS, ids=name_of)
-def test_a_module_keeps_its_promises(test: Path, served: Path) -> None:
+def test_a_modules_tests_pass(test: Path, served: Path) -> None:
     done = run_node("--test", "--test-reporter=tap", str(served / test.relative_to(SERVICES)))
     assert done.returncode == 0, done.stdout + done.stderr
     # A file without a single test would pass as well.
