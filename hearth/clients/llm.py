@@ -16,7 +16,7 @@ from hearth.clients.endpoints import Dialect, Endpoint, one_line
 from hearth.machine import engine
 
 _PATHS: dict[Dialect, str] = {"openai": "/v1/chat/completions", "ollama": "/api/chat"}
-# A whole answer in one read arrives faster than this; it tells nothing of the model's speed.
+# A whole answer in one read arrives faster than this; that does not show the model's speed.
 _MIN_GENERATION_S = 0.002
 CALL_S = 120.0
 _JOURNAL_S = 20

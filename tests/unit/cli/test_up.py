@@ -1,4 +1,4 @@
-"""`hearth` becomes a word of this machine only where it is not somebody else's."""
+"""`hearth up` links the command `hearth` unless another program has that name."""
 
 from pathlib import Path
 

@@ -106,14 +106,14 @@ def test_an_error_ends_an_answer_in_its_own_words() -> None:
     assert (heard.text, heard.error) == ("Fo", "It broke off.")
 
 
-def test_a_line_that_is_cut_is_noticed() -> None:
+def test_a_closed_connection_is_noticed() -> None:
     with opened(lambda call: delta(call, "Fo")) as (line, _):
         assert line.until(lambda: line.closed_s is not None, WITHIN_S)
         with pytest.raises(ClientError, match=r"0.1 s: 1 pieces arrived; .* was closed"):
             wait_for_answer(line, TURN, 0.1)
 
 
-def test_an_answer_without_a_word_has_no_first_one() -> None:
+def test_an_answer_without_text_has_no_first_piece() -> None:
     def talk(call: ServerConnection) -> None:
         say(call, "chat:completion", {"done": True})
         call.recv()
@@ -124,7 +124,7 @@ def test_an_answer_without_a_word_has_no_first_one() -> None:
         _ = heard.first_s
 
 
-def test_a_stranger_is_told_why() -> None:
+def test_a_foreign_origin_is_refused_with_its_status() -> None:
     with (
         pytest.raises(ClientError, match="HTTP 400"),
         opened(lambda _: None, "https://elsewhere.example"),
@@ -132,7 +132,7 @@ def test_a_stranger_is_told_why() -> None:
         pass
 
 
-def test_what_is_no_such_server_is_told_apart() -> None:
+def test_another_kind_of_server_is_recognised() -> None:
     def wrong(call: ServerConnection) -> None:
         call.send("hello")
 
@@ -150,7 +150,7 @@ def test_what_is_no_such_server_is_told_apart() -> None:
         thread.join()
 
 
-def test_where_nobody_listens_is_told() -> None:
+def test_a_server_that_does_not_run_is_an_error() -> None:
     with pytest.raises(ClientError), open_socket(server_at("http://127.0.0.1:9"), 1):
         pass
     with pytest.raises(ClientError, match="GET /health: "):

@@ -1,4 +1,4 @@
-"""A talk is as long as its sound, and what came of it is stamped."""
+"""A live transcription lasts as long as its sound, and its events are timestamped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[Endpoint]:
 
 
 def listens(call: ServerConnection) -> None:
-    """Say how much was heard, when it is over."""
+    """Report how much sound arrived, at the end."""
     call.send(json.dumps({"type": "ready"}))
     assert json.loads(call.recv())["type"] == "start"
     heard = 0
@@ -44,7 +44,7 @@ def listens(call: ServerConnection) -> None:
     call.send(json.dumps({"type": "done"}))
 
 
-def test_all_of_it_is_said_and_all_that_came_is_there() -> None:
+def test_all_sound_is_sent_and_all_events_are_kept() -> None:
     with talked_to(listens) as call:
         came = transcribe(call, HALF, 10, after_s=0.25, real_time=False)
     assert [event.kind for event in came.events] == ["ready", "final", "done"]
@@ -52,13 +52,13 @@ def test_all_of_it_is_said_and_all_that_came_is_there() -> None:
     assert came.of("final")[0].payload["heard"] == 0.75 * RATE * BYTES
 
 
-def test_a_microphone_takes_its_time() -> None:
+def test_sound_is_sent_in_real_time() -> None:
     with talked_to(listens) as call:
         came = transcribe(call, HALF, 10, after_s=0)
     assert came.of("final")[0].at_s - came.started >= 0.5
 
 
-def test_who_hangs_up_is_told() -> None:
+def test_the_reason_of_a_closed_stream_is_reported() -> None:
     def hangs_up(call: ServerConnection) -> None:
         call.send(json.dumps({"type": "ready"}))
         call.recv()
@@ -68,7 +68,7 @@ def test_who_hangs_up_is_told() -> None:
         transcribe(call, HALF[:640], 10, after_s=0, real_time=False)
 
 
-def test_who_is_never_done_is_left() -> None:
+def test_a_server_that_is_never_done_is_given_up() -> None:
     def dawdles(call: ServerConnection) -> None:
         call.send(json.dumps({"type": "ready"}))
         try:

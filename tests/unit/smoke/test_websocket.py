@@ -39,7 +39,7 @@ def echoes(call: ServerConnection) -> None:
         call.send(message)
 
 
-def test_what_is_said_comes_and_threads_end() -> None:
+def test_messages_arrive_and_the_thread_ends() -> None:
     with served(echoes) as at:
         with opened(at, "/", 5) as call:
             call.send("one")
@@ -80,7 +80,7 @@ def test_one_thread_reads_and_writes() -> None:
     assert threading.current_thread().name not in seen
 
 
-def test_who_waits_is_told_of_the_end() -> None:
+def test_a_waiting_reader_sees_the_end() -> None:
     ended: list[list[str | bytes]] = []
     with served(echoes) as at, opened(at, "/", 5) as call:
         reading = threading.Thread(target=lambda: ended.append(list(call)))
@@ -93,7 +93,7 @@ def test_who_waits_is_told_of_the_end() -> None:
     assert ended in ([[]], [["one"]])
 
 
-def test_a_refusal_is_an_http_answer() -> None:
+def test_a_refusal_has_its_http_status() -> None:
     def refuses(call: ServerConnection, _: object) -> object:
         return call.respond(401, "no key")
 
