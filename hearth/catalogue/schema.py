@@ -60,7 +60,7 @@ Sentence = Annotated[str, Field(min_length=1, examples=["One sentence for people
 """a sentence"""
 Size = Annotated[str, formed("size")]
 """a size, such as `3.4GB` or `8GiB`"""
-Memory = Annotated[str, AfterValidator(values.memory_limit)]
+Memory = Annotated[str, formed("memory")]
 """a size, or a percentage of the machine's memory such as `60%`"""
 TimeOfDay = Annotated[str, formed("time")]
 """`HH:MM` or `off`"""

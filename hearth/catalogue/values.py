@@ -19,6 +19,10 @@ _FORMS: Mapping[str, tuple[str, str]] = {
         r"https://[^\s/]+/\S+|/\S+",
         "is not a valid source; write https://… or the path of a local file",
     ),
+    "memory": (
+        rf"(100|[1-9]\d?)%|{naming.SIZE.pattern}",
+        "is not a memory limit; write e.g. 8GiB or 60%",
+    ),
     "package": ("[a-z0-9][a-z0-9+.-]+", "is not a Debian package; write its name only"),
     "prefix": (
         r"(https?://[^\s/]+|)/(\S*/)?",
@@ -71,20 +75,18 @@ def word_or_list(
     return PlainValidator(choose)
 
 
-def address(text: str) -> str:
-    """Accept an IPv4 address."""
-    try:
-        return str(IPv4Address(text))
-    except ValueError:
-        raise ValueError(f"{text!r} is not an IPv4 address; write e.g. 10.140.30.11") from None
+def _parsed(kind: Callable[[str], object], complaint: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        try:
+            return str(kind(text))
+        except ValueError:
+            raise ValueError(f"{text!r} {complaint}") from None
+
+    return check
 
 
-def network(text: str) -> str:
-    """Accept an IPv4 range."""
-    try:
-        return str(IPv4Network(text))
-    except ValueError:
-        raise ValueError(f"{text!r} is not an IPv4 range; write e.g. 10.140.30.0/24") from None
+address = _parsed(IPv4Address, "is not an IPv4 address; write e.g. 10.140.30.11")
+network = _parsed(IPv4Network, "is not an IPv4 range; write e.g. 10.140.30.0/24")
 
 
 def absolute(text: str) -> str:
@@ -142,16 +144,6 @@ def policy(text: str) -> str:
                     f"{name} {source} allows any text as a script; leave it out, and use "
                     "worker-src for workers"
                 )
-    return text
-
-
-def memory_limit(text: str) -> str:
-    """Accept a size or a share of the machine's memory."""
-    percent = naming.PERCENT.fullmatch(text)
-    if percent and 0 < int(percent[1]) <= 100:
-        return text
-    if percent or not naming.SIZE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a memory limit; write e.g. 8GiB or 60%")
     return text
 
 
