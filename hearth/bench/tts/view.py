@@ -52,15 +52,8 @@ def _server_sections(server: TtsServerReport) -> list[Section]:
     ]
     program = f"{server.engine} on {server.provider}, {server.model}" if server.engine else ""
     line = "; ".join(filter(None, [server_text(server, program), *health_text(server.health)]))
-    return [
-        Section(
-            f"{server.name}: medians",
-            _COLUMNS,
-            rows,
-            [line],
-            errors_of(server.stopped, server.figures),
-        )
-    ]
+    errors = errors_of(server.stopped, server.figures)
+    return [Section(f"{server.name}: medians", _COLUMNS, rows, [line], errors)]
 
 
 def baseline_text(report: TtsReport) -> str:
