@@ -100,3 +100,8 @@ def test_a_part_without_time_is_named_and_counted_as_not_run(
     output = capsys.readouterr().out
     assert "model: not started: it needs 2.4 min and 1.0 min are left" in output
     assert output.endswith("4 passed, 0 failed, 1 not run\n")
+
+
+def test_what_the_core_leaves_out_exists() -> None:
+    places = (*run_tests.MODELS, *run_tests.ONE_START, *run_tests.WHOLE_SERVERS)
+    assert [place for place in places if not (run_tests.ROOT / place).exists()] == []
