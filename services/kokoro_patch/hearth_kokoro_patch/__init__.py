@@ -1,4 +1,4 @@
-"""Lets an upstream Kokoro-FastAPI stream: a patch that shows itself first and can be taken back."""
+"""A patch that makes an upstream Kokoro-FastAPI stream; it has a preview and is reversible."""
 
 from hearth_kokoro_patch.planning import Change, Plan, State, plan, state, take_back
 from hearth_kokoro_patch.source import ALL, STEPS, PatchError

@@ -1,6 +1,6 @@
-"""Fetches an upstream's files out of a container, and brings the patched ones back in.
+"""Copies upstream's files out of a container, and the patched files back into it.
 
-Podman, Docker and Incus by their own command lines, with the caller's rights.
+It uses the command lines of Podman, Docker and Incus with the caller's rights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hearth_kokoro_patch.source import PatchError
 
 Engine = Literal["podman", "docker", "incus"]
 ENGINES: tuple[Engine, ...] = get_args(Engine)
-# Where upstream's own images keep it.
+# The folder in upstream's own images.
 ROOT = "/app"
 _CALL_S = 120
 # The engines' messages for a missing path; every other message is a failure.
@@ -32,8 +32,8 @@ class Container:
     """One container, and the folder in it that holds upstream's `api`.
 
     Attributes:
-        mounted: What is mounted into it from a checkout, in words. Its originals would be kept in
-            the container's own layer, and be lost before the checkout is.
+        mounted: A description of a mount from a checkout. The originals would be stored in the
+            container's own layer, and be lost before the checkout.
     """
 
     engine: Engine
@@ -43,14 +43,14 @@ class Container:
 
     @property
     def restart(self) -> str:
-        """The command after which the program runs what was brought in."""
+        """The command after which the program runs the new files."""
         return f"{self.engine} restart {self.name}"
 
     def copy_out(self, folder: Path) -> None:
-        """Fetch the files that the patch knows, and its record, as far as they are there.
+        """Copy the files that the patch changes, and its record, if they exist.
 
         Raises:
-            PatchError: the engine failed at something else than a file that is not there.
+            PatchError: the engine failed, other than for a missing file.
         """
         for name in FILES:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -58,12 +58,12 @@ class Container:
         self._fetch(FOLDER, folder)
 
     def copy_in(self, plan: Plan) -> None:
-        """Bring the record and each changed file in, and read them back to be sure.
+        """Copy the record and each changed file into the container, and verify them.
 
-        The record comes first, for it is the way back; without it nothing else goes.
+        The record comes first, because a restore needs it; if it fails, nothing else is copied.
 
         Raises:
-            PatchError: something did not arrive; the files that had come were put back.
+            PatchError: a copy failed; the files that were already copied were restored.
         """
         changed = [change for change in plan.changes if change.differs]
         kept = plan.folder / FOLDER
@@ -74,7 +74,7 @@ class Container:
                 self._bring(change.name, change.after)
         except PatchError:
             for change in changed:
-                # Whatever failed may fail here, too; the record is there all the same.
+                # The same failure may occur here; the record is in the container in any case.
                 with contextlib.suppress(PatchError):
                     self._bring(change.name, change.before)
             raise
@@ -94,9 +94,9 @@ class Container:
         there = f"{self.root}/{name}"
         with tempfile.TemporaryDirectory(prefix="hearth-") as scratch:
             sent, seen = Path(scratch, "sent"), Path(scratch, "seen")
-            # Written over what was fetched, so that the file's mode goes back with it.
+            # Written over the fetched file, so that its mode is kept.
             self._fetch(name, sent)
-            # The container decides what it hands out: a link may lead to any file of this machine.
+            # The container controls this file: a link could point to any file on this machine.
             if sent.is_symlink() or not sent.is_file():
                 raise PatchError(f"{self.name}:{there}: is no longer a file: nothing was written")
             sent.write_bytes(content)

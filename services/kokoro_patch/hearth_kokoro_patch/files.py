@@ -1,4 +1,4 @@
-"""Reads and replaces an upstream's files: each one whole, and all of them or none."""
+"""Reads and replaces upstream's files: each one atomically, and all of them or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearth_kokoro_patch.source import PatchError
 
 
 def whole_path(folder: Path, name: str) -> Path:
-    """Return where a file lies, and make sure that this is inside the folder and no link.
+    """Return the path of a file, after a check that it is inside the folder and not a link.
 
     Raises:
         PatchError: it is a link, not a file, or outside the folder.
@@ -42,10 +42,10 @@ def read(folder: Path, name: str) -> bytes | None:
 
 
 def replace_all(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Replace files that exist, keeping their modes and owners: all of them, or none.
+    """Replace existing files and keep their modes and owners: all of them, or none.
 
-    Everything is written and synchronised beside them first, so that only names change in the
-    end. A kill between two names leaves both files whole, and the next run goes on.
+    Everything is written and synchronised beside them first, so that only renames remain. A kill
+    between two renames leaves both files whole, and the next run continues.
 
     Raises:
         PatchError: one of them could not be written; all are as they were.
@@ -80,7 +80,7 @@ def replace_all(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def sweep(folder: Path, name: str) -> None:
-    """Remove what a killed run left beside a file."""
+    """Remove the files that a killed run left beside a file."""
     path = folder / name
     for kind in ("new", "old"):
         with contextlib.suppress(OSError):
@@ -88,7 +88,7 @@ def sweep(folder: Path, name: str) -> None:
 
 
 def write_beside(path: Path, content: bytes) -> None:
-    """Write a file of our own whole or not at all."""
+    """Write a file of our own atomically."""
     fresh = path.with_name(f".{path.name}.new")
     with _gone_on_error(fresh):
         _write(fresh, content)
@@ -102,7 +102,7 @@ def _beside(path: Path, kind: str, content: bytes) -> Path:
     like = path.stat()
     with _gone_on_error(beside):
         _write(beside, content)
-        # Before the mode: a change of the owner takes some bits of it away.
+        # Before the mode, because a change of the owner clears some of its bits.
         if (like.st_uid, like.st_gid) != (os.getuid(), os.getgid()):
             os.chown(beside, like.st_uid, like.st_gid)
         beside.chmod(like.st_mode & 0o7777)
@@ -111,7 +111,7 @@ def _beside(path: Path, kind: str, content: bytes) -> Path:
 
 @contextlib.contextmanager
 def _gone_on_error(path: Path) -> Iterator[None]:
-    """Leave no half of a file behind, on a full disk above all."""
+    """Remove a partly written file after an error, such as a full disk."""
     try:
         yield
     except OSError:
@@ -125,7 +125,7 @@ def _named(path: Path, kind: str) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    # What a killed run left may be anybody's and read-only; a fresh file is ours.
+    # A file of a killed run may have another owner or be read-only; a new one is ours.
     path.unlink(missing_ok=True)
     with path.open("xb") as stream:
         stream.write(content)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal
 
 from hearth_kokoro_patch import files, record
-from hearth_kokoro_patch.pieces import split_by_sentence, yield_between_pieces
 from hearth_kokoro_patch.player import fall_back, node_reads
 from hearth_kokoro_patch.record import Entry, Record, digest
 from hearth_kokoro_patch.source import (
@@ -24,8 +23,9 @@ from hearth_kokoro_patch.source import (
     ordered,
 )
 from hearth_kokoro_patch.source import read as read_source
+from hearth_kokoro_patch.streaming import split_by_sentence, yield_between_segments
+from hearth_kokoro_patch.syntax import parse
 from hearth_kokoro_patch.threads import compute_in_engines_thread, compute_in_thread
-from hearth_kokoro_patch.tree import parse
 
 State = Literal["applied", "partly", "none"]
 
@@ -155,7 +155,7 @@ def plan(folder: Path, steps: frozenset[str] = ALL) -> Plan:
 
 
 def take_back(folder: Path) -> tuple[str, ...]:
-    """Put every original back, byte for byte, and forget that there was a patch.
+    """Restore every original, byte for byte, and remove the record of the patch.
 
     Returns:
         The names of the files that changed; none for a folder that was not patched.
@@ -169,7 +169,7 @@ def take_back(folder: Path) -> tuple[str, ...]:
 
 
 def state(folder: Path) -> State:
-    """Return whether a folder is as this patch left it: wholly, partly (a killed run), not at all.
+    """Return whether a folder is patched: wholly, partly (a killed run), or not at all.
 
     Raises:
         PatchError: its record cannot be read.
@@ -197,7 +197,7 @@ def _original(known_here: Record, name: str, before: bytes, wanted: frozenset[st
     steps = marked(before)
     entry = known_here.entries.get(name)
     if steps is None:
-        # Never patched, or replaced by an update since: this is the original now.
+        # Never patched, or replaced by an update: this is the original now.
         return before
     if entry is not None and digest(before) in entry.made:
         return known_here.original(name)
@@ -261,7 +261,7 @@ def _edit_python(source: Source, steps: frozenset[str]) -> str:
     if "sentences" in steps:
         module = split_by_sentence(source, module)
     if "yielding" in steps:
-        module = yield_between_pieces(source, module)
+        module = yield_between_segments(source, module)
     if "threads" in steps:
         move = compute_in_thread if source.path == ENGINE else compute_in_engines_thread
         module = move(source, module)

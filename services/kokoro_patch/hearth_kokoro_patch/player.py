@@ -69,16 +69,16 @@ def fall_back(source: Source) -> str:
 
 
 def node_reads(path: str, content: bytes) -> bool:
-    """Return True when node accepts this module, and False without node.
+    """Return True if node accepts this module, and False without node.
 
     Raises:
-        PatchError: node does not accept it, or does not answer.
+        PatchError: node rejects it or times out.
     """
     node = shutil.which("node")
     if node is None:
         return False
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
-        # As a module, which is how the player loads it; by its own name node would guess.
+        # The suffix tells node that this is a module, as the player loads it.
         copy = Path(folder, "player.mjs")
         copy.write_bytes(content)
         try:

@@ -1,6 +1,6 @@
-"""What was patched: the originals, and the digests by which our own work is known again.
+"""The record of a patch: the originals, and the digests of all patched versions.
 
-It lies in `.hearth-patch` at the root of the patched folder and goes where the folder goes.
+It is in `.hearth-patch` at the root of the patched folder and moves with the folder.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _DOCUMENT = "record.json"
 
 
 def digest(content: bytes) -> str:
-    """Return the name by which a content is known."""
+    """Return the digest that identifies a content."""
     return sha256(content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file by digests: its original, what it shall be now, and what we ever made of it."""
+    """One file by digests: its original, its intended content, and all contents we ever wrote."""
 
     original: str
     now: str
@@ -35,7 +35,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The originals of a folder, which are read only when they are needed."""
+    """The originals of a folder, which are read only when needed."""
 
     folder: Path
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Record:
         return content
 
     def write(self, contents: dict[str, bytes]) -> None:
-        """Keep these entries and the contents of their originals; the document comes last.
+        """Store these entries and the contents of their originals; the document comes last.
 
         Raises:
             PatchError: something there is a link.
@@ -68,7 +68,7 @@ class Record:
         files.write_beside(home / ".gitignore", b"*\n")
         for name, entry in self.entries.items():
             kept = home / entry.original
-            # What a killed copy left may be half of it.
+            # A killed run may have left a partial copy.
             if not kept.is_file() or digest(kept.read_bytes()) != entry.original:
                 files.write_beside(kept, contents[name])
         document = {
@@ -81,14 +81,14 @@ class Record:
         files.write_beside(home / _DOCUMENT, json.dumps(document, indent=2).encode() + b"\n")
 
     def remove(self) -> None:
-        """Forget everything; the document goes first, so that half of it means nothing."""
+        """Remove the record; the document goes first, so that a partial record has no effect."""
         home = _home(self.folder)
         (home / _DOCUMENT).unlink(missing_ok=True)
         shutil.rmtree(home, ignore_errors=True)
 
 
 def read(folder: Path) -> Record:
-    """Return what is known of a folder; nothing, where it never was patched.
+    """Return the record of a folder, empty if it was never patched.
 
     Raises:
         PatchError: the record cannot be read, or is a link.

@@ -1,4 +1,4 @@
-"""Source files, read so that every byte can be written back, and the steps in their marks."""
+"""Source files that can be written back byte for byte, and the marks that name their steps."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def known(steps: Iterable[str]) -> frozenset[str]:
 
 
 def ordered(steps: Iterable[str]) -> tuple[str, ...]:
-    """Return the steps in the order in which people read about them."""
+    """Return the steps in the order of their documentation."""
     chosen = frozenset(steps)
     return tuple(name for name in STEPS if name in chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file's text, and what else it takes to get its bytes again."""
+    """A file's text, with the encoding and byte order mark to restore its bytes."""
 
     path: str
     text: str
@@ -57,7 +57,7 @@ class Source:
 
     @property
     def newline(self) -> str:
-        """The end of a line in this file: that of its first line."""
+        """The line ending of this file, taken from its first line."""
         first = self.text.find("\n")
         return "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
 
@@ -65,7 +65,7 @@ class Source:
         """Return another text of the same file as bytes.
 
         Raises:
-            PatchError: the file's encoding has not all its letters.
+            PatchError: the file's encoding cannot represent the text.
         """
         try:
             return (_BOM if self.bom else b"") + text.encode(self.encoding)
@@ -92,21 +92,21 @@ def read(path: str, content: bytes) -> Source:
             "from its release"
         ) from None
     source = Source(path, text, encoding, bom)
-    # UTF-16 in a cookie, shift states and the like: what cannot be written back is not touched.
+    # UTF-16 in a cookie or shift states: a file that cannot be written back is not touched.
     if "\0" in text or source.encode(text) != content:
         raise PatchError(f"{path}: is not plain text in {encoding}: get it again from its release")
     return source
 
 
 def must_compile(path: str, content: bytes) -> None:
-    """Make sure that Python reads what is about to be written.
+    """Check that the patched content is valid Python.
 
     Raises:
-        PatchError: it does not, which is a fault of this patch.
+        PatchError: it is not, which is a bug of this patch.
     """
     try:
         with warnings.catch_warnings():
-            # An odd escape in upstream's own text is upstream's own matter.
+            # Invalid escape sequences in upstream's own text do not concern this check.
             warnings.simplefilter("ignore")
             ast.parse(content, path)
     except SyntaxError as error:
@@ -117,7 +117,7 @@ def must_compile(path: str, content: bytes) -> None:
 
 
 def mark(source: Source, text: str, steps: frozenset[str]) -> str:
-    """Return the text with a last line that names the steps and the original's place."""
+    """Return the text with a last line that names the steps and the folder of the original."""
     comment = "//" if source.path.endswith(".js") else "#"
     end = source.newline
     whole = text if text.endswith("\n") else text + end

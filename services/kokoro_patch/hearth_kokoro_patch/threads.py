@@ -6,7 +6,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from hearth_kokoro_patch.source import PatchError, Source
-from hearth_kokoro_patch.tree import (
+from hearth_kokoro_patch.syntax import (
     CALL_WORKER,
     IN_WORKER,
     add_import,
@@ -36,14 +36,14 @@ async def {CALL_WORKER}(work, *args, **kwargs):
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor({_WORKER}, lambda: work(*args, **kwargs))
 '''
-# What upstream computes with the pipeline's phonemizer between two pieces.
+# Upstream's calls of the pipeline's phonemizer between two segments.
 _ASKS_PHONEMIZER = m.Call(
     func=m.Name(), args=[m.ZeroOrMore(), m.Arg(keyword=m.Name("g2p")), m.ZeroOrMore()]
 )
 
 
 def compute_in_thread(source: Source, module: cst.Module) -> cst.Module:
-    """Return the engine whose loops over the pipeline are served by a thread.
+    """Return the engine whose loops over the pipeline run in a worker thread.
 
     Raises:
         PatchError: no loop over the pipeline in an `async def`.
@@ -66,7 +66,7 @@ def compute_in_engines_thread(source: Source, module: cst.Module) -> cst.Module:
     """Return the service whose own loops over the pipeline, if any, use the engine's thread.
 
     Raises:
-        PatchError: it has such loops and does not import the engine in a way that we know.
+        PatchError: it has such loops, and its import of the engine is unknown.
     """
     mover = _Mover()
     changed = module.visit(mover)
@@ -83,7 +83,7 @@ def compute_in_engines_thread(source: Source, module: cst.Module) -> cst.Module:
 
 
 class _Mover(cst.CSTTransformer):
-    """Makes `async for` loops that ask the thread out of loops over the pipeline."""
+    """Turns loops over the pipeline into `async for` loops over the worker thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,10 +156,10 @@ def _has(module: cst.Module, name: str) -> bool:
 
 def _with_helpers(module: cst.Module) -> cst.Module:
     """Return the module with our helpers before its first class or function."""
-    # What stands above the first statement of a text belongs to its header, and would be lost.
+    # Comments above the first statement belong to the module's header and would be lost.
     helpers = cst.parse_module(f"pass{_HELPERS}").body[1:]
     body = list(module.body)
-    # The loops were found in one of them.
+    # One of them contains the loops, so there is at least one.
     own = cst.ClassDef | cst.FunctionDef
     place = next(number for number, part in enumerate(body) if isinstance(part, own))
     return module.with_changes(body=[*body[:place], *helpers, *body[place:]])

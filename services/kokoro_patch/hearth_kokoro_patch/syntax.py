@@ -1,4 +1,4 @@
-"""What the three Python steps share: reading, imports, and which loops make the sound."""
+"""Shared by the three Python steps: parsing, imports, and finding the loops that synthesise."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _WRAPPED = m.Call(func=m.Name(IN_WORKER), args=[m.Arg()])
 
 
 def speaks(node: cst.CSTNode) -> bool:
-    """Return whether an expression calls the pipeline with a text, which it cuts itself."""
+    """Return whether an expression calls the pipeline with a text, which the pipeline splits."""
     return isinstance(node, cst.Call) and _is_pipeline(node.func)
 
 
 def computes(node: cst.CSTNode) -> bool:
-    """Return whether an expression calls the pipeline in any of the ways that run the model."""
+    """Return whether an expression calls the pipeline so that it runs the model."""
     by_tokens = m.Call(func=m.Attribute(attr=m.Name("generate_from_tokens")))
     if m.matches(node, by_tokens):
         call = cst.ensure_type(node, cst.Call)
@@ -35,7 +35,7 @@ def _is_pipeline(node: cst.CSTNode) -> bool:
 
 
 def parse(source: Source) -> cst.Module:
-    """Read Python so that it can be written back with every space and comment.
+    """Parse Python so that it can be written back with every space and comment.
 
     Raises:
         PatchError: it is not Python, or could not be written back unchanged.
@@ -55,19 +55,19 @@ def parse(source: Source) -> cst.Module:
 
 
 def iterated(loop: cst.For) -> cst.BaseExpression:
-    """Return what a loop goes through, without the worker thread around it."""
+    """Return the iterable of a loop, without the call of the worker thread around it."""
     if m.matches(loop.iter, _WRAPPED):
         return cst.ensure_type(loop.iter, cst.Call).args[0].value
     return loop.iter
 
 
 def waits(loop: cst.For) -> bool:
-    """Return whether a loop already takes its pieces from the worker thread."""
+    """Return whether a loop already takes its results from the worker thread."""
     return m.matches(loop.iter, _WRAPPED)
 
 
 def is_asynchronous(function: cst.FunctionDef) -> bool:
-    """Return whether it is an `async def`."""
+    """Return whether the function is an `async def`."""
     return function.asynchronous is not None
 
 
@@ -85,7 +85,7 @@ def add_import(source: Source, module: cst.Module, line: str) -> cst.Module:
     """Return the module with this import before the first of its kind, unless it is there.
 
     Raises:
-        PatchError: it imports nothing, which no form that we know does.
+        PatchError: it has no import, so this release is unknown.
     """
     if has_import(module, line):
         return module
@@ -110,5 +110,5 @@ def _only(statement: cst.CSTNode) -> cst.CSTNode:
 def _is_import(statement: cst.CSTNode) -> bool:
     future = m.SimpleStatementLine(body=[m.ImportFrom(module=m.Name("__future__"))])
     ordinary = m.SimpleStatementLine(body=[m.Import() | m.ImportFrom()])
-    # What is imported from __future__ stays first.
+    # Imports from __future__ stay first.
     return m.matches(statement, ordinary) and not m.matches(statement, future)

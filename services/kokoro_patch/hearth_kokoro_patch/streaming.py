@@ -1,4 +1,4 @@
-"""Steps `sentences` and `yielding`: shorter pieces, and each one leaves before the next is made."""
+"""Steps `sentences` and `yielding`: shorter segments, each sent before the next is synthesised."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from hearth_kokoro_patch.source import PatchError, Source
-from hearth_kokoro_patch.tree import IN_WORKER, add_import, is_asynchronous, iterated, speaks
+from hearth_kokoro_patch.syntax import IN_WORKER, add_import, is_asynchronous, iterated, speaks
 
 ARGUMENT = "split_pattern"
 LIBRARY_PATTERN = r"\n+"
@@ -21,7 +21,7 @@ _YIELD_LINE = m.SimpleStatementLine(body=[m.Expr(value=m.Yield())])
 
 
 def split_by_sentence(source: Source, module: cst.Module) -> cst.Module:
-    """Return the module whose pipeline cuts after `.`, `!` and `?`.
+    """Return the module whose pipeline splits text after `.`, `!` and `?`.
 
     Raises:
         PatchError: no loop over the pipeline, or one with an unknown argument.
@@ -61,7 +61,7 @@ class _Cutter(cst.CSTTransformer):
         return call.with_changes(args=_with(list(call.args)))
 
     def replaced(self, argument: cst.Arg) -> cst.BaseExpression:
-        """Return the pattern for one that is there: the library's own, or already ours."""
+        """Return our pattern in place of the library's own, or of ours."""
         value = argument.value
         pattern = value.evaluated_value if isinstance(value, cst.SimpleString) else None
         if pattern == PATTERN:
@@ -82,7 +82,7 @@ _NO_COMMA = cst.MaybeSentinel.DEFAULT
 
 
 def _with(arguments: list[cst.Arg]) -> list[cst.Arg]:
-    """Return the arguments and our own, laid out as its neighbours are."""
+    """Return the arguments with ours, formatted like its neighbours."""
     own = cst.parse_expression(f"f({ARGUMENT}={_LITERAL})")
     added = cst.ensure_type(own, cst.Call).args[0]
     last = arguments[-1]
@@ -96,11 +96,11 @@ def _with(arguments: list[cst.Arg]) -> list[cst.Arg]:
     return [*arguments[:-1], before, after]
 
 
-def yield_between_pieces(source: Source, module: cst.Module) -> cst.Module:
-    """Return the module that waits for nothing, once, after each `yield` of an `async def`.
+def yield_between_segments(source: Source, module: cst.Module) -> cst.Module:
+    """Return the module with an `asyncio.sleep(0)` after each `yield` of an `async def`.
 
     Raises:
-        PatchError: there is no such `yield`, or one that does not stand alone in its line.
+        PatchError: there is no such `yield`, or one that is not a statement of its own.
     """
     pauses = _Pauses()
     changed = module.visit(pauses)
@@ -125,7 +125,7 @@ class _Pauses(cst.CSTTransformer):
         self.lines = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        # Our own helper gives way by itself, each time it asks its thread.
+        # Our own helper yields to the event loop by itself.
         self.asynchronous.append(is_asynchronous(node) and node.name.value != IN_WORKER)
 
     def leave_FunctionDef(
@@ -161,7 +161,7 @@ class _Pauses(cst.CSTTransformer):
 
 
 def _is_pause(rest: Sequence[cst.BaseStatement]) -> bool:
-    """Return whether a block goes on with our line, whatever comment stands beside it."""
+    """Return whether a block continues with our line, with or without a comment."""
     wanted = cst.ensure_type(cst.parse_statement(_PAUSE), cst.SimpleStatementLine).body[0]
     return bool(rest) and any(
         isinstance(statement, cst.SimpleStatementLine) and statement.body[0].deep_equals(wanted)
