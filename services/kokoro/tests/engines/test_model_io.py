@@ -25,7 +25,7 @@ def test_every_phoneme_is_one_letter_with_a_number_of_its_own() -> None:
     assert 0 < min(VOCABULARY.values()) <= max(VOCABULARY.values()) < 178
 
 
-def test_what_the_model_does_not_know_is_left_out() -> None:
+def test_unknown_phonemes_are_left_out() -> None:
     assert token_ids("a#b\n") == [VOCABULARY["a"], VOCABULARY["b"]]
     with pytest.raises(ServiceError, match="511 phonemes in one inference"):
         token_ids("a" * 511)

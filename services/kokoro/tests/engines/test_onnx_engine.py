@@ -41,13 +41,13 @@ def test_speed_shortens(tmp_path: Path, voice: Styles) -> None:
     assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (9600,)
 
 
-def test_a_model_that_takes_whole_speeds_gets_the_nearest(tmp_path: Path, voice: Styles) -> None:
+def test_a_model_that_accepts_whole_speeds_gets_the_nearest(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", whole_speeds=True), 1)
     assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (2400,)
     assert engine.infer("aa", voice, 1.8, StopSignal()).shape == (1200,)
 
 
-def test_what_is_not_in_the_vocabulary_is_not_said(tmp_path: Path, voice: Styles) -> None:
+def test_phonemes_outside_the_vocabulary_are_skipped(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     assert engine.infer("a\u4e00a", voice, 1.0, StopSignal()).shape == (4 * 600,)
     assert engine.infer("", voice, 1.0, StopSignal()).shape == (0,)
@@ -74,7 +74,7 @@ def test_sound_is_within_one(tmp_path: Path) -> None:
     assert not engine.infer("a", loud * np.nan, 1.0, StopSignal()).any()
 
 
-def test_it_names_what_runs(tmp_path: Path) -> None:
+def test_the_engine_reports_its_name_and_provider(tmp_path: Path) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     said = (engine.name, engine.provider, engine.model, engine.threads)
     assert said == ("onnx", "CPUExecutionProvider", "tiny.onnx", 1)

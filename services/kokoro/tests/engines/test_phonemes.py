@@ -40,7 +40,7 @@ def test_a_language_is_read_with_its_punctuation(phonemizer: Phonemizer, languag
 
 
 @pytest.mark.parametrize("text", ["", "   ", "...", "?!", "\x00", "\u200b", "\ufffd", "\n"])
-def test_nothing_to_say_is_said_as_nothing_but_marks(phonemizer: Phonemizer, text: str) -> None:
+def test_a_text_without_words_returns_only_marks(phonemizer: Phonemizer, text: str) -> None:
     assert set(phonemizer.phonemes(text, "en-us")) <= set(".?!")
 
 
@@ -64,7 +64,7 @@ def test_a_text_that_kills_espeak_is_refused_and_the_next_is_read(
     assert phonemizer.phonemes(TEXTS["hi"], "hi") == before
 
 
-def test_espeak_ends_with_whoever_started_it() -> None:
+def test_espeak_ends_with_its_owner() -> None:
     espeak = Espeak()
     process = espeak._process
     assert process.poll() is None
@@ -107,7 +107,7 @@ def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
         ("ja", f"Japanese is not supported by this server yet; supported languages: {SPOKEN}"),
     ],
 )
-def test_a_language_without_a_reader_is_told(
+def test_an_unsupported_language_is_rejected(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
 ) -> None:
     monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: False)

@@ -85,7 +85,7 @@ def test_the_second_start_measures_nothing(models: list[Path], tmp_path: Path) -
 
 
 @pytest.mark.parametrize("change", ["model", "processor", "order", "file"])
-def test_what_matters_is_measured_again(models: list[Path], tmp_path: Path, change: str) -> None:
+def test_a_changed_input_is_measured_again(models: list[Path], tmp_path: Path, change: str) -> None:
     state, machine = tmp_path / "s", FOUR_CORES
     select_engine(models, state, voice=VOICE, load=loader(), machine=machine)
     if change == "model":
@@ -152,7 +152,7 @@ def test_a_torn_file_stops_no_start(models: list[Path], tmp_path: Path, length: 
     assert len(chosen.measured) == 4
 
 
-def test_what_was_remembered_and_does_not_load_is_measured_again(
+def test_a_stored_choice_that_does_not_load_is_measured_again(
     models: list[Path], tmp_path: Path
 ) -> None:
     select_engine(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
@@ -222,13 +222,13 @@ def test_threads_differ_from_the_cores_only_for_a_clear_gain(
         (["gone.onnx"], "auto", "no model at gone.onnx: No such file or directory"),
     ],
 )
-def test_what_does_not_fit_is_told(names: list[str], engine: str, message: str) -> None:
+def test_mismatched_options_are_rejected(names: list[str], engine: str, message: str) -> None:
     with pytest.raises(ServiceError) as caught:
         select_engine([Path(name) for name in names], None, voice=VOICE, engine=engine)
     assert str(caught.value) == message
 
 
-def test_a_model_is_hashed_anew_only_when_it_changed(
+def test_a_model_is_hashed_again_only_after_a_change(
     models: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hashed: list[str] = []

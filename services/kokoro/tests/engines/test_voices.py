@@ -73,7 +73,7 @@ def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
         ("x" * 5000, "a blend has at most 8 voices"),
     ],
 )
-def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: str) -> None:
+def test_an_unknown_voice_is_rejected(voices: Voices, asked: str, message: str) -> None:
     with pytest.raises(ServiceError) as caught:
         voices.get(asked)
     assert str(caught.value) == message
@@ -88,7 +88,7 @@ def test_a_voice_that_is_not_there_is_told(voices: Voices, asked: str, message: 
 @pytest.mark.parametrize(
     "blend", ["af_heart({})", "af_heart({})+bm_fable(1)", "bm_fable+af_heart({})"]
 )
-def test_a_weight_that_is_none_is_told(voices: Voices, blend: str, weight: str) -> None:
+def test_an_invalid_weight_is_rejected(voices: Voices, blend: str, weight: str) -> None:
     with pytest.raises(ServiceError) as caught:
         voices.get(blend.format(weight))
     assert str(caught.value) == f"a weight must be above 0 and at most 9999.9999, not {weight!r}"

@@ -12,7 +12,7 @@ def cache(limit: int) -> Cache[str, str]:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 500))))
-def test_bytes_are_those_of_what_is_kept(puts: list[tuple[str, int]]) -> None:
+def test_the_byte_count_is_that_of_the_entries(puts: list[tuple[str, int]]) -> None:
     kept, latest = cache(1000), dict[str, int]()
     for key, size in puts:
         kept.put(key, "x" * size)
@@ -22,7 +22,7 @@ def test_bytes_are_those_of_what_is_kept(puts: list[tuple[str, int]]) -> None:
     assert kept.bytes == sum(200 + 1 + latest[key] for key in held)
 
 
-def test_what_was_used_last_is_kept() -> None:
+def test_the_most_recently_used_entry_is_kept() -> None:
     kept = cache(2 * 202)
     kept.put("a", "1")
     kept.put("b", "2")
@@ -33,7 +33,7 @@ def test_what_was_used_last_is_kept() -> None:
     assert kept.statistics() == {"hits": 3, "misses": 1, "bytes": 404}
 
 
-def test_what_is_larger_than_all_is_not_kept() -> None:
+def test_a_value_above_the_limit_is_not_stored() -> None:
     kept = cache(300)
     kept.put("a", "1")
     kept.put("b", "x" * 300)

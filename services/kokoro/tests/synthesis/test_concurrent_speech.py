@@ -1,4 +1,4 @@
-"""Speeches beside each other: who leaves, who is slow, who is one too many, what breaks."""
+"""Concurrent speeches: disconnects, slow readers, rejected requests and failures."""
 
 import asyncio
 import threading
@@ -48,7 +48,7 @@ async def collect(synthesizer: Synthesizer, text: str) -> list[Segment]:
     ]
 
 
-async def test_who_leaves_stops_the_work() -> None:
+async def test_a_client_that_disconnects_stops_the_synthesis() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     engine.tick_s = 0.001
@@ -94,7 +94,7 @@ async def test_a_cancelled_feed_ends_its_speech_and_no_other() -> None:
     await synthesizer.close()
 
 
-async def test_a_slow_reader_has_one_piece_ahead_and_holds_nobody_up() -> None:
+async def test_a_slow_reader_has_one_segment_ahead_and_delays_no_other() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     async with aclosing(synthesizer.speak(TextBuffer.of(TEXT, "en-us"), VOICE, 1.0)) as slow:
@@ -184,7 +184,7 @@ async def test_phonemes_are_never_made_on_the_event_loop_and_once_for_a_text() -
     await synthesizer.close()
 
 
-async def test_a_listener_who_ran_dry_for_want_of_text_is_answered_like_a_new_one() -> None:
+async def test_a_playback_that_ran_dry_for_lack_of_text_gets_a_first_segment() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     buffer = TextBuffer("en-us")
@@ -201,7 +201,7 @@ async def test_a_listener_who_ran_dry_for_want_of_text_is_answered_like_a_new_on
     await synthesizer.close()
 
 
-async def test_a_text_that_waits_for_its_writer_takes_nobodys_place() -> None:
+async def test_a_text_that_waits_for_its_writer_does_not_count() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine, max_active=1)
     buffer = TextBuffer("en-us")
@@ -272,7 +272,7 @@ async def spoken_after(
     return requests, one, two
 
 
-async def test_a_second_text_follows_the_first_like_its_next_piece() -> None:
+async def test_a_second_text_follows_the_first_like_its_next_segment() -> None:
     requests, one, two = await spoken_after(Playback(), dry=False)
     assert not any(request.is_first for request in requests)
     assert len(two[0].text.split()) > 2
@@ -281,12 +281,12 @@ async def test_a_second_text_follows_the_first_like_its_next_piece() -> None:
     assert two[-1].samples[-round(0.01 * SAMPLE_RATE) :].any()
 
 
-async def test_a_second_text_for_a_listener_who_ran_dry_is_a_first_one() -> None:
+async def test_a_second_text_after_playback_ran_dry_has_a_first_segment() -> None:
     requests, _, _ = await spoken_after(Playback(), dry=True)
     assert [request.is_first for request in requests][:2] == [True, False]
 
 
-async def test_the_status_says_what_happened() -> None:
+async def test_the_status_reports_rtf_and_rates() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     await collect(synthesizer, TEXT)

@@ -73,7 +73,7 @@ RUNS = st.tuples(st.integers(1, 510), st.floats(1e-4, 500), st.sampled_from([0.2
 
 @settings(deadline=None)
 @given(st.lists(RUNS, min_size=1, max_size=30))
-def test_no_measurement_makes_a_pace_that_is_none(runs: list[tuple[int, float, float]]) -> None:
+def test_no_measurement_makes_an_invalid_rate(runs: list[tuple[int, float, float]]) -> None:
     pace = CostModel()
     pace.calibrate([run(*runs[0])])
     for found in runs:

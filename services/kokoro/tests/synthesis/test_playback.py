@@ -75,9 +75,7 @@ def test_a_word_join_has_no_hole() -> None:
 
 
 @pytest.mark.parametrize(("other", "left_db"), [(0.22, 0.1), (0.4, 0.1), (0.1, 6.6), (0.05, 12.7)])
-def test_level_follows_what_was_said_before_but_by_3_db_at_most(
-    other: float, left_db: float
-) -> None:
+def test_the_level_follows_earlier_segments_by_3_db_at_most(other: float, left_db: float) -> None:
     joiner = SegmentJoiner()
     before = joiner.join(trim(tone(2.0, 0.3)), Pause.WORD, 1.0)
     after = joiner.join(trim(tone(2.0, other)), Pause.WORD, 1.0)
@@ -96,7 +94,7 @@ def test_nothing_is_louder_than_full() -> None:
     assert np.abs(joiner.join(peaky, Pause.WORD, 1.0)).max() <= 1.0
 
 
-def test_what_was_handed_in_is_not_changed() -> None:
+def test_the_input_is_not_changed() -> None:
     sound = tone(0.5)
     before = sound.copy()
     SegmentJoiner().join(sound, Pause.WORD, 1.0)

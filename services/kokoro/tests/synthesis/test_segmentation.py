@@ -30,22 +30,22 @@ def first(text: str, rate: SynthesisRate) -> str:
     return said(text, first_boundary(boundaries(tokenize(text, "en-us")), rate))
 
 
-def test_the_first_piece_is_a_few_words_of_a_long_clause() -> None:
+def test_the_first_segment_is_a_few_words_of_a_long_clause() -> None:
     assert first(PHRASE, PROCESSOR) == "The quick "
     assert PROCESSOR.cost_s(len(first(PHRASE, PROCESSOR))) < 0.2 * PROCESSOR.cost_s(90)
 
 
-def test_the_first_piece_is_the_clause_where_that_is_soon_enough() -> None:
+def test_the_first_segment_is_a_clause_if_that_is_fast_enough() -> None:
     assert first("Good day, my friend. How are you?", PROCESSOR) == "Good day, "
     assert first(PHRASE, CARD) == "The quick brown fox jumps over the lazy dog. "
 
 
-def test_a_slow_machine_begins_with_more_so_that_the_next_is_there_in_time() -> None:
+def test_a_slow_machine_starts_with_a_longer_segment() -> None:
     slow = SynthesisRate(0.06, 0.055, 0.075)
     assert len(first(PHRASE, slow)) > len(first(PHRASE, PROCESSOR))
 
 
-def test_a_long_word_that_would_come_too_late_belongs_to_the_first_piece() -> None:
+def test_a_long_word_that_would_be_late_belongs_to_the_first_segment() -> None:
     text = "Go on unimaginatively, she said, and he went."
     assert first(text, SynthesisRate(0.06, 0.05, 0.075)) == "Go on unimaginatively, "
 
@@ -59,7 +59,7 @@ def test_a_long_word_that_would_come_too_late_belongs_to_the_first_piece() -> No
         (60.0, "One, two three four five six seven. Eight nine, ten eleven.\n\nTwelve it is."),
     ],
 )
-def test_more_lead_makes_a_longer_piece(buffered_s: float, expected: str) -> None:
+def test_more_buffered_sound_makes_a_longer_segment(buffered_s: float, expected: str) -> None:
     text = "One, two three four five six seven. Eight nine, ten eleven.\n\nTwelve it is."
     assert (
         said(text, next_boundary(boundaries(tokenize(text, "en-us")), PROCESSOR, buffered_s))
@@ -67,7 +67,7 @@ def test_more_lead_makes_a_longer_piece(buffered_s: float, expected: str) -> Non
     )
 
 
-def test_a_sentence_is_preferred_to_a_longer_piece_and_a_paragraph_to_a_sentence() -> None:
+def test_a_sentence_is_preferred_to_a_longer_segment_and_a_paragraph_to_a_sentence() -> None:
     sentence = "This is a sentence of some forty letters. "
     places = boundaries(tokenize(sentence * 8, "en-us"))
     cut = next_boundary(places, PROCESSOR, 60.0)
@@ -78,7 +78,7 @@ def test_a_sentence_is_preferred_to_a_longer_piece_and_a_paragraph_to_a_sentence
     ).endswith("\n\n")
 
 
-def test_what_nobody_says_goes_with_its_neighbours() -> None:
+def test_silent_tokens_go_with_their_neighbours() -> None:
     tokens = [
         Token("** ", "", Pause.WORD),
         Token("one ", "one", Pause.WORD),
@@ -133,7 +133,7 @@ def test_every_cut_is_one_that_the_text_allows(
 
 @settings(deadline=None)
 @given(TOKENS, RATES)
-def test_the_first_piece_has_two_words_or_a_clause(
+def test_the_first_segment_has_two_words_or_a_clause(
     tokens: list[Token], rate: SynthesisRate
 ) -> None:
     places = boundaries(tokens)

@@ -53,7 +53,7 @@ async def begun(
     return task
 
 
-async def test_first_pieces_go_first_then_who_runs_dry_first(
+async def test_first_segments_go_first_then_the_earliest_deadline(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("running", is_first=True))
@@ -68,7 +68,7 @@ async def test_first_pieces_go_first_then_who_runs_dry_first(
     assert engine.asked == ["running", "first", "soon", "late"]
 
 
-async def test_a_later_piece_with_time_left_makes_room_and_is_made_again(
+async def test_a_later_segment_with_time_left_is_preempted_and_repeated(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("later", deadline=100.0))
@@ -82,7 +82,7 @@ async def test_a_later_piece_with_time_left_makes_room_and_is_made_again(
 
 
 @pytest.mark.parametrize("deadline", [0.5, 2.0])
-async def test_a_later_piece_that_is_needed_soon_is_not_stopped(
+async def test_a_later_segment_that_is_needed_soon_is_not_preempted(
     engine: ScriptedEngine, queue: SynthesisQueue, deadline: float
 ) -> None:
     running = await begun(engine, queue, request("later", deadline=deadline))
@@ -93,7 +93,7 @@ async def test_a_later_piece_that_is_needed_soon_is_not_stopped(
     assert engine.asked == ["later", "first"]
 
 
-async def test_a_piece_is_not_stopped_for_others_for_ever(
+async def test_a_segment_is_preempted_a_limited_number_of_times(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("later", deadline=1e6))
@@ -111,7 +111,7 @@ async def test_a_piece_is_not_stopped_for_others_for_ever(
     assert queue.preempted == 3
 
 
-async def test_a_flood_of_first_pieces_starves_nobody(
+async def test_a_flood_of_first_segments_does_not_starve_late_ones(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("running", is_first=True))
@@ -130,7 +130,7 @@ async def test_a_flood_of_first_pieces_starves_nobody(
     assert engine.asked[-1] == "has time"
 
 
-async def test_what_is_cancelled_stops(engine: ScriptedEngine, queue: SynthesisQueue) -> None:
+async def test_a_cancelled_request_stops(engine: ScriptedEngine, queue: SynthesisQueue) -> None:
     running = await begun(engine, queue, request("long ago"))
     running.cancel()
     await until(lambda: engine.stopped == ["long ago"])
@@ -138,7 +138,7 @@ async def test_what_is_cancelled_stops(engine: ScriptedEngine, queue: SynthesisQ
     assert (await queue.run(request("next"))).samples.size
 
 
-async def test_what_is_cancelled_before_its_turn_is_never_made(
+async def test_a_request_that_is_cancelled_while_it_waits_never_runs(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("running"))
@@ -160,7 +160,7 @@ async def test_an_engine_that_fails_fails_one_order(
     assert (await queue.run(request("next"))).seconds == pytest.approx(0.06 + 4 * 0.028)
 
 
-async def test_closing_ends_what_runs_and_what_waits(
+async def test_closing_ends_running_and_waiting_requests(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     running = await begun(engine, queue, request("running"))

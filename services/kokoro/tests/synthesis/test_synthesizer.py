@@ -88,7 +88,7 @@ def heard(text: str, engine: ScriptedEngine | None = None, per_letter: int = 1) 
 
 
 @pytest.mark.parametrize("per_phoneme_s", [0.014, 0.02, 0.028, 0.034])
-def test_the_phrase_reaches_what_is_promised(per_phoneme_s: float) -> None:
+def test_the_phrase_meets_the_latency_goal(per_phoneme_s: float) -> None:
     got = heard(PHRASE, ScriptedEngine(per_phoneme_s=per_phoneme_s))
     whole_s = 0.06 + per_phoneme_s * len(PHRASE)
     assert got.text == PHRASE
@@ -98,7 +98,7 @@ def test_the_phrase_reaches_what_is_promised(per_phoneme_s: float) -> None:
 
 
 @pytest.mark.parametrize("per_phoneme_s", [0.0005, 0.014, 0.028, 0.05])
-def test_8700_characters_never_run_dry_in_few_pieces(per_phoneme_s: float) -> None:
+def test_8700_characters_never_run_dry_in_few_segments(per_phoneme_s: float) -> None:
     got = heard(LONG, ScriptedEngine(per_phoneme_s=per_phoneme_s))
     assert got.text == LONG
     assert len(LONG) > 8600
@@ -107,7 +107,7 @@ def test_8700_characters_never_run_dry_in_few_pieces(per_phoneme_s: float) -> No
     assert max(len(segment.text) for segment in got.segments) <= 260
 
 
-def test_pieces_grow_and_later_ones_are_whole_sentences() -> None:
+def test_segments_grow_and_later_ones_are_whole_sentences() -> None:
     got = heard(LONG)
     sizes = [len(segment.text) for segment in got.segments]
     assert sizes[0] < 20 < sizes[4]
@@ -150,7 +150,7 @@ def test_a_file_has_the_cuts_that_were_heard_though_the_machine_slowed_down() ->
     assert again != once
 
 
-def test_a_repeat_begins_at_once_and_sounds_the_same() -> None:
+def test_a_repeat_starts_at_once_and_sounds_the_same() -> None:
     async def twice() -> tuple[Heard, Heard]:
         engine = ScriptedEngine()
         async with speaking(engine) as synthesizer:
@@ -202,11 +202,11 @@ def test_one_word_with_too_many_phonemes_is_made_in_parts() -> None:
 
 
 @pytest.mark.parametrize("text", ["...", "—", " \n ", "?!", "***"])
-def test_what_nobody_says_is_no_error(text: str) -> None:
+def test_a_text_without_words_is_not_an_error(text: str) -> None:
     assert heard(text).text == text
 
 
-def test_an_empty_text_has_no_pieces() -> None:
+def test_an_empty_text_has_no_segments() -> None:
     async def go() -> list[Segment]:
         engine = ScriptedEngine()
         async with speaking(engine) as synthesizer:

@@ -162,7 +162,7 @@ GLUED = {
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(GLUED)), st.integers(0, 10**6))
-def test_no_piece_ends_inside_what_is_glued(language: str, seed: int) -> None:
+def test_no_segment_ends_between_glued_tokens(language: str, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - hypothesis chooses the seed
     words = [*GLUED[language], "ab ab", "12345678901234567890"]
     text = " ".join(chance.choices(words, k=100))
@@ -186,7 +186,7 @@ def test_a_name_after_64_words_is_not_cut() -> None:
         assert not (ready := buffer.ready()) or ready[-1].pause >= Pause.WORD
 
 
-def test_a_long_name_at_the_end_of_what_is_read_ahead_is_read_on() -> None:
+def test_a_long_name_at_the_end_of_the_window_extends_it() -> None:
     text = "J. " * 8 + "1" * 190 + " " + "2" * 190 + " "
     buffer = TextBuffer.of(text * 5, "en-us")
     while ready := buffer.ready():

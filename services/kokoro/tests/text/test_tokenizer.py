@@ -72,14 +72,14 @@ def test_deltas_never_change_the_tokens(text: str, language: str, chance: random
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, LANGUAGES)
-def test_what_is_settled_never_changes(begun: str, rest: str, language: str) -> None:
+def test_final_tokens_never_change(begun: str, rest: str, language: str) -> None:
     settled = Tokenizer(language).feed(begun)
     assert tokenize(begun + rest, language)[: len(settled)] == settled
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(TEXTS, TEXTS, LANGUAGES)
-def test_after_a_flush_a_text_begins_anew(first: str, second: str, language: str) -> None:
+def test_a_new_text_starts_after_a_flush(first: str, second: str, language: str) -> None:
     reader = Tokenizer(language)
     assert [*reader.feed(first), *reader.flush()] == tokenize(first, language)
     assert [*reader.feed(second), *reader.flush()] == tokenize(second, language)
@@ -178,7 +178,7 @@ def test_a_cut_comes_in_the_end(unit: str) -> None:
     assert Pause.WORD in pauses[: MAX_GLUED + 1]
 
 
-def test_a_word_is_settled_when_the_next_begins() -> None:
+def test_a_word_is_final_when_the_next_one_starts() -> None:
     reader = Tokenizer("en-us")
     assert reader.feed("Hello") == []
     assert reader.feed(" ") == []

@@ -1,4 +1,4 @@
-"""The real server on a real socket, with a speaker that does as it is told."""
+"""The real server on a real socket, with a scripted synthesizer."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -96,11 +96,11 @@ class RunningServer:
         return await self.client.post("/v1/audio/speech", json={"input": text, **fields})
 
     async def until(self, met: Callable[[], bool], within_s: float = 3) -> None:
-        """Wait until something is so."""
+        """Wait until the condition is met."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not met():
-            assert loop.time() - began < within_s, "it never came to that"
+            assert loop.time() - began < within_s, "the condition was never met"
             await asyncio.sleep(0.002)
 
 
@@ -109,7 +109,7 @@ StartServer = Callable[..., AbstractAsyncContextManager[RunningServer]]
 
 @pytest.fixture
 def start_server() -> StartServer:
-    """Open a house with these limits, this key and these origins."""
+    """Start a server with these limits, this key and these origins."""
 
     @asynccontextmanager
     async def opened(

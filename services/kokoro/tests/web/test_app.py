@@ -37,7 +37,7 @@ async def test_models_and_voices(server: RunningServer) -> None:
     assert voices["openai_voices"]["nova"] == "af_nova"
 
 
-async def test_what_is_not_there_has_openais_shape(server: RunningServer) -> None:
+async def test_unknown_paths_return_errors_in_openais_format(server: RunningServer) -> None:
     for method, path, status in (("GET", "/v1/nothing", 404), ("GET", "/v1/audio/speech", 405)):
         answer = await server.client.request(method, path)
         assert answer.status_code == status
@@ -83,7 +83,7 @@ async def test_the_official_client_knows_our_errors(start_server: StartServer) -
             await ask("right")
 
 
-async def test_pages_of_other_sites_are_turned_away(start_server: StartServer) -> None:
+async def test_pages_of_other_sites_are_rejected(start_server: StartServer) -> None:
     async with start_server(origins=("https://chat.lan",)) as server:
         for origin in ("https://evil.example", "null", "http://[", ""):
             answer = await server.client.get("/v1/models", headers={"origin": origin})
@@ -108,7 +108,7 @@ async def test_without_origins_there_is_no_cors(server: RunningServer) -> None:
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-async def test_metrics_count_outcomes_and_name_nobody(server: RunningServer) -> None:
+async def test_metrics_count_outcomes_without_names(server: RunningServer) -> None:
     await server.say("One two three.", voice="af_heart")
     await server.say("One two three.", voice="nobody")
     page = (await server.client.get("/metrics")).text

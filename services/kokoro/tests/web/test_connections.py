@@ -1,4 +1,4 @@
-"""Too many sockets, slow ones, and what is no HTTP: each hears why, in OpenAI's shape."""
+"""Too many or slow sockets, and invalid HTTP: each gets an error in OpenAI's format."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ async def told(line: Line, *, drips: bool = False) -> tuple[int, Any]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-async def test_too_many_sockets_are_told_to_come_again(start_server: StartServer) -> None:
+async def test_too_many_sockets_get_a_retry_after(start_server: StartServer) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(start_server(connections=3))
         for _ in range(3):
@@ -69,9 +69,7 @@ async def test_a_flood_of_sockets_is_closed(start_server: StartServer) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: "])
-async def test_headers_that_never_end_are_not_waited_for(
-    start_server: StartServer, sent: bytes
-) -> None:
+async def test_headers_that_never_end_time_out(start_server: StartServer, sent: bytes) -> None:
     async with start_server(headers_s=0.3) as server:
         line = await dial(server, sent)
         answer = asyncio.create_task(told(line, drips=bool(sent)))
@@ -92,7 +90,7 @@ async def test_a_second_request_must_come_in_time_as_well(start_server: StartSer
         assert (await told(line))[0] == 408
 
 
-async def test_a_slow_answer_is_no_slow_request(start_server: StartServer) -> None:
+async def test_a_slow_response_is_not_a_slow_request(start_server: StartServer) -> None:
     async with start_server(headers_s=0.2) as server:
         server.synthesizer.piece_s = 0.5
         assert (await server.say()).status_code == 200
@@ -106,6 +104,8 @@ async def test_a_slow_answer_is_no_slow_request(start_server: StartServer) -> No
 @pytest.mark.parametrize(
     "sent", [b"\x16\x03\x01 hello\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x" * 20_000]
 )
-async def test_what_is_no_http_has_openais_shape(server: RunningServer, sent: bytes) -> None:
+async def test_invalid_http_returns_an_error_in_openais_format(
+    server: RunningServer, sent: bytes
+) -> None:
     status, error = await told(await dial(server, sent))
     assert (status, error["type"], error["code"]) == (400, "invalid_request_error", "invalid_http")

@@ -30,7 +30,7 @@ def test_pieces_decode_to_their_length(name: str, streamed: bool) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_piece_leaves_at_once(name: str) -> None:
+def test_a_segment_is_encoded_at_once(name: str) -> None:
     # Lengths that fill no frame, too: the table says the most that stays inside.
     held_ms = []
     for seconds in np.arange(0.4, 0.44, 0.0013):
@@ -64,7 +64,7 @@ def test_no_sound_at_all_still_ends(name: str) -> None:
     assert isinstance(encoder.encode(tone(0)) + encoder.finish(), bytes)
 
 
-def test_a_whole_wav_says_its_length_and_a_streamed_one_says_unknown() -> None:
+def test_a_whole_wav_contains_its_length_and_a_streamed_one_does_not() -> None:
     whole, streamed = open_encoder("wav", streamed=False), open_encoder("wav")
     assert whole.encode(tone(1)) == b""
     with wave.open(io.BytesIO(whole.finish())) as read:

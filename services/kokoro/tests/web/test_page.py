@@ -119,7 +119,7 @@ async def test_every_file_is_there_with_its_type_and_may_be_kept(server: Running
     assert scripts - names == {"worklet.mjs", "sample_queue.mjs"}
 
 
-def test_every_module_imports_what_is_there() -> None:
+def test_every_imported_module_exists() -> None:
     files = {name: content.decode() for name, content in page_files(PAGE).items()}
     scripts = {name: text for name, text in files.items() if name.endswith(".mjs")}
     wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
@@ -129,7 +129,7 @@ def test_every_module_imports_what_is_there() -> None:
     assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
 
 
-async def test_it_has_what_others_reach_for_and_each_control_has_a_name(
+async def test_it_has_the_ids_that_tests_use_and_each_control_has_a_name(
     server: RunningServer,
 ) -> None:
     made = await document(server)
@@ -184,7 +184,7 @@ async def test_only_the_pages_own_files_are_there(server: RunningServer) -> None
     assert (await server.client.post("/")).status_code == 405
 
 
-async def test_with_a_key_the_page_is_there_and_what_it_asks_is_not(
+async def test_with_a_key_the_page_is_public_and_the_api_is_not(
     start_server: StartServer,
 ) -> None:
     async with start_server(key="right") as server:
@@ -227,7 +227,7 @@ async def test_a_page_of_this_very_server_may_ask_it(server: RunningServer) -> N
         assert answer.status_code == status, origin
 
 
-async def test_it_learns_which_languages_nobody_reads(server: RunningServer) -> None:
+async def test_it_gets_the_unsupported_languages(server: RunningServer) -> None:
     assert server.state.loaded
     told = (await server.client.get("/v1/audio/voices")).json()
     assert told["unsupported_languages"] == {}

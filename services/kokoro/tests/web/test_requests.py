@@ -23,7 +23,7 @@ def refused(body: bytes) -> ServiceError:
     return caught.value
 
 
-def test_what_is_left_out_is_as_people_expect() -> None:
+def test_omitted_fields_have_the_expected_defaults() -> None:
     asked = ask()
     assert (asked.response_format, asked.speed, asked.stream) == ("mp3", 1.0, True)
     assert asked.voice_name == "af_heart"

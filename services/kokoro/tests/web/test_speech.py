@@ -33,7 +33,7 @@ async def test_every_format_is_heard(server: RunningServer, name: str, stream: b
     assert answer.headers["content-type"].startswith("audio/")
 
 
-async def test_what_is_said_leaves_before_the_rest_is_made(server: RunningServer) -> None:
+async def test_sound_is_sent_before_the_rest_is_synthesised(server: RunningServer) -> None:
     server.synthesizer.gate.clear()
     body = {"input": WORDS, "response_format": "pcm"}
     async with server.client.stream("POST", "/v1/audio/speech", json=body) as answer:
@@ -61,7 +61,7 @@ async def test_events_carry_sound_and_the_text_that_it_speaks(server: RunningSer
 
 
 @pytest.mark.parametrize("text", ["...", "?!", "\u2014 \u2026", "\x00\x01", "***"])
-async def test_nothing_to_say_is_said(server: RunningServer, text: str) -> None:
+async def test_a_text_without_words_is_rejected(server: RunningServer, text: str) -> None:
     answer = await server.say(text)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "empty_input"
@@ -74,14 +74,14 @@ async def test_an_unknown_voice_gets_near_names(server: RunningServer) -> None:
     assert "af_heart" in error["message"]
 
 
-async def test_too_many_are_told_when_to_come_again(start_server: StartServer) -> None:
+async def test_too_many_requests_get_a_retry_after(start_server: StartServer) -> None:
     async with start_server(ScriptedSynthesizer(error=busy())) as server:
         answer = await server.say()
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "3")
         assert answer.json()["error"]["type"] == "rate_limit_error"
 
 
-async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(
+async def test_a_failure_before_the_first_sound_is_a_json_error(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with start_server(ScriptedSynthesizer(error=KeyError("the secret text"))) as server:
@@ -92,7 +92,7 @@ async def test_what_breaks_before_the_first_sound_is_an_error_of_ours(
         assert (await server.client.get("/health")).status_code == 200
 
 
-async def test_an_engines_own_words_reach_the_log_and_nobody_else(
+async def test_an_engines_message_is_logged_and_not_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(EngineError) as told:
@@ -106,7 +106,7 @@ async def test_an_engines_own_words_reach_the_log_and_nobody_else(
     assert lines[0].startswith("unexpected model.onnx failed: node /decoder at ")
 
 
-async def test_what_breaks_elsewhere_keeps_its_words(
+async def test_another_errors_message_is_neither_logged_nor_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = ServiceError("speaking failed: the secret text", status=500)
@@ -135,7 +135,9 @@ async def test_others_are_heard_while_a_text_without_a_word_is_read(
     assert (await asked).json()["error"]["code"] == "empty_input"
 
 
-async def test_what_breaks_later_has_no_end(start_server: StartServer) -> None:
+async def test_a_failure_after_the_first_sound_leaves_the_response_incomplete(
+    start_server: StartServer,
+) -> None:
     broken = ScriptedSynthesizer(error=RuntimeError("x"), fails_after=1)
     async with start_server(broken) as server:
         with pytest.raises(httpx.RemoteProtocolError):
@@ -156,7 +158,7 @@ async def test_a_client_that_leaves_frees_its_work(start_server: StartServer, st
         assert server.synthesizer.stopped_early == 1
 
 
-async def test_a_reader_that_stands_still_is_let_go(
+async def test_a_client_that_does_not_read_is_disconnected(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel would let it go as well; here it is our own clock that is tried.
@@ -197,7 +199,7 @@ async def test_a_body_is_counted_while_it_is_read(start_server: StartServer) -> 
             assert answer.json()["error"]["code"] == "request_too_large"
 
 
-async def test_a_body_that_never_ends_is_not_read_for_ever(start_server: StartServer) -> None:
+async def test_a_body_that_never_ends_times_out(start_server: StartServer) -> None:
     async with start_server(body_s=0.2) as server:
         reader, writer = await _post(server, b'{"input":', length=500)
         assert b"408" in await asyncio.wait_for(reader.readline(), 3)
@@ -219,9 +221,7 @@ async def test_sixty_four_at_once(start_server: StartServer) -> None:
         assert server.synthesizer.active == 0
 
 
-async def test_no_word_of_anybody_is_in_the_log(
-    server: RunningServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_text_is_logged(server: RunningServer, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG", logger="hearth_kokoro"):
         await server.say("Zanzibar is far away.")
         await server.say("Zanzibar", voice="zanzibar")

@@ -93,7 +93,9 @@ async def test_a_clause_is_spoken_before_the_text_is_over(
         assert told[-1]["text"].startswith("Once")
 
 
-async def test_a_flush_speaks_all_and_the_line_stays(server: RunningServer, dial: Dialled) -> None:
+async def test_a_flush_speaks_all_text_and_the_stream_stays_open(
+    server: RunningServer, dial: Dialled
+) -> None:
     async with dial(server, "?response_format=mp3") as line:
         await line.hear()
         for round_ in range(2):
@@ -106,7 +108,7 @@ async def test_a_flush_speaks_all_and_the_line_stays(server: RunningServer, dial
         assert (await line.hear()) == {"type": "flushed"}
 
 
-async def test_cancel_is_silence_at_once_and_the_line_stays(
+async def test_cancel_stops_the_sound_and_the_stream_stays_open(
     server: RunningServer, dial: Dialled
 ) -> None:
     # After its first piece it says no more of a text, however long anything here takes.
@@ -128,7 +130,7 @@ async def test_cancel_is_silence_at_once_and_the_line_stays(
         assert "".join(segment.get("text", "") for segment in told) == "Again."
 
 
-async def test_cancel_of_nothing_is_answered(server: RunningServer, dial: Dialled) -> None:
+async def test_cancel_without_text_gets_a_response(server: RunningServer, dial: Dialled) -> None:
     async with dial(server) as line:
         await line.hear()
         await line.tell(type="cancel")
@@ -147,7 +149,7 @@ async def test_cancel_of_nothing_is_answered(server: RunningServer, dial: Dialle
         ("[" * 60_000, "invalid_json"),
     ],
 )
-async def test_rubbish_is_answered_and_the_line_stays(
+async def test_an_invalid_message_gets_an_error_and_the_stream_stays_open(
     server: RunningServer, dial: Dialled, message: str | bytes, code: str
 ) -> None:
     async with dial(server) as line:
@@ -161,21 +163,25 @@ async def test_rubbish_is_answered_and_the_line_stays(
         await line.until("flushed")
 
 
-async def test_rubbish_without_end_is_ended(server: RunningServer, dial: Dialled) -> None:
+async def test_too_many_invalid_messages_close_the_stream(
+    server: RunningServer, dial: Dialled
+) -> None:
     async with dial(server) as line:
         for _ in range(20):
             await line.socket.send("x")
         assert await line.closed() == 1008
 
 
-async def test_a_message_too_long_ends_the_line(server: RunningServer, dial: Dialled) -> None:
+async def test_a_message_that_is_too_long_closes_the_stream(
+    server: RunningServer, dial: Dialled
+) -> None:
     async with dial(server) as line:
         await line.hear()
         await line.tell(type="text", text="a" * 70_000)
         assert await line.closed() == 1009
 
 
-async def test_text_without_end_is_not_taken(start_server: StartServer, dial: Dialled) -> None:
+async def test_text_above_the_limit_is_rejected(start_server: StartServer, dial: Dialled) -> None:
     slow = ScriptedSynthesizer(piece_s=30)
     async with start_server(slow, text_characters=100) as server, dial(server) as line:
         await line.hear()
@@ -185,7 +191,7 @@ async def test_text_without_end_is_not_taken(start_server: StartServer, dial: Di
         assert told[-1]["error"]["code"] == "string_above_max_length"
 
 
-async def test_flushes_without_end_are_ended(start_server: StartServer, dial: Dialled) -> None:
+async def test_too_many_flushes_close_the_stream(start_server: StartServer, dial: Dialled) -> None:
     async with start_server(ScriptedSynthesizer(piece_s=30)) as server, dial(server) as line:
         await line.tell(type="text", text="Well.")
         for _ in range(65):
@@ -193,7 +199,7 @@ async def test_flushes_without_end_are_ended(start_server: StartServer, dial: Di
         assert await line.closed() == 1008
 
 
-async def test_silence_is_ended(start_server: StartServer, dial: Dialled) -> None:
+async def test_an_idle_stream_is_closed(start_server: StartServer, dial: Dialled) -> None:
     async with (
         start_server(ScriptedSynthesizer(piece_s=0.3), idle_s=0.4) as server,
         dial(server) as line,
@@ -206,7 +212,7 @@ async def test_silence_is_ended(start_server: StartServer, dial: Dialled) -> Non
         assert server.synthesizer.active == 0
 
 
-async def test_empty_texts_keep_no_line_alive_and_take_no_place(
+async def test_empty_texts_do_not_keep_a_stream_open(
     start_server: StartServer, dial: Dialled
 ) -> None:
     async with start_server(idle_s=0.5) as server, dial(server) as line:
@@ -218,7 +224,7 @@ async def test_empty_texts_keep_no_line_alive_and_take_no_place(
         assert await line.closed() == 1001
 
 
-async def test_a_flush_of_nothing_is_no_speech(server: RunningServer, dial: Dialled) -> None:
+async def test_an_empty_flush_is_not_counted(server: RunningServer, dial: Dialled) -> None:
     async with dial(server) as line:
         for _ in range(3):
             await line.tell(type="flush")
@@ -235,7 +241,7 @@ async def _ping_without_end(writer: asyncio.StreamWriter) -> None:
         await asyncio.wait_for(writer.drain(), 10)
 
 
-async def test_pings_whose_pongs_nobody_reads_end_the_line(server: RunningServer) -> None:
+async def test_unread_pongs_close_the_stream(server: RunningServer) -> None:
     """As many as fit; without a bound their answers would be kept for ever."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
     asked = (
@@ -251,7 +257,7 @@ async def test_pings_whose_pongs_nobody_reads_end_the_line(server: RunningServer
     writer.close()
 
 
-async def test_a_listener_that_leaves_frees_its_work(
+async def test_a_stream_whose_client_disconnects_stops_its_synthesis(
     start_server: StartServer, dial: Dialled
 ) -> None:
     async with start_server(ScriptedSynthesizer(piece_s=60)) as server:
@@ -263,7 +269,7 @@ async def test_a_listener_that_leaves_frees_its_work(
         await server.until(lambda: server.state.live == 0)
 
 
-async def test_a_listener_that_stands_still_is_let_go(
+async def test_a_stream_whose_client_does_not_read_is_closed(
     start_server: StartServer, dial: Dialled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel would let it go as well; here it is our own clock that is tried.
@@ -275,7 +281,7 @@ async def test_a_listener_that_stands_still_is_let_go(
         assert server.synthesizer.active == 0
 
 
-async def test_an_error_ends_the_turn_and_not_the_line(
+async def test_an_error_ends_the_utterance_and_not_the_stream(
     start_server: StartServer, dial: Dialled
 ) -> None:
     async with start_server(ScriptedSynthesizer(error=busy())) as server, dial(server) as line:
@@ -291,7 +297,7 @@ async def test_an_error_ends_the_turn_and_not_the_line(
 
 
 @pytest.mark.parametrize("query", ["?speed=9", "?voice=nobody", "?model=x", "?response_format=ra"])
-async def test_what_is_not_there_is_refused(
+async def test_an_invalid_query_is_rejected(
     server: RunningServer, dial: Dialled, query: str
 ) -> None:
     with pytest.raises(InvalidStatus) as refused:
@@ -301,7 +307,7 @@ async def test_what_is_not_there_is_refused(
     assert "error" in json.loads(refused.value.response.body)
 
 
-async def test_only_so_many_lines(start_server: StartServer, dial: Dialled) -> None:
+async def test_the_number_of_streams_is_limited(start_server: StartServer, dial: Dialled) -> None:
     async with start_server(live=1) as server, dial(server) as line:
         await line.hear()
         with pytest.raises(InvalidStatus) as refused:
@@ -310,7 +316,7 @@ async def test_only_so_many_lines(start_server: StartServer, dial: Dialled) -> N
         assert refused.value.response.status_code == 429
 
 
-async def test_the_key_is_asked_for(start_server: StartServer, dial: Dialled) -> None:
+async def test_a_stream_needs_the_key(start_server: StartServer, dial: Dialled) -> None:
     async with start_server(key="right") as server:
         for headers in ({}, {"Authorization": "Bearer wrong"}):
             with pytest.raises(InvalidStatus) as refused:
@@ -321,9 +327,7 @@ async def test_the_key_is_asked_for(start_server: StartServer, dial: Dialled) ->
             assert await line.hear()
 
 
-async def test_a_page_of_another_site_is_turned_away(
-    start_server: StartServer, dial: Dialled
-) -> None:
+async def test_a_page_of_another_site_is_rejected(start_server: StartServer, dial: Dialled) -> None:
     async with start_server(origins=("https://chat.lan",)) as server:
         with pytest.raises(InvalidStatus) as refused:
             async with dial(server, origin="https://evil.example"):

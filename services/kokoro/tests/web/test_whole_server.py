@@ -65,7 +65,7 @@ async def say(socket: ClientConnection, text: str, then: str = "flush") -> None:
     await socket.send(json.dumps({"type": then}))
 
 
-async def test_turns_are_one_speech_until_a_cancel(start_server: StartServer) -> None:
+async def test_utterances_are_one_speech_until_a_cancel(start_server: StartServer) -> None:
     engine = ScriptedEngine()
     async with opened(start_server, engine) as (server, synthesizer):
         requests, run = list[SynthesisRequest](), synthesizer._context.queue.run
@@ -103,7 +103,7 @@ async def test_turns_are_one_speech_until_a_cancel(start_server: StartServer) ->
             assert requests[0].is_first
 
 
-async def test_a_writer_without_end_is_let_go(start_server: StartServer) -> None:
+async def test_a_stream_that_sends_too_much_text_is_closed(start_server: StartServer) -> None:
     engine = ScriptedEngine()
     async with opened(start_server, engine) as (server, synthesizer):
         engine.gate.clear()

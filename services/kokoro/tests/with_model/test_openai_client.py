@@ -99,7 +99,7 @@ def test_errors_are_the_clients_own(client: OpenAI) -> None:
     assert [model.id for model in client.models.list()] == ["kokoro", "tts-1", "tts-1-hd"]
 
 
-def test_a_language_that_nobody_reads_is_named(client: OpenAI) -> None:
+def test_an_unsupported_language_is_named(client: OpenAI) -> None:
     with pytest.raises(BadRequestError, match=r"Japanese|\bja\b") as refused:
         client.audio.speech.create(model="kokoro", voice="jf_alpha", input="こんにちは。")
     assert refused.value.status_code == 400
