@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import hashlib
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -281,7 +282,7 @@ def ledger(run: Sequence[Part]) -> bool:
     counts = [part.counts for part in run]
     not_run = [line for some in counts for line in some.not_run]
     if not_run:
-        print("Not run", *(f"  {line}" for line in not_run), "", sep="\n")
+        print("Not run", *by_part(not_run), "", sep="\n")
     excused = (*OPTIONAL, NOT_STARTED)
     unexpected = [line for line in not_run if not any(text in line for text in excused)]
     if unexpected:
@@ -289,6 +290,17 @@ def ledger(run: Sequence[Part]) -> bool:
     failed = sum(some.failed for some in counts) + len(unexpected)
     print(f"{sum(some.passed for some in counts)} passed, {failed} failed, {len(not_run)} not run")
     return failed == 0
+
+
+def by_part(not_run: Sequence[str]) -> list[str]:
+    """Return one line for a part of the lab that was not started, and one per other test."""
+    parts: dict[str, list[str]] = {}
+    for line in not_run:
+        test, _, reason = line.partition(": ")
+        file = re.match(r"tests\.lab\.\w+", test)
+        key = f"{file[0]}: {reason}" if file and NOT_STARTED in reason else line
+        parts.setdefault(key, []).append(test)
+    return [f"  {line}{f' ({len(many)} tests)' * (len(many) > 1)}" for line, many in parts.items()]
 
 
 def not_started(name: str, minutes: float, left_min: float) -> Part:

@@ -9,9 +9,9 @@ from tests.lab.saved import HOUSE
 
 pytestmark = pytest.mark.lab
 
-# What a deploy measures of its models, and the device that they compute on.
+# What a deploy measures of its model, and the device that it computes on.
 ON_WHAT = (
-    f"({SMOKE} -m home -k test_models --hearth-events=/root/events) >&2; "
+    f"({SMOKE} -m home -k test_the_accelerator --hearth-events=/root/events) >&2; "
     "cat /root/events; rm /root/events"
 )
 IMAGE = "    image: debian/forky\n"

@@ -105,3 +105,12 @@ def test_a_part_without_time_is_named_and_counted_as_not_run(
 def test_what_the_core_leaves_out_exists() -> None:
     places = (*run_tests.MODELS, *run_tests.ONE_START, *run_tests.WHOLE_SERVERS)
     assert [place for place in places if not (run_tests.ROOT / place).exists()] == []
+
+
+def test_a_part_of_the_lab_that_was_not_started_is_one_line() -> None:
+    lines = [f"tests.lab.test_lan.test_{n}[a.test_b]: not started: 7 min" for n in range(3)]
+    other = "tests.unit.test_a.test_b: no card"
+    assert run_tests.by_part([*lines, other]) == [
+        "  tests.lab.test_lan: not started: 7 min (3 tests)",
+        f"  {other}",
+    ]
