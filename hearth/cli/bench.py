@@ -46,7 +46,6 @@ from hearth.clients.llm import (
 from hearth.machine import engine
 from hearth.project import VERIFIER, Project, current
 
-CHAT_PASSWORD = "open_webui_admin_password"  # noqa: S105 - its name in the vault
 CHAT_SETTINGS, CHAT_EMAIL = "/etc/hearth/open-webui.json", "WEBUI_ADMIN_EMAIL"
 
 app = typer.Typer(
@@ -54,7 +53,9 @@ app = typer.Typer(
 )
 
 _ONLY = "Only this part, may be repeated: "
-Model = Annotated[str, typer.Option("--model", help="A model or alias.")]
+Model = Annotated[
+    str | None, typer.Option("--model", help="A model or alias. [default: the chat's]")
+]
 ServerModel = Annotated[str, typer.Option("--model", help="The model's name on the server.")]
 Url = Annotated[str | None, typer.Option("--url", help="A server outside the house.")]
 KeyEnv = Annotated[
@@ -87,7 +88,7 @@ def bench_llm(
     pairs: Annotated[
         int, typer.Option("--pairs", "-n", min=1, help="Calls of each endpoint.")
     ] = 100,
-    model: Model = "fast",
+    model: Model = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare first-token time and speed, direct and through LiteLLM, in alternating calls.
@@ -98,7 +99,7 @@ def bench_llm(
     house, key = project.house(), project.vault.get(VERIFIER)
 
     async def work(tell: Tell) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
-        local = local_model(house, model)
+        local = local_model(house, _model(house, model))
         async with httpx.AsyncClient(trust_env=False) as client:
             both = direct_and_gateway(client, house, local, key)
             report = await llm_bench.bench_llm(local.name, *both, pairs=pairs, progress=tell)
@@ -114,7 +115,7 @@ def bench_llm(
 
 @app.command("chat")
 def bench_chat(
-    model: Model = "fast",
+    model: Model = None,
     users: Annotated[int, typer.Option("--users", min=1, max=50, help="How many people ask.")] = 5,
     rounds: Annotated[
         int, typer.Option("--rounds", "-n", min=1, max=1000, help="How often they all ask.")
@@ -136,25 +137,31 @@ def bench_chat(
     """
     project = current()
     house = project.house()
-    service = _chat_service(house)
+    service, name = _chat_service(house), _model(house, model)
 
     async def work(tell: Tell) -> chat_bench.ChatReport:
         admin = _chat_admin(project, house, service)
         process = chat_bench.inspect_process(service, admin.server, restart)
         key = project.vault.get(VERIFIER)
-        gateway = Endpoint("directly", gateway_of(house).url, model, key, call_s=CALL_S)
+        gateway = Endpoint("directly", gateway_of(house).url, name, key, call_s=CALL_S)
         async with AsyncExitStack() as stack:
             each = []
-            for page in await stack.enter_async_context(chat_bench.open_pages(admin, users, model)):
+            for page in await stack.enter_async_context(chat_bench.open_pages(admin, users, name)):
                 direct = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
                 each.append((measurer(direct, gateway), page.measure))
             return await chat_bench.bench_chat(
-                model, each, rounds=rounds, apart_s=apart_s, process=process, progress=tell
+                name, each, rounds=rounds, apart_s=apart_s, process=process, progress=tell
             )
 
     report = _run(work)
     _print(asdict(report) if as_json else None, chat_bench.chat_view(report))
     raise typer.Exit(0 if report.fine else 1)
+
+
+def _model(house: House, name: str | None) -> str:
+    if name := name or (house.default_alias.name if house.default_alias else None):
+        return name
+    raise ClientError("no alias for chats is offered: name a model with --model")
 
 
 def _chat_service(house: House) -> Service:
@@ -168,7 +175,7 @@ def _chat_admin(project: Project, house: House, service: Service) -> Person:
     settings = json.loads(engine.read_file(service.instance, CHAT_SETTINGS))["environment"]
     server = house_edge(house).endpoint(service.publish[0].fqdn)
     try:
-        return sign_in(server, settings[CHAT_EMAIL], project.vault.get(CHAT_PASSWORD))
+        return sign_in(server, settings[CHAT_EMAIL], project.vault.get(service.admin_secret or ""))
     except ClientError as error:
         raise ClientError(f"the first account cannot sign in: {error}") from error
 

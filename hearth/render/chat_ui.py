@@ -164,8 +164,8 @@ def _aliases(house: House, service: Service, url: str) -> dict[str, str]:
         "AUDIO_STT_MODEL": "transcribe",
         "AUDIO_STT_OPENAI_API_BASE_URL": url,
     }
-    if _offered(house, "fast"):
-        settings |= {"DEFAULT_MODELS": "fast", "TASK_MODEL_EXTERNAL": "fast"}
+    if default := house.default_alias:
+        settings |= {"DEFAULT_MODELS": default.name, "TASK_MODEL_EXTERNAL": default.name}
     if not _offered(house, "embed"):
         # Without embeddings no passage can be found, so the model gets the whole document.
         settings["BYPASS_EMBEDDING_AND_RETRIEVAL"] = "True"

@@ -32,10 +32,10 @@ def trust_config(house: House, interface: str, service: str, root: str) -> dict[
 
 
 def puller_models(house: House, service: str) -> dict[str, Any]:
-    """Return the models that one Ollama must have; those of the first alias are pulled first."""
+    """Return the models that one Ollama must have; those of the default alias are pulled first."""
     pulled = {n: m for n, m in house.models.items() if m.service == service and m.pulled}
-    # A new house is judged by `fast`; without it the smallest model comes first.
-    first = house.aliases["fast"].members if "fast" in house.aliases else ()
+    # A new house is judged by its first answer; without an alias the smallest model comes first.
+    first = house.default_alias.members if house.default_alias else ()
     fields = ("name", "id", "download_bytes", "memory_bytes", "digest")
     return {
         "models": [{key: getattr(model, key) for key in fields} for model in pulled.values()],

@@ -70,7 +70,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the units whose journals explain a failure, where the row itself has no unit."""
     callspec = getattr(item, "callspec", None)
     owners = [o for row in callspec.params.values() for o in serving(row)] if callspec else []
-    if {"gateway", "fast"} & set(getattr(item, "fixturenames", ())):
+    if {"gateway", "default_model"} & set(getattr(item, "fixturenames", ())):
         owners += answering(HOUSE.aliases.values())
     for owner in {owner.name: owner for owner in owners}.values():
         item.add_marker(pytest.mark.unit(getattr(owner, "instance", None), owner.unit))
@@ -120,9 +120,16 @@ def overview(house: House) -> Overview:
 
 
 @pytest.fixture(scope="session")
-def fast(overview: Overview) -> str:
-    """The model that answers `fast`, once there is one."""
-    state = overview.aliases["fast"]
+def default_alias(house: House) -> str:
+    """The alias that the chat uses unless told otherwise."""
+    assert house.default_alias, "no alias for chats is offered: see `hearth models`"
+    return house.default_alias.name
+
+
+@pytest.fixture(scope="session")
+def default_model(overview: Overview, default_alias: str) -> str:
+    """The model that answers the default alias, once there is one."""
+    state = overview.aliases[default_alias]
     if state.answered_by is None:
         raise Pending(state.percent, f"{state.waits_for} is being downloaded")
     return state.answered_by

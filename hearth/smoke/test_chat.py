@@ -171,17 +171,19 @@ def test_a_page_of_another_origin_gets_no_websocket(server: Endpoint) -> None:
             pass
 
 
-def test_a_chat_message_is_answered(admin: Person, fast: str, notes: Notes) -> None:
+def test_a_chat_message_is_answered(
+    admin: Person, default_alias: str, default_model: str, notes: Notes
+) -> None:
     first_ms = []
     with live_connection(admin) as connection:
         for _ in range(TIMES):
             turn = send_message(
-                admin, connection, "What is 2 + 2?", "fast", kept=False, max_tokens=TOKENS
+                admin, connection, "What is 2 + 2?", default_alias, kept=False, max_tokens=TOKENS
             )
             answer = wait_for_answer(connection, turn, WITHIN_S)
             assert not answer.error, answer.error
             first_ms.append(1000 * answer.first_s)
-    notes.figure("first words in the chat", "ms", first_ms, fast)
+    notes.figure("first words in the chat", "ms", first_ms, default_model)
 
 
 def test_the_memory_of_the_chat_is_measured(chat: Service, notes: Notes) -> None:

@@ -105,9 +105,9 @@ def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
 
 
 @pytest.fixture
-def model(house: House, fast: str) -> Model:
-    """The model that answers `fast`, once it is ready."""
-    return local_model(house, fast)
+def model(house: House, default_model: str) -> Model:
+    """The model that answers the default alias, once it is ready."""
+    return local_model(house, default_model)
 
 
 def test_speed_is_measured_directly_and_through_the_gateway(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import replace
@@ -202,7 +203,10 @@ def test_an_alias_that_does_not_exist_is_not_used(house: House) -> None:
     assert not whole.keys() & (listening | {"BYPASS_EMBEDDING_AND_RETRIEVAL"})
     assert {deaf[name] for name in listening} == {"False"}
     assert plain["BYPASS_EMBEDDING_AND_RETRIEVAL"] == "True"
-    assert "DEFAULT_MODELS" not in told(without(house, "fast"))["environment"]
+    assert told(without(house, "fast"))["environment"]["DEFAULT_MODELS"] == "coder"
+    chats = [alias.name for alias in house.aliases.values() if alias.kind == "chat"]
+    silent = told(functools.reduce(without, chats, house))["environment"]
+    assert not silent.keys() & {"DEFAULT_MODELS", "TASK_MODEL_EXTERNAL"}
 
 
 def test_a_setting_can_be_a_secret_of_the_record(house: House) -> None:
