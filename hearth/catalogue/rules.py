@@ -193,6 +193,9 @@ def _misfits(record: schema.ServiceRecord, written: Callable[[str], bool]) -> It
         yield ("port",), ".port is missing; write the port it listens on, e.g. port: 8080"
     if record.runtime == "podman" and record.paths:
         yield ("paths",), ".paths needs a proxy in the instance, which podman has not; use incus"
+    if record.runtime == "incus" and (record.limits.cpus or 0) % 1:
+        text = f".limits.cpus {record.limits.cpus:g} is not whole, as Incus needs it; write e.g. 2"
+        yield ("limits", "cpus"), text
     if record.enabled == "auto" and record.gpu in ("none", "software"):
         text = f".enabled auto waits for a GPU, but gpu is {record.gpu}; write gpu: auto"
         yield ("enabled",), text
