@@ -62,6 +62,11 @@ def sources_of(files: Mapping[str, str], house: Mapping[str, Any]) -> dict[str, 
     return {name: house["sources"][source] for name, source in files.items()}
 
 
+def own_credentials(service: Mapping[str, Any]) -> dict[str, str]:
+    """Return a service's own secrets as credentials of the same names."""
+    return {name: name for name in service["secrets"]}
+
+
 def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
     """Return how to check a service's health, at its own address or another of its instance."""
     return files.health_at(from_vars(Service, service), address)
@@ -117,7 +122,9 @@ class FilterModule:
         return {
             "backup_files": backup_files,
             "health_at": health_at,
+            "installed": speech.current,
             "kokoro": _of_service(speech.kokoro),
+            "own_credentials": own_credentials,
             "sources_of": sources_of,
             "style_hash": files.style_hash,
             "whisper": _of_service(speech.whisper),
