@@ -18,8 +18,10 @@ options:
   mirrors: {description: Other places for the same addresses., type: dict}
   folder: {description: A folder of this machine that is installed like an archive.,
     type: path}
-  patch: {description: "Steps of hearth_kokoro_patch that are applied to the source or the folder
-    before it runs; an empty list installs it unchanged.", type: list, elements: str}
+  patch_by: {description: Our package that patches the source or the folder before it runs.,
+    type: str}
+  patch: {description: "Steps of that package; an empty list installs it unchanged.", type: list,
+    elements: str}
   links: {description: "Links in a patched program, each with the path in another program that it
     leads to.", type: dict}
   requirements: {description: Hash-locked requirements of a Python program., type: path}
@@ -30,6 +32,7 @@ options:
 """
 
 import hashlib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +81,8 @@ def the_change(params: dict[str, Any]) -> Change:
     folder = params["folder"]
     if not steps and not (folder and Path(folder, ".hearth-patch").exists()):
         return Change(links=links)
-    # It parses Python with a library that nothing else here imports.
-    import hearth_kokoro_patch as patch
-
+    # A patch parses Python with a library that nothing else here imports.
+    patch = import_module(params["patch_by"])
     if unknown := sorted(steps - patch.ALL):
         known = ", ".join(sorted(patch.ALL))
         raise SourceError(f"{unknown[0]!r} is not a step of the patch: {known}")
@@ -94,7 +96,7 @@ def the_change(params: dict[str, Any]) -> Change:
             raise SourceError(f"{params['name']}: {words}") from None
 
     # The digest covers the patch's own files, so a new version of it gets a fresh folder.
-    code = folder_digest(Path(patch.__file__).parent)
+    code = folder_digest(Path(str(patch.__file__)).parent)
     digest = hashlib.sha256(f"{code} {' '.join(sorted(steps))}".encode()).hexdigest()
     return Change(apply, digest, links)
 
@@ -131,6 +133,7 @@ SPEC: dict[str, Any] = {
         "files": {"type": "dict"},
         "mirrors": {"type": "dict"},
         "folder": {"type": "path"},
+        "patch_by": {"type": "str"},
         "patch": {"type": "list", "elements": "str"},
         "links": {"type": "dict"},
         "requirements": {"type": "path"},
@@ -140,7 +143,7 @@ SPEC: dict[str, Any] = {
     },
     "required_one_of": [tuple(METHODS)],
     "mutually_exclusive": [tuple(METHODS)],
-    "required_by": {"requirements": "image"},
+    "required_by": {"requirements": "image", "patch": "patch_by"},
 }
 TROUBLES = (SourceError,)
 

@@ -23,8 +23,8 @@ SPLIT = "split_pattern="
 
 
 def asked(patch: list[str] | None, **more: Any) -> Any:
-    params = {"name": "it", "patch": patch, "links": None, "folder": None, "source": None}
-    return params | more
+    params = {"name": "it", "patch": patch, "patch_by": "hearth_kokoro_patch", "links": None}
+    return params | {"folder": None, "source": None} | more
 
 
 def digest(patch: list[str]) -> str:
