@@ -224,7 +224,7 @@ def certificate_validity(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) 
             return False, f"{path} cannot be read: `hearth up` writes it"
         left = ends[name] - now
         if left < _SOON:
-            when = f"ends in {left.days} days" if left > timedelta(0) else "has ended"
+            when = f"expires in {left.days} days" if left > timedelta(0) else "has expired"
             return False, f"the {name} {when}: {renewed}"
     return True, f"good until {min(ends.values()):%Y-%m-%d}"
 

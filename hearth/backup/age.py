@@ -99,7 +99,9 @@ class Decrypted:
             pass
         if error := self._ended.exception():
             if "No matching keys" in str(error):
-                raise BackupError(f"{self._path}: this key does not open it: it has another key")
+                raise BackupError(
+                    f"{self._path}: this key does not open it: it was made for another key"
+                )
             raise BackupError(f"{self._path}: damaged or cut short: use another backup")
 
 

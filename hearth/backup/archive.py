@@ -167,7 +167,7 @@ class Validator:
         parts = name.split("/")
         proper = (parts[0] == DATA and len(parts) > 3) or name in (HEADER, VAULT, MANIFEST)
         if not proper or {"", ".", ".."} & {*parts} or "\0" in name:
-            raise AgentError(f"it names {name!r}, which is not a valid place in a house")
+            raise AgentError(f"it names {name!r}, which is not a valid path in a backup")
         if not (info.isdir() or info.isreg()) or info.issparse():
             raise AgentError(f"{name} is a link or a device")
         folder = "/".join(parts[:3]) if parts[0] == DATA else ""
@@ -210,7 +210,7 @@ class Writer:
         for below, integrity in report.integrity.items():
             name = f"{base}{below}"
             if name not in self.entries:
-                raise BackupError(f"{name}: it has a verdict, but is not there")
+                raise BackupError(f"{name}: it has a check result, but is missing")
             self.entries[name] = self.entries[name].model_copy(update={"integrity": integrity})
         self.left_out += [f"{base}{name}" for name in report.left_out]
         self.damaged |= {f"{base}{name}": reason for name, reason in report.damaged.items()}
@@ -256,7 +256,7 @@ def check(source: Decrypted, where: str) -> Contents:
     header: Header | None = None
     for info, content in members(source, where):
         if MANIFEST in texts or (header is None) != (info.name == HEADER):
-            raise BackupError(f"{where}: refused: {info.name} is out of its order")
+            raise BackupError(f"{where}: refused: {info.name} is out of order")
         if info.name in (HEADER, VAULT, MANIFEST):
             if info.size > (_MANIFEST_BYTES if info.name == MANIFEST else _SMALL_BYTES):
                 raise BackupError(f"{where}: refused: {info.name} is too large")

@@ -154,7 +154,9 @@ def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
             pass
         child.wait()
     if report is None:
-        raise BackupError(f"{folder.instance}: {folder.path} came only in part: run this again")
+        raise BackupError(
+            f"{folder.instance}: {folder.path} was copied only partly: run this again"
+        )
     writer.add_report(base, report)
     return report
 
@@ -182,5 +184,5 @@ def _below(name: str, base: str) -> str:
     """Return a member's name below `base`; the name comes from an instance."""
     first, *rest = name.split("/")
     if first != base or not rest or {"", ".", ".."} & {*rest} or "\0" in name:
-        raise BackupError(f"an instance names {name!r}, which is not a place in its folder")
+        raise BackupError(f"an instance names {name!r}, which is not a valid path in its folder")
     return "/".join(rest)

@@ -271,11 +271,11 @@ class NameValidator:
             raise AgentError(f"{name!r}: no disk can store such a name") from None
         # A restore uses these names in the folder's top only; further down they are allowed.
         if {"", ".", ".."} & {*parts} or "\0" in name or parts[0] in (WORK, GONE):
-            raise AgentError(f"{name!r} is not a valid place in a folder")
+            raise AgentError(f"{name!r} is not a valid path in a folder")
         if max(sizes) > PART_BYTES or sum(sizes) + len(sizes) > NAME_BYTES:
-            raise AgentError(f"{name[:60]!r}… is longer than a name may be")
+            raise AgentError(f"{name[:60]!r}… is longer than a path may be")
         if name in self._taken:
-            raise AgentError(f"{name} is in it twice")
+            raise AgentError(f"{name} is in the backup twice")
         above = {"/".join(parts[:count]) for count in range(1, len(parts))}
         if name in (self._files if folder else self._folders) or above & self._files:
             raise AgentError(f"{name} is a file here and a folder there")
@@ -292,7 +292,9 @@ def unpack(tar: tarfile.TarFile, new: Path, expected: dict[str, dict[str, Any]])
     while info := tar.next():
         base, _, name = info.name.partition("/")
         if base != "data":
-            raise AgentError(f"the backup names {info.name!r}, which is not a place in this folder")
+            raise AgentError(
+                f"the backup names {info.name!r}, which is not a valid path in this folder"
+            )
         names.accept(name, info.isdir())
         place = new / name
         wanted = missing.pop(name, None)
@@ -416,7 +418,7 @@ def become_owner(root: Path) -> None:
     try:
         owner = os.stat(root)
     except FileNotFoundError:
-        raise AgentError(f"{root} is not there: run `hearth up` first") from None
+        raise AgentError(f"{root} is missing: run `hearth up` first") from None
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(owner.st_gid)

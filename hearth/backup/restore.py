@@ -128,8 +128,8 @@ class Target:
             full.append("its secrets")
         if full:
             raise BackupError(
-                f"this house is not empty ({', '.join(full)}): add --replace and the backup takes "
-                "their place; what is there now is lost then"
+                f"this house is not empty ({', '.join(full)}): add --replace to overwrite it "
+                "with the backup; its present data are lost"
             )
 
 
@@ -255,7 +255,7 @@ class _Restore:
         except Exception as error:
             return (
                 f"and the old data could not be put back, either ({error}): run `hearth up`; the "
-                f"secrets before are in {target.journal.vault}"
+                f"previous secrets are in {target.journal.vault}"
             )
         target.journal.end()
         return "the house is as it was before"
@@ -284,7 +284,7 @@ class _Restore:
                         entry = next(entries, None)
                 yield folder, child
         if entry is not None:
-            raise BackupError(f"{where}: {entry[0].name} is out of its order")
+            raise BackupError(f"{where}: {entry[0].name} is out of order")
 
 
 def _refuse_too_small(contents: Contents, folders: Sequence[DataFolder]) -> None:

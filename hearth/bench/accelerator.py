@@ -114,11 +114,11 @@ def judge(
     verdict, reason = NOT_MEASURED, measured.reason
     if low >= RATIO and percent == 0:
         # Weights on a card prove nothing, but without any there is no card to prove.
-        reason = "the machine is too busy: the CPU alone differs that much"
+        reason = "the machine is too busy: the CPU's own speed varies that much"
     elif low >= RATIO:
         verdict, reason = GPU_PROVEN, f"reads at least {low:.1f} times as fast as on the CPU"
         whole = percent is None or percent >= 100
-        share = "" if whole else f"only {percent} % of it lies on the card"
+        share = "" if whole else f"only {percent} % of it is on the card"
     elif any(statistics.median(s for _, s in reads) < FLOOR_S for reads in (cpu, deployed)):
         reason = "the model is too small to measure: it reads any prompt at once"
     elif high < RATIO:

@@ -161,9 +161,9 @@ def _first_ms(samples: Sequence[Sample]) -> list[float]:
 def _ratios(
     added: Difference | None, each: Spread | None, ready_s: float | None
 ) -> tuple[Ratio, ...]:
-    what, why = "first word, in the chat - directly", "no pair of answers came"
+    what, why = "first word, in the chat - directly", "no pair of calls was answered"
     n, started = each.n if each else 0, int(ready_s is not None)
-    unstarted = "it was not restarted: --restart"
+    unstarted = "not restarted: add --restart"
     rows = (
         (f"{what}, median", "ms", MEDIAN_MS, added.median if added else None, n, why),
         (f"{what}, p95", "ms", P95_MS, each.p95 if each else None, n, why),

@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compute-type", default="int8")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--options", default="{}", help="JSON: more for transcribe()")
+    parser.add_argument("--options", default="{}", help="JSON: more arguments for transcribe()")
     return parser
 
 

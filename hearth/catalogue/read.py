@@ -158,7 +158,8 @@ def _merged(base: Node, top: Node, problems: list[Problem]) -> Node:
     for name, item in top.value.items():
         old = merged.get(name)
         if item.value is None and (old is None or old.value is None):
-            text = f"{name}: null removes nothing that is there; {suggest(name, base.value)}"
+            hint = suggest(name, base.value)
+            text = f"{name}: null removes an entry that does not exist; {hint}"
             problems.append(item.place.problem(text))
         merged[name] = _merged(old, item, problems) if old else item
     return replace(base, value=merged)

@@ -88,11 +88,11 @@ def restore_backup(
         typer.Option(
             "--key",
             metavar="KEYFILE",
-            help="The file with the recovery key; else you are asked for it.",
+            help="The file with the recovery key; otherwise Hearth prompts for it.",
         ),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only read all of it and list what is in it.")
+        bool, typer.Option("--check", help="Only verify the whole file and list its content.")
     ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Discard the data that this house has now.")

@@ -63,7 +63,7 @@ KeyEnv = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option("--against", help="Another server, measured in turns: a service, or a URL."),
+    typer.Option("--against", help="Another server to compare with: a service, or a URL."),
 ]
 AgainstModel = Annotated[
     str, typer.Option("--against-model", help="The model's name on the other server.")
@@ -86,7 +86,7 @@ T = TypeVar("T")
 @app.command("llm")
 def bench_llm(
     pairs: Annotated[
-        int, typer.Option("--pairs", "-n", min=1, help="Calls of each endpoint.")
+        int, typer.Option("--pairs", "-n", min=1, help="Calls to each endpoint.")
     ] = 100,
     model: Model = None,
     as_json: AsJson = False,
@@ -116,12 +116,16 @@ def bench_llm(
 @app.command("chat")
 def bench_chat(
     model: Model = None,
-    users: Annotated[int, typer.Option("--users", min=1, max=50, help="How many people ask.")] = 5,
+    users: Annotated[
+        int, typer.Option("--users", min=1, max=50, help="How many people chat at once.")
+    ] = 5,
     rounds: Annotated[
-        int, typer.Option("--rounds", "-n", min=1, max=1000, help="How often they all ask.")
+        int,
+        typer.Option("--rounds", "-n", min=1, max=1000, help="How many times each person asks."),
     ] = 20,
     apart_s: Annotated[
-        float, typer.Option("--apart", min=0, max=60, help="Within how many seconds; 0: at once.")
+        float,
+        typer.Option("--apart", min=0, max=60, help="All start within these seconds; 0: at once."),
     ] = 1.0,
     restart: Annotated[
         bool, typer.Option("--restart", help="Restart the chat first: open pages disconnect.")
@@ -168,7 +172,7 @@ def _chat_service(house: House) -> Service:
     for service in house.services.values():
         if "chat" in service.offers and service.publish:
             return service
-    raise ClientError("this house has no chat: put `enabled: true` on it in services.yml")
+    raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
 
 
 def _chat_admin(project: Project, house: House, service: Service) -> Person:
@@ -190,7 +194,9 @@ def bench_tts(
     model: ServerModel = "kokoro",
     voice: Annotated[
         list[str] | None,
-        typer.Option("--voice", help="A voice, the first one for everything; may be repeated."),
+        typer.Option(
+            "--voice", help="A voice; may be repeated. The first one is used in all parts."
+        ),
     ] = None,
     against: Against = None,
     against_model: AgainstModel = "kokoro",
@@ -260,7 +266,10 @@ def bench_stt(
         typer.Option("--spoken", help="A folder of recordings for wer: a.wav with a.txt."),
     ] = None,
     end_of_speech_ms: Annotated[
-        int, typer.Option("--end-of-speech-ms", min=200, max=5000, help="The silence that ends.")
+        int,
+        typer.Option(
+            "--end-of-speech-ms", min=200, max=5000, help="The silence that ends an utterance."
+        ),
     ] = 500,
     quick: Annotated[bool, typer.Option("--quick", help="About two minutes, not ten.")] = False,
     runs: Runs = None,

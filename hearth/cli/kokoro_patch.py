@@ -48,8 +48,8 @@ def patch_server(
 ) -> None:
     """Patch upstream's Kokoro-FastAPI to stream by sentence, and its player to work in Firefox.
 
-    Shows the changes and asks before making them. An unknown release is rejected and left
-    unchanged. With --json nothing is changed unless you add --yes.
+    Shows the changes and asks for confirmation before making them. An unknown release is rejected
+    and left unchanged. With --json nothing is changed unless you add --yes.
 
     Example: hearth kokoro-patch --container kokoro --without threads
     """
@@ -57,7 +57,7 @@ def patch_server(
         if name not in ALL:
             raise typer.BadParameter(f"no step {name!r}: {suggest(name, ALL)}")
     if take_back and without:
-        raise typer.BadParameter("--take-back takes every step back: leave out --without")
+        raise typer.BadParameter("--take-back undoes every step: leave out --without")
     if path is None and container is None:
         raise typer.BadParameter("add --path DIR or --container NAME")
     if not (yes or as_json or sys.stdin.isatty()):

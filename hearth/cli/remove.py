@@ -33,12 +33,13 @@ def remove_service(
         typer.Argument(metavar="SERVICE", help="The service to remove.", autocompletion=_complete),
     ] = None,
     everything_: Annotated[
-        bool, typer.Option("--all", help="Remove the whole house; the machine is as before.")
+        bool,
+        typer.Option("--all", help="Remove the whole house, and undo its changes to the machine."),
     ] = False,
     data: Annotated[bool, typer.Option("--data", help="Delete its data too, for ever.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Remove a service or the whole house, after showing what goes and asking.
+    """Remove a service or the whole house, after a preview and a confirmation.
 
     Data is kept unless you add --data. If a removal is interrupted, run it again.
 

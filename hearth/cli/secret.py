@@ -46,7 +46,7 @@ def list_secrets(as_json: AsJson = False) -> None:
 def show_secret(
     name: Name,
     plain: Annotated[
-        bool, typer.Option("--plain", help="Write the value alone, to a pipe or a file too.")
+        bool, typer.Option("--plain", help="Print only the value, even to a pipe or a file.")
     ] = False,
 ) -> None:
     """Show one secret on a terminal.

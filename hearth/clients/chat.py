@@ -162,7 +162,7 @@ def handshake(socket: WebSocket, token: str, within_s: float) -> Iterator[Connec
     """Authenticate by a sign-in's `token`, and receive events for as long as the block runs."""
     try:
         if not str(socket.recv(within_s)).startswith(_OPEN):
-            raise ClientError(f"{SOCKET}: it does not speak Engine.IO")
+            raise ClientError(f"{SOCKET}: it is not an Engine.IO server")
         socket.send(_CONNECT + json.dumps({"token": token}))
         reply = str(socket.recv(within_s))
     except (TimeoutError, ConnectionClosed) as error:

@@ -127,7 +127,7 @@ class Stream:
                     if event.kind == "done":
                         return
             why = ": ".join(filter(None, (str(self.socket.close_code), self.socket.close_reason)))
-            self.error = self.error or f"it hung up ({why})"
+            self.error = self.error or f"it closed the connection ({why})"
         except ValueError:
             self.error = self.error or "it sent something that is not a JSON object"
         finally:
@@ -200,12 +200,12 @@ async def connected(
                     await reading
     except InvalidStatus as error:
         if error.response.status_code in _REFUSED:
-            raise ClientError(f"the socket is refused: {error}") from error
+            raise ClientError(f"the WebSocket was rejected: {error}") from error
         raise NoStreamError(str(error)) from error
     except TimeoutError as error:
-        raise ClientError(f"the socket was not done within {within_s:g} s") from error
+        raise ClientError(f"the stream did not end within {within_s:g} s") from error
     except (WebSocketException, OSError) as error:
-        raise ClientError(f"the socket broke: {type(error).__name__}: {error}") from error
+        raise ClientError(f"the connection broke: {type(error).__name__}: {error}") from error
 
 
 async def _ready(stream: Stream) -> None:
@@ -220,7 +220,7 @@ async def _ready(stream: Stream) -> None:
     async with asyncio.timeout(_READY_S):
         while not stream.of("ready"):
             if stream.done.is_set() or stream.error:
-                raise ClientError(stream.error or "it was done before it was ready")
+                raise ClientError(stream.error or "it sent `done` before `ready`")
             stream.news.clear()
             await stream.news.wait()
 

@@ -87,7 +87,9 @@ class TtsClient:
                 yield Chunk(at_s, data)
                 # httpx bounds each read only; a slow stream would never end.
                 if at_s > server.call_s:
-                    raise ClientError(f"{server.name}: no end within {server.call_s:g} s")
+                    raise ClientError(
+                        f"{server.name}: the response did not end within {server.call_s:g} s"
+                    )
 
         try:
             with client.stream("POST", PATH, json=body) as response:

@@ -175,7 +175,7 @@ class Vault:
         except (AnsibleError, ValueError, IndexError):
             raise SecretsError(
                 f"{self.path}: the password in {self.password_file} does not open it (another "
-                "password, or a damaged file): put back the two files that belong together"
+                "password, or a damaged file): restore both files from the same backup"
             ) from None
         return plain.decode()
 

@@ -264,10 +264,10 @@ def _call(argv: list[str], seconds: float, data: bytes = b"") -> str:
         lines = error.stderr.decode(errors="replace").strip().splitlines() or ["no output"]
         hint = ""
         if argv[0] == "ssh" and error.returncode == _LOST:
-            hint = f": `ssh -p {argv[-4]} {argv[-3]}` must let you in without a question"
+            hint = f": `ssh -p {argv[-4]} {argv[-3]}` must log you in without a prompt"
         raise RemoteError(f"{who}: {lines[-1].strip()}{hint}") from None
     except subprocess.TimeoutExpired:
-        raise RemoteError(f"{who}: no end after {seconds:g} s") from None
+        raise RemoteError(f"{who}: not finished after {seconds:g} s") from None
     except OSError as error:
         raise RemoteError(f"{who}: {error}") from None
     return done.stdout.decode(errors="replace")

@@ -75,7 +75,7 @@ def leaks(instance: str | None, targets: list[tuple[str, int]]) -> str:
         if one.outcome == "rejected" and one.quick:
             return ""
         time.sleep(1.1)
-    return f"no quick refusal: {one}"
+    return f"not rejected quickly: {one}"
 
 
 def test_a_service_reaches_what_it_needs(caller: Service, house: House) -> None:

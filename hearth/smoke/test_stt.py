@@ -233,7 +233,7 @@ def converse(
     except (ClientError, OSError) as error:
         text = reason(error)
     except (EOFError, ValueError, KeyError, TypeError, AttributeError):
-        text = "it hung up, or does not speak Wyoming"
+        text = "it closed the connection, or does not speak Wyoming"
     raise ClientError(f"{address} port {port}: {text}")
 
 

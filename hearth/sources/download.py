@@ -225,9 +225,9 @@ class _Download:
         except httpx.TimeoutException:
             raise _RetryError(f"nothing arrived for {stall_s:g} s") from None
         except httpx.TooManyRedirects:
-            raise self.refused("it redirects in a circle") from None
+            raise self.refused("it redirects in a loop") from None
         except httpx.UnsupportedProtocol:
-            raise self.refused("no address of the kind https://…") from None
+            raise self.refused("this is not an https:// address") from None
         except httpx.ConnectError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise self.refused(

@@ -92,7 +92,7 @@ def the_change(params: dict[str, Any]) -> Change:
             patch.plan(folder, steps).apply()
         except patch.PatchError as error:
             # The folder is gone by the time a person reads this.
-            words = str(error).replace(f"{folder}/", "").replace(str(folder), "what came")
+            words = str(error).replace(f"{folder}/", "").replace(str(folder), "the source")
             raise SourceError(f"{params['name']}: {words}") from None
 
     # The digest covers the patch's own files, so a new version of it gets a fresh folder.

@@ -331,7 +331,7 @@ def unhealthy(name: str, what: str) -> Trouble:
         ["journalctl", "-u", unit_of(name), "-n", "15", "-o", "cat", "--no-pager"],
         check=False,
     ).stdout
-    return Trouble(f"{name} {what}; its last words:\n{lines}")
+    return Trouble(f"{name} {what}; its last log lines:\n{lines}")
 
 
 def make_user(desired: Desired, user: str) -> list[str]:

@@ -123,7 +123,7 @@ def own_recordings(folder: Path) -> list[Utterance]:
                 raise ClientError(f"{text}: {error}") from error
             found.append(Utterance(path.stem, 0, words, read_audio(path)))
     if not found:
-        raise ClientError(f"{folder}: no recording with its words beside it (a.wav and a.txt)")
+        raise ClientError(f"{folder}: no recording with its text beside it (a.wav and a.txt)")
     return found
 
 

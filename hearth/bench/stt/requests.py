@@ -42,7 +42,7 @@ class SttSample:
 
     @property
     def rtf(self) -> float | None:
-        """Seconds of work for a second of sound, of a file."""
+        """Seconds of work per second of sound, of a file."""
         return None if self.whole_ms is None else self.whole_ms / 1000 / self.audio_s
 
 

@@ -200,7 +200,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
         Only the first server has targets beyond files and health.
         """
         times = server.values(FILE, "rtf")
-        what = "seconds of work for a second of sound, file of 30 s"
+        what = "seconds of work per second of sound, file of 30 s"
         rows = [
             health_ratio(server.name, "/health p99 during transcription", server.health_s),
             median_ratio(server.name, what, "", 0.5, times, "no file was transcribed"),
@@ -234,7 +234,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             if len(finals := values(good(some), "final_ms")) == FOUR
         ]
         what = "four streams of 3 s at once, end of speech to last final text ÷ four baselines"
-        why = self.baseline.missing or "four at once had no answer"
+        why = self.baseline.missing or "the four at once got no answer"
         return median_ratio(server.name, what, "", 1.2, each, why)
 
 
@@ -259,7 +259,7 @@ def _vad_ratio(server: SttServer) -> Ratio:
     """Prefer CPU time: the wall clock includes other load of the machine."""
     vad = server.vad or Vad(None, None, None, "that part was not run")
     n, value = (vad.stream.n, vad.stream.median) if vad.stream else (0, None)
-    what = "voice detection with the whole stream, for a second of sound"
+    what = "voice detection with the whole stream, per second of sound"
     if vad.processor is not None:
         what, value = f"{what}, CPU time", vad.processor
     return ratio(server.name, what, "ms", 3.0, value, n, vad.reason)

@@ -21,8 +21,8 @@ from hearth.clients.stats import Spread
 TITLE = "Transcription, measured"
 CHART = "Transcription: medians in ms, thin lines to the 95th percentile"
 _LIVE_COLUMNS = (
-    *("spoken", "n", "end of speech → final ms", "p95", "end noticed ms"),
-    *("start noticed ms", "first partial ms", "partials", "finals"),
+    *("spoken", "n", "end of speech → final ms", "p95", "end detected ms"),
+    *("start detected ms", "first partial ms", "partials", "finals"),
 )
 _FILE_COLUMNS = ("file", "n", "whole ms", "p95", "RTF")
 
@@ -95,7 +95,7 @@ def _server_lines(server: SttServerReport) -> list[str]:
         own = server.vad.reported
         alone = f"; the detector alone, as it reports, {own:.2f} ms" if own else ""
         took = server.vad.stream.median
-        lines.append(f"A second of background noise took {took:.1f} ms of the clock{alone}")
+        lines.append(f"A second of background noise took {took:.1f} ms of wall time{alone}")
     if words := server.words:
         rate = f"{words.rate:.1%}" if words.rate is not None else f"not measured ({words.reason})"
         lines.append(f"Word error rate: {rate}, {words.words} words in {words.texts} recordings")

@@ -58,7 +58,7 @@ class Sample:
 
     @property
     def rtf(self) -> float | None:
-        """Seconds of work for a second of sound."""
+        """Seconds of work per second of sound."""
         return self.last_byte_ms / 1000 / self.audio_s if self.audio_s else None
 
     @property

@@ -55,7 +55,7 @@ def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
     except av.FFmpegError as error:
         raise ClientError(f"broken {kind} after byte {end}: {error.strerror}") from error
     if not chunks:
-        raise ClientError(f"no {kind}: {len(data)} bytes without sound")
+        raise ClientError(f"no sound in {len(data)} bytes of {kind}")
     return Sound(rate, chunks)
 
 
@@ -85,7 +85,7 @@ def _opus(data: bytes) -> Iterator[tuple[int, AudioFrame]]:
     for end, first, packet in _ogg_packets(data):
         if first:
             if not packet.startswith(b"OpusHead"):
-                raise ClientError(f"no opus: the stream starts with {packet[:8]!r}")
+                raise ClientError(f"not Opus: the stream starts with {packet[:8]!r}")
             context = av.CodecContext.create("libopus", "r")
             assert context is not None  # noqa: S101 - for the type checker
             context.extradata, context.sample_rate, context.layout = packet, _OPUS_RATE, "mono"
@@ -119,7 +119,7 @@ def _ogg_packets(data: bytes) -> Iterator[tuple[int, bool, bytes]]:
     at, rest = 0, b""
     while at < len(data):
         if data[at : at + 4] != b"OggS":
-            raise ClientError(f"no Ogg: at byte {at} it has {data[at : at + 4]!r}")
+            raise ClientError(f"not Ogg: at byte {at} it has {data[at : at + 4]!r}")
         if at + _OGG_HEADER > len(data):
             return
         kind, count = data[at + 5], data[at + 26]
@@ -158,18 +158,18 @@ def _wav(arrived: Sequence[Chunk]) -> Sound:
 def _wav_header(data: bytes) -> tuple[int, int, int]:
     """Return the rate, and the start and size of the sound."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise ClientError(f"no WAV: it starts with {data[:12]!r}")
+        raise ClientError(f"not WAV: it starts with {data[:12]!r}")
     at, rate = 12, 0
     while at + 8 <= min(len(data), _WAV_HEADER_BYTES):
         name, size = struct.unpack_from("<4sI", data, at)
         at += 8
         if name == b"data":
             if not rate:
-                raise ClientError("no WAV: sound before its format")
+                raise ClientError("not WAV: sound before its format")
             return rate, at, size
         if name == b"fmt ":
             if size < 16 or at + 16 > len(data):
-                raise ClientError("no WAV: its format is cut short")
+                raise ClientError("not WAV: its format is cut short")
             kind, channels, rate, _, _, bits = struct.unpack_from("<HHIIHH", data, at)
             if kind not in (_WAV_PCM, _WAV_EXTENSIBLE) or channels != 1 or bits != 16 or not rate:
                 raise ClientError(
@@ -177,4 +177,4 @@ def _wav_header(data: bytes) -> tuple[int, int, int]:
                     "only mono of 16 bits is supported"
                 )
         at += size + size % 2
-    raise ClientError("no WAV: it has no sound")
+    raise ClientError("this WAV file has no sound")

@@ -232,7 +232,7 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
             stalls("phrase", phrases),
             stalls(_long_text(long), long),
             baselines("whole synthesis ÷ baseline", 1.15, "last_byte_ms"),
-            row(what, "", 0.60, mean, len(together), "four at once had no answer"),
+            row(what, "", 0.60, mean, len(together), "the four at once got no answer"),
             health_ratio(server.name, "/health p99 during synthesis", server.health_s),
             middle("TTFA of a repeat", "ms", 10.0, again, "no repeat was answered"),
         ]

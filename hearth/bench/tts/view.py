@@ -99,9 +99,9 @@ def _phrase(figures: TtsFigures) -> Iterator[tuple[str, str]]:
         yield f"{what}: last byte", f"{figures.last_byte_ms.median:,.0f} ms"
     # An answer in one burst is audible late, however fast it was made.
     if clients == 1 and figures.early:
-        yield f"{what}: part of that time left at its first byte", f"{figures.early.median:.0%}"
+        yield f"{what}: share of that time left at the first byte", f"{figures.early.median:.0%}"
     if clients == 1 and figures.rtf:
-        yield f"{what}: work for a second of sound", f"{figures.rtf.median:.2f} s"
+        yield f"{what}: work per second of sound", f"{figures.rtf.median:.2f} s"
 
 
 def panels(report: TtsReport) -> list[list[Panel]]:

@@ -147,7 +147,7 @@ class Gateway:
         path, method = scope["path"], scope["method"]
         lists = MODELS.fullmatch(path) is not None
         if not lists and path not in INFERENCE | SPEECH:
-            raise ServiceError(f"there is no {path} here", status=404, code="not_found")
+            raise ServiceError(f"{path} does not exist here", status=404, code="not_found")
         consumer = self._config.consumer(_key(scope))
         if consumer is None:
             raise ServiceError("wrong or missing API key", status=401, code="invalid_api_key")
@@ -185,8 +185,8 @@ class Gateway:
             raise ServiceError(message, status=403, code="model_not_allowed")
         name = self._config.names[wanted]
         if bool(name.servers) != (line.path in SPEECH):
-            does = "turns speech into text" if name.servers else "turns no speech into text"
-            raise ServiceError(f"{wanted} {does}: not by {line.path}", code="wrong_path")
+            does = "turns speech into text" if name.servers else "does not turn speech into text"
+            raise ServiceError(f"{wanted} {does}; {line.path} does not", code="wrong_path")
         return name
 
     async def _within_timeout(self, context: _Context) -> None:

@@ -117,7 +117,7 @@ class Uploads:
         """
         limits = Limits(body_bytes=self._limits.audio_bytes, body_s=self._limits.upload_s)
         if self._held >= self._limits.max_uploads:
-            message = "too many recordings are processed already; try again in a moment"
+            message = "too many recordings are being processed; try again in a moment"
             code = "too_many_recordings"
             raise ServiceError(message, status=429, code=code, retry_after_s=5)
         request = Request(dict(scope), receive)

@@ -29,8 +29,8 @@ def test_a_house_that_holds_something_is_left_alone(file: Path, data: Path, tmp_
     with pytest.raises(BackupError) as refused:
         put_back(file, house)
     assert str(refused.value) == (
-        f"this house is not empty ({data} of open_webui, its secrets): add --replace and the "
-        "backup takes their place; what is there now is lost then"
+        f"this house is not empty ({data} of open_webui, its secrets): add --replace to overwrite "
+        "it with the backup; its present data are lost"
     )
     assert words(data) == all_of("new")
     assert house.did == []

@@ -72,7 +72,7 @@ def test_its_files_become_a_backup_without_owners_and_special_modes(tmp_path: Pa
 )
 def test_a_name_that_leads_elsewhere_makes_no_backup(tmp_path: Path, name: str) -> None:
     folder = saying(tmp_path, (named(name), b"1"), (named("report.json"), REPORT))
-    with pytest.raises(BackupError, match="which is not a place in its folder"):
+    with pytest.raises(BackupError, match="which is not a valid path in its folder"):
         create_backup(subject(folder), tmp_path / "to", lambda text: None)
     assert list((tmp_path / "to").iterdir()) == []
 
@@ -86,13 +86,13 @@ def _said(*names: str) -> list[tuple[tarfile.TarInfo, bytes]]:
     [
         ([(named("files/l", type=tarfile.SYMTYPE, linkname="/etc/passwd"), b"")], "is a link or"),
         ([(named("files/l", type=tarfile.LNKTYPE, linkname="a"), b"1" * 9000)], "is a link or"),
-        (_said("files/a", "sqlite/a"), "a is in it twice"),
+        (_said("files/a", "sqlite/a"), "a is in the backup twice"),
         (_said("files/a", "files/a/b"), "a/b is a file here and a folder there"),
         (_said("files/a/b", "files/a"), "a is a file here and a folder there"),
-        (_said("files/" + "x" * 256), "is longer than a name may be"),
-        (_said("files/" + "é" * 128), "is longer than a name may be"),
-        (_said("files/" + "x/" * 2000 + "x"), "is longer than a name may be"),
-        (_said("files/.hearth-restore/new/a"), "is not a valid place in a folder"),
+        (_said("files/" + "x" * 256), "is longer than a path may be"),
+        (_said("files/" + "é" * 128), "is longer than a path may be"),
+        (_said("files/" + "x/" * 2000 + "x"), "is longer than a path may be"),
+        (_said("files/.hearth-restore/new/a"), "is not a valid path in a folder"),
     ],
 )
 def test_files_that_could_not_be_restored_make_no_backup(

@@ -74,19 +74,19 @@ def test_what_these_tests_forge_is_a_backup_otherwise(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (member("data/open_webui/0/../../x"), "which is not a valid place in a house"),
-        (member("/etc/passwd"), "which is not a valid place in a house"),
-        (member("data/open_webui/0//x"), "which is not a valid place in a house"),
-        (member("etc/passwd"), "which is not a valid place in a house"),
+        (member("data/open_webui/0/../../x"), "which is not a valid path in a backup"),
+        (member("/etc/passwd"), "which is not a valid path in a backup"),
+        (member("data/open_webui/0//x"), "which is not a valid path in a backup"),
+        (member("etc/passwd"), "which is not a valid path in a backup"),
         (member("data/open_webui/0/l", type=tarfile.SYMTYPE, linkname="/etc"), "a link or"),
         (member("data/open_webui/0/h", type=tarfile.LNKTYPE, linkname="x"), "a link or a device"),
         (member("data/open_webui/0/d", type=tarfile.CHRTYPE), "is a link or a device"),
         (member("data/open_webui/0/p", type=tarfile.FIFOTYPE), "is a link or a device"),
         (member("data/litellm/1/x"), "belongs to none of its volumes"),
-        (member("hearth.json", b"{}"), "is in it twice"),
+        (member("hearth.json", b"{}"), "is in the backup twice"),
         (member("data/open_webui/0/a/b"), "a/b is a file here and a folder there"),
-        (member("data/open_webui/0/" + "x" * 256), "is longer than a name may be"),
-        (member("data/open_webui/0/.hearth-restore/complete"), "is not a valid place in a folder"),
+        (member("data/open_webui/0/" + "x" * 256), "is longer than a path may be"),
+        (member("data/open_webui/0/.hearth-restore/complete"), "is not a valid path in a folder"),
     ],
 )
 def test_a_forged_entry_is_refused(
@@ -130,7 +130,7 @@ def _vault_of_numbers(members: Members) -> Members:
         (_without_a_file, "damaged: data/open_webui/0/a does not match the manifest"),
         (_with_another_content, "damaged: data/open_webui/0/a does not match the manifest"),
         (_with_one_more, "damaged: data/open_webui/0/b does not match the manifest"),
-        (_manifest_first, "refused: manifest.json is out of its order"),
+        (_manifest_first, "refused: manifest.json is out of order"),
         (_vault_of_numbers, "damaged: vault.json does not match the manifest"),
     ],
 )
@@ -196,7 +196,7 @@ def test_every_flipped_bit_is_found(file: Path) -> None:
 
 def test_another_key_does_not_open_it_and_the_error_explains_it(file: Path) -> None:
     other, _ = age.new_key()
-    with pytest.raises(BackupError, match="this key does not open it: it has another key"):
+    with pytest.raises(BackupError, match="this key does not open it: it was made for another key"):
         read_backup(file, other)
 
 

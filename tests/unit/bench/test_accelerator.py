@@ -109,7 +109,7 @@ async def test_load_that_comes_while_the_cpu_reads_is_no_card() -> None:
 async def test_a_model_partly_on_the_card_is_reported_as_such() -> None:
     proof = await prove(Ollama(card_per_s=300, on_card=620).call, "m")
     assert proof.verdict == GPU_PROVEN
-    assert "only 62 % of it lies on the card" in proof.reason
+    assert "only 62 % of it is on the card" in proof.reason
     assert proof.as_json()["card_percent"] == 62
 
 

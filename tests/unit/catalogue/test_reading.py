@@ -94,7 +94,8 @@ def test_null_takes_a_field_back_to_its_default(inventory: Path) -> None:
 def test_a_null_in_the_overlay_for_nothing_is_a_typo(inventory: Path) -> None:
     (inventory / "local" / "services.yml").write_text("services:\n  ollama: {gpv: null}\n")
     assert _refusal(inventory) == (
-        "inventory/local/services.yml:2: gpv: null removes nothing that is there; did you mean gpu?"
+        "inventory/local/services.yml:2: gpv: null removes an entry that does not exist; "
+        "did you mean gpu?"
     )
 
 

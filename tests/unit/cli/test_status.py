@@ -208,13 +208,13 @@ def test_a_certificate_near_its_end_is_red(house: House, monkeypatch: pytest.Mon
     monkeypatch.setattr(engine, "execute", lambda *_, **__: LOADED)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
     monkeypatch.setattr(
-        status, "certificate_validity", lambda _: (False, "the root ends in 12 days")
+        status, "certificate_validity", lambda _: (False, "the root expires in 12 days")
     )
     report = status.look(replace(house, services={}, parts={}))
     last = report.rows[-1]
     assert (last.name, last.text, report.good) == (
         "certificates",
-        "the root ends in 12 days",
+        "the root expires in 12 days",
         False,
     )
 

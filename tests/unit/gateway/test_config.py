@@ -104,7 +104,7 @@ def test_names_have_a_title_a_description_and_capabilities() -> None:
     names = gateway_files(house(CLOUD))["aliases.json"]
     said = ("title", "summary", "alias", "talks", "sees", "leaves")
     assert [names["fast"].get(key) for key in said] == [
-        *("Fast", "Short answers, soon.", True, True, [], False)
+        *("Fast", "Short, quick answers.", True, True, [], False)
     ]
     assert [names["qwen3-vl"].get(key) for key in said] == [
         *("qwen3-vl", "Looks at pictures.", None, True, ["qwen3-vl"], False)

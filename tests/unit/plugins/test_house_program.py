@@ -71,7 +71,7 @@ def test_an_invalid_step_or_upstream_is_one_line(
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("x")
-    with pytest.raises(SourceError, match=r"^it: what came: holds no Kokoro-FastAPI"):
+    with pytest.raises(SourceError, match=r"^it: the source: holds no Kokoro-FastAPI"):
         program.from_folder(asked(["sentences"], folder=str(tmp_path / "other")), write=True)
     assert not (tmp_path / "programs/it/current").exists()
 

@@ -300,7 +300,7 @@ def test_a_program_that_is_not_healthy_is_not_recorded_and_its_journal_is_shown(
     with pytest.raises(machine.module.Trouble) as caught:
         machine.converge(health=sick)
     assert str(caught.value) == (
-        "app is not healthy after 0 s (exit code 1; active); its last words:\nthe last words\n"
+        "app is not healthy after 0 s (exit code 1; active); its last log lines:\nthe last words\n"
     )
     assert machine.converge()["action"] == "restart"
 
@@ -315,7 +315,7 @@ def test_a_crash_loop_ends_the_wait_early(
     with pytest.raises(machine.module.Trouble) as caught:
         machine.converge(health={"command": ["/bin/false"], "ready_s": 5})
     assert str(caught.value).startswith("app ended 6 times in ")
-    assert str(caught.value).endswith(" s (exit code 1); its last words:\nthe last words\n")
+    assert str(caught.value).endswith(" s (exit code 1); its last log lines:\nthe last words\n")
 
 
 def test_a_file_that_its_checker_rejects_does_not_replace_the_old_one(machine: Machine) -> None:

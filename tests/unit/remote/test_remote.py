@@ -126,7 +126,7 @@ def test_a_machine_that_refuses_the_login_is_one_line(machine: Machine, checkout
         send(checkout, THERE, print)
     assert str(refused.value) == (
         "ssh root@house.example: Permission denied (publickey).: `ssh -p 22 root@house.example` "
-        "must let you in without a question"
+        "must log you in without a prompt"
     )
 
 

@@ -38,7 +38,7 @@ def routes_of(folder: Path, own: str | None) -> dict[str, str]:
             caddy_authority="a",
             caddy_leaf_lifetime="168h",
             caddy_renew_every="10m",
-            caddy_away_again_s=5,
+            caddy_retry_after_s=5,
             __caddy_intermediate_key="/k",
             __caddy_away_page="away",
             __caddy_away_policy="default-src 'none'",

@@ -142,7 +142,7 @@ def test_another_kind_of_server_is_recognised() -> None:
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         with (
             open_socket(server_at(url), WITHIN_S) as call,
-            pytest.raises(ClientError, match=r"does not speak Engine\.IO"),
+            pytest.raises(ClientError, match=r"is not an Engine\.IO server"),
             handshake(call, "t", WITHIN_S),
         ):
             pass

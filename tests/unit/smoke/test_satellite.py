@@ -101,7 +101,7 @@ class Rubbish:
 def test_rubbish_is_one_line(said: bytes) -> None:
     with (
         served(Rubbish(said)) as port,
-        pytest.raises(ClientError, match="it hung up, or does not speak Wyoming"),
+        pytest.raises(ClientError, match="it closed the connection, or does not speak Wyoming"),
     ):
         describe(port)
 

@@ -79,6 +79,6 @@ def test_a_server_that_is_never_done_is_given_up() -> None:
 
     with (
         talked_to(dawdles) as call,
-        pytest.raises(ClientError, match="the socket was not done within 1 s"),
+        pytest.raises(ClientError, match="the stream did not end within 1 s"),
     ):
         transcribe(call, HALF, 1, after_s=0, real_time=False)

@@ -232,7 +232,7 @@ def test_temporary_trouble_is_tried_again(server: Server, tmp_path: Path) -> Non
         ([answer(500)] * 3, r"it returned 500 \(0 bytes are here.*run this again later"),
         ([answer(404)], r"it returned 404: name another address, a mirror prefix or a local file"),
         ([answer(403)], "it returned 403: name another"),
-        ([answer(301, Location="/tool.tar")] * 30, "redirects in a circle"),
+        ([answer(301, Location="/tool.tar")] * 30, "redirects in a loop"),
     ],
 )
 def test_trouble_is_one_line(

@@ -65,10 +65,14 @@ def test_a_certificate_near_its_expiry_is_reported_with_the_fix(tmp_path: Path) 
     for days, good, said in (
         (0, True, "good until 2029-11-22"),
         (1065, True, "good until 2029-11-22"),
-        (1067, False, "the intermediate ends in 29 days: `hearth up` renews it"),
-        (1097, False, "the intermediate has ended: `hearth up` renews it"),
-        (3640, False, "the root ends in 12 days: `hearth up` makes a new one, which every device"),
-        (3653, False, "the root has ended: "),
+        (1067, False, "the intermediate expires in 29 days: `hearth up` renews it"),
+        (1097, False, "the intermediate has expired: `hearth up` renews it"),
+        (
+            3640,
+            False,
+            "the root expires in 12 days: `hearth up` makes a new one, which every device",
+        ),
+        (3653, False, "the root has expired: "),
     ):
         lasts, text = status.certificate_validity(now + timedelta(days=days), tmp_path)
         assert (lasts, text[: len(said)]) == (good, said)

@@ -17,9 +17,9 @@
   // Socket.IO's "connect" packet.
   const CONNECTED = "40";
   const DISCONNECTED =
-    "The chat has lost its connection to the house. It comes back by itself; " +
-    "what is written here stays.";
-  const HELD = "Not sent: the chat has no connection to the house just now. Your words stay here.";
+    "The chat has lost its connection to the house. It reconnects by itself; " +
+    "your draft is kept.";
+  const HELD = "Not sent: the chat is not connected to the house right now. Your text is kept here.";
   const STYLE = {
     position: "fixed",
     zIndex: "2147483647",

@@ -120,7 +120,7 @@ async def test_a_run_without_an_answer_is_reported() -> None:
     chat.broken = frozenset(range(100))
     report = await bench(users, 2)
     assert [row.verdict for row in report.ratios] == ["not measured"] * 3
-    assert "no pair of answers came" in shown(report)
+    assert "no pair of calls was answered" in shown(report)
     assert not report.fine
 
 

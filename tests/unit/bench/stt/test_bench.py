@@ -139,7 +139,10 @@ async def test_a_server_without_a_socket_gets_files_in_turn(scripted: Scripted) 
 
 async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
     report = await measure(SttSession, [server(scripted, "hanging-up")], PLAN)
-    assert "given up after 3 failures in a row: it hung up (1011)" in report.servers[0].stopped
+    assert (
+        "given up after 3 failures in a row: it closed the connection (1011)"
+        in report.servers[0].stopped
+    )
     assert not report.fine
     assert len(scripted.orders) <= 4
 

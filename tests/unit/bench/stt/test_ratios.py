@@ -129,7 +129,7 @@ def test_a_growth_that_was_not_measured_has_a_reason() -> None:
 def test_what_failed_counts_for_nothing() -> None:
     of = measured(0.5)
     (server,) = of.servers
-    server.add(LIVE, [SttSample(3.2, "it hung up", final_ms=9000)])
+    server.add(LIVE, [SttSample(3.2, "it closed the connection", final_ms=9000)])
     assert find(of, "end").n == 1
     assert stt_figures(LIVE, server.samples[LIVE]).failed == 1
 

@@ -78,9 +78,9 @@ async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) 
 @pytest.mark.parametrize(
     ("habit", "error"),
     [
-        ("hanging-up", "it hung up (1011)"),
+        ("hanging-up", "it closed the connection (1011)"),
         ("erring", "no model"),
-        ("full", "the socket is refused"),
+        ("full", "the WebSocket was rejected"),
     ],
 )
 async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error: str) -> None:
@@ -98,7 +98,7 @@ async def test_a_text_that_never_comes_is_not_waited_for(scripted: Scripted) -> 
 async def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port:
         felt = await stream(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
-    assert felt.error.startswith("the socket broke: ConnectionRefusedError")
+    assert felt.error.startswith("the connection broke: ConnectionRefusedError")
 
 
 async def test_a_server_without_a_socket_is_distinguished_from_one_that_refuses(
@@ -121,7 +121,7 @@ async def test_one_of_four_that_is_refused_leaves_no_figure(scripted: Scripted) 
 
 
 async def test_a_line_that_is_not_done_in_time_is_closed(scripted: Scripted) -> None:
-    with pytest.raises(ClientError, match=r"not done within 0\.1 s"):
+    with pytest.raises(ClientError, match=r"did not end within 0\.1 s"):
         async with connected(server(scripted, "steady"), BRIEF, 0.1) as opened:
             await opened.done.wait()
 

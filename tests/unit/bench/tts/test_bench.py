@@ -173,7 +173,7 @@ async def test_two_servers_stand_side_by_side_and_one_alone_does_not(scripted: S
     assert tuple(sections(report)[0].columns) == ("medians", "steady", "buffering")
     rows = {name: cells for name, *cells in comparison(report)}
     ours, theirs = (
-        int(cell.rstrip("%")) for cell in rows["phrase: part of that time left at its first byte"]
+        int(cell.rstrip("%")) for cell in rows["phrase: share of that time left at the first byte"]
     )
     # Three of four pieces are still to come, and none after a burst; busy machines blur both.
     assert ours > 40 > theirs

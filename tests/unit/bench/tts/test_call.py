@@ -95,7 +95,7 @@ async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, said:
 
 
 async def test_an_answer_without_sound_is_reported(scripted: Scripted) -> None:
-    assert (await heard(scripted, "lying", format="mp3")).error.startswith("no mp3")
+    assert (await heard(scripted, "lying", format="mp3")).error.startswith("no sound")
 
 
 async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> None:

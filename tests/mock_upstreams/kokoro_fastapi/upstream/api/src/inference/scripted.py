@@ -13,7 +13,7 @@ from .base import Samples
 
 RATE = 24_000
 CHARACTERS_PER_S = 14
-# Seconds of work for a second of sound, whatever the machine.
+# Seconds of work per second of sound, whatever the machine.
 REAL_TIME_FACTOR = 0.15
 _HERTZ, _LOUD = 220.0, 0.3
 
