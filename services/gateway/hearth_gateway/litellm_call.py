@@ -39,6 +39,8 @@ class Call:
         headers.append((b"content-type", b"application/json"))
         headers.append((b"content-length", str(len(content)).encode()))
         self._scope = {**scope, "headers": headers, "state": dict(scope.get("state") or {})}
+        # LiteLLM prefers a model in the query string to the one in the body, which was checked.
+        self._scope["query_string"] = b""
         self._scope[GRANT] = granted
         self._app, self._member = app, str(body["model"])
         self._content: bytes | None = content

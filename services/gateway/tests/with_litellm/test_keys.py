@@ -50,6 +50,19 @@ def test_a_name_outside_the_list_is_403_and_reaches_no_member(
     assert len(upstream.calls) == before
 
 
+@pytest.mark.parametrize("path", [CHAT, "/v1/embeddings"])
+def test_a_model_in_the_query_string_is_not_used(
+    guest: httpx.Client, owner: httpx.Client, upstream: Upstream, path: str
+) -> None:
+    client, alias, member = (guest, "fast", "good") if path == CHAT else (owner, "embed", "vectors")
+    body = {"model": alias, "messages": MESSAGES, "input": "a"}
+    before = len(upstream.calls)
+    answer = client.post(f"{path}?model=llama3.1", json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-hearth-model"] == member
+    assert [model for model, _ in upstream.calls[before:]] == [member]
+
+
 def test_the_list_has_only_the_models_of_the_key(owner: httpx.Client, guest: httpx.Client) -> None:
     assert [entry["id"] for entry in guest.get("/v1/models").json()["data"]] == ["fast", "hear"]
     assert {"fast", "good", "embed"} <= {e["id"] for e in owner.get("/v1/models").json()["data"]}
