@@ -111,7 +111,7 @@ class Container:
                 _must(self.engine, "cp", "-a", str(sent), f"{self.name}:{there}")
             self._fetch(name, seen)
             if not _holds(seen, content):
-                raise PatchError(f"{self.name}:{there}: did not arrive as it was sent: try again")
+                raise PatchError(f"{self.name}:{there}: was not copied correctly: try again")
 
     def _bring_record(self, kept: Path) -> None:
         if self.engine == "incus":
@@ -122,7 +122,7 @@ class Container:
             self._fetch(FOLDER, Path(scratch))
             seen = Path(scratch, FOLDER)
             if not all(_holds(seen / path.name, path.read_bytes()) for path in kept.iterdir()):
-                raise PatchError(f"{self.name}:{self.root}/{FOLDER}: did not arrive: try again")
+                raise PatchError(f"{self.name}:{self.root}/{FOLDER}: was not copied: try again")
 
     def _drop_record(self) -> None:
         # Where nothing runs it stays; without patched files it means nothing.
@@ -140,7 +140,7 @@ def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container
     """
     asked = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
     if not asked:
-        raise PatchError("no podman, docker or incus is on this machine: use --path DIR instead")
+        raise PatchError("this machine has no podman, docker or incus: use --path DIR instead")
     root = root.rstrip("/")
     having: list[Container] = []
     reasons = []

@@ -218,9 +218,9 @@ def _original(known_here: Record, name: str, before: bytes, wanted: frozenset[st
 def _missing(root: Path, name: str, wanted: frozenset[str]) -> PatchError:
     path = root / name
     if not wanted:
-        return PatchError(f"{path}: is gone: put the file of its release there")
+        return PatchError(f"{path}: is missing: put the file of its release there")
     if not (root / "api" / "src").is_dir():
-        return PatchError(f"{root}: holds no Kokoro-FastAPI: {name} was looked for")
+        return PatchError(f"{root}: holds no Kokoro-FastAPI: {name} is missing")
     if name.startswith("web/"):
         return PatchError(f"{path}: is not there: use `--without player` if you have no web player")
     return PatchError(f"{path}: is not there; releases before v0.2.0 have none and are not known")

@@ -1,4 +1,4 @@
-"""Step `player`: in browsers whose MediaSource takes no mp3, the web player plays whole files."""
+"""Step `player`: where MediaSource does not support MP3, the web player plays whole files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OWN_TEST = re.compile(r"MediaSource\.isTypeSupported\(\s*(['\"])audio/mpeg\1\s*
 _OWN_BLOB = re.compile(r"new Blob\(|\.blob\(\)")
 _NODE_S = 30
 _FALLBACK = """\
-        // Firefox takes no mp3 in MediaSource: there the whole answer is awaited and played.
+        // Firefox does not support MP3 in MediaSource: wait for the whole response and play it.
         if (!('MediaSource' in window && MediaSource.isTypeSupported('audio/mpeg'))) {
             let whole;
             try {
@@ -28,7 +28,7 @@ _FALLBACK = """\
             }
             const url = URL.createObjectURL(whole);
             this.audio = new Audio(url);
-            // It is emptied when the player lets go of it.
+            // The event comes when the player releases the audio.
             this.audio.addEventListener('emptied', () => URL.revokeObjectURL(url), { once: true });
             this.audio.addEventListener('ended', () => this.dispatchEvent('ended'));
             this.audio.addEventListener('canplay', () => {
@@ -55,14 +55,14 @@ def fall_back(source: Source) -> str:
         if _OWN_BLOB.search(source.text):
             return source.text
         raise PatchError(
-            f"{source.path}: MediaSource is asked about audio/mpeg, but no Blob was found that is "
-            "played otherwise, so this release is not known (step player)"
+            f"{source.path}: MediaSource is checked for audio/mpeg, but no Blob is played "
+            "otherwise, so this release is not known (step player)"
         )
     anchor = ANCHOR.replace("\n", source.newline)
     times = source.text.count(anchor)
     if times != 1 or "new MediaSource()" not in source.text:
         raise PatchError(
-            f"{source.path}: `{ANCHOR.strip()}` was looked for once and found {times} times, so "
+            f"{source.path}: `{ANCHOR.strip()}` was expected once and found {times} times, so "
             "this release is not known (step player)"
         )
     return source.text.replace(anchor, anchor + _FALLBACK.replace("\n", source.newline))
@@ -95,5 +95,5 @@ def node_reads(path: str, content: bytes) -> bool:
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "Error" in line]
         reason = errors[0].strip() if errors else f"exit code {done.returncode}"
-        raise PatchError(f"{path}: `node --check` refuses what the patch would write: {reason}")
+        raise PatchError(f"{path}: `node --check` rejects the patched file: {reason}")
     return True

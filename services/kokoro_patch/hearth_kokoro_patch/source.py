@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 STEPS = {
-    "sentences": "make sound sentence by sentence, not all at once",
-    "yielding": "hand each piece to the listener before the next is made",
-    "threads": "compute beside the event loop, so that /health answers meanwhile",
-    "player": "let the web player speak in browsers whose MediaSource takes no mp3 (Firefox)",
+    "sentences": "synthesise sentence by sentence, not all at once",
+    "yielding": "send each piece before the next one is synthesised",
+    "threads": "synthesise in a thread, so that the server answers /health meanwhile",
+    "player": "make the web player work where MediaSource does not support MP3 (Firefox)",
 }
 ALL = frozenset(STEPS)
 _BOM = b"\xef\xbb\xbf"

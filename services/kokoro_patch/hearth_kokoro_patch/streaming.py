@@ -74,7 +74,7 @@ class _Cutter(cst.CSTTransformer):
         shown = cst.Module(body=()).code_for_node(argument.with_changes(comma=_NO_COMMA))
         return PatchError(
             f"{self.path}: the pipeline is called with `{shown.strip()}`, where `{ARGUMENT}` "
-            f"was looked for as nothing or r'{LIBRARY_PATTERN}' (step sentences)"
+            f"was expected to be absent or r'{LIBRARY_PATTERN}' (step sentences)"
         )
 
 
@@ -111,7 +111,7 @@ def yield_between_segments(source: Source, module: cst.Module) -> cst.Module:
         )
     if pauses.yields != pauses.lines:
         raise PatchError(
-            f"{source.path}: each `yield` was looked for alone in its line, and one is not, so "
+            f"{source.path}: each `yield` was expected alone in its line, and one is not, so "
             "this release is not known (step yielding)"
         )
     return add_import(source, changed, "import asyncio")

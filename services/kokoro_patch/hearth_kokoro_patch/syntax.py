@@ -94,7 +94,9 @@ def add_import(source: Source, module: cst.Module, line: str) -> cst.Module:
     imports = [number for number, part in enumerate(body) if _is_import(part)]
     alike = [n for n in imports if type(_only(body[n])) is type(added.body[0])]
     if not imports:
-        raise PatchError(f"{source.path}: no import was found among which `{line}` could stand")
+        raise PatchError(
+            f"{source.path}: no import was found after which `{line}` could be inserted"
+        )
     place = (alike or imports)[0]
     first = cst.ensure_type(body[place], cst.SimpleStatementLine)
     # The empty line between the docstring and the imports stays above them all.

@@ -20,19 +20,19 @@ _WORKER = "_HEARTH_WORKER"
 _HELPERS = f'''
 
 
-# Model and phonemizer are used from one thread, by one at a time, as they were on the event loop.
+# One thread uses the model and the phonemizer, one call at a time, as the event loop did.
 {_WORKER} = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hearth-kokoro")
 
 
 async def {IN_WORKER}(results):
-    """Take each next result in that thread, so that the event loop answers meanwhile."""
+    """Compute each result in that thread, so that the event loop stays responsive."""
     loop, results, end = asyncio.get_running_loop(), iter(results), object()
     while (result := await loop.run_in_executor({_WORKER}, next, results, end)) is not end:
         yield result
 
 
 async def {CALL_WORKER}(work, *args, **kwargs):
-    """Do in that thread what else asks the phonemizer, which bears no two at once."""
+    """Run another call of the phonemizer in that thread; it does not support two at once."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor({_WORKER}, lambda: work(*args, **kwargs))
 '''
@@ -76,7 +76,7 @@ def compute_in_engines_thread(source: Source, module: cst.Module) -> cst.Module:
     changed = changed.visit(borrower)
     if not borrower.found:
         raise PatchError(
-            f"{source.path}: `from ..inference.kokoro_v1 import KokoroV1` was looked for, so this "
+            f"{source.path}: `from ..inference.kokoro_v1 import KokoroV1` is missing, so this "
             "release is not known (step threads)"
         )
     return changed

@@ -104,7 +104,7 @@ def test_a_refusal_is_said_in_the_engines_words(
 
 
 def test_who_has_it_is_found_or_asked(engines: Engines, release: Release) -> None:
-    with pytest.raises(PatchError, match="no podman, docker or incus is on this machine"):
+    with pytest.raises(PatchError, match="this machine has no podman, docker or incus"):
         find("speech")
     fill(engines.add("podman"), release("v0.8"))
     incus = engines.add("incus")

@@ -29,7 +29,7 @@ def test_what_does_not_arrive_is_put_back_and_said(
     found = wanted(there, tmp_path / "copy", "yielding")
     # The first file comes, the second one does not.
     (home / "lose").write_text(r"(cp -a|push --uid).*tts_service\.py")
-    with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: did not arrive"):
+    with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: was not copied"):
         there.copy_in(found)
     left = contents(inside)
     assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
@@ -87,7 +87,7 @@ def test_without_the_way_back_nothing_goes(
     there = find("speech")
     found = wanted(there, tmp_path / "copy", "sentences")
     (home / "lose").write_text(r"(cp -a|push -r) .*\.hearth-patch")
-    with pytest.raises(PatchError, match=r"speech:/app/\.hearth-patch: did not arrive"):
+    with pytest.raises(PatchError, match=r"speech:/app/\.hearth-patch: was not copied"):
         there.copy_in(found)
     assert contents(inside) == before
 

@@ -72,11 +72,11 @@ FORMS = {
     ),
     "two on a line": (
         put(SERVICE, "            yield result\n", "            yield result; done = 1\n"),
-        f"{SERVICE}: each `yield` was looked for alone in its line",
+        f"{SERVICE}: each `yield` was expected alone in its line",
     ),
     "an answered yield": (
         put(SERVICE, "            yield result\n", "            got = yield result\n"),
-        f"{SERVICE}: each `yield` was looked for alone in its line",
+        f"{SERVICE}: each `yield` was expected alone in its line",
     ),
     "no yield": (
         write(SERVICE, b"import asyncio\n"),
@@ -84,7 +84,7 @@ FORMS = {
     ),
     "no import of the engine": (
         put(SERVICE, "from ..inference.kokoro_v1 import KokoroV1", "KokoroV1 = object"),
-        f"{SERVICE}: `from ..inference.kokoro_v1 import KokoroV1` was looked for",
+        f"{SERVICE}: `from ..inference.kokoro_v1 import KokoroV1` is missing",
     ),
     "not Python": (
         put(ENGINE, "class KokoroV1(", "class KokoroV1(("),
@@ -93,7 +93,7 @@ FORMS = {
     "another player": (
         put(PLAYER, "onProgress, estimatedChunks) {", "onProgress) {"),
         f"{PLAYER}: `async setupAudioStream(stream, response, onProgress, estimatedChunks) {{` "
-        "was looked for once and found 0 times",
+        "was expected once and found 0 times",
     ),
     "two players": (
         put(
@@ -101,15 +101,15 @@ FORMS = {
             "export default",
             f"class Two {{\n{ANCHOR}    }}\n}}\n" + "export default",
         ),
-        "was looked for once and found 2 times",
+        "was expected once and found 2 times",
     ),
     "a player with half a way out": (
         put(PLAYER, "const estimated", "MediaSource.isTypeSupported('audio/mpeg');const estimated"),
-        f"{PLAYER}: MediaSource is asked about audio/mpeg, but no Blob was found",
+        f"{PLAYER}: MediaSource is checked for audio/mpeg, but no Blob",
     ),
     "broken JavaScript": (
         put(PLAYER, "export default AudioService;", "export default {{;"),
-        f"{PLAYER}: `node --check` refuses what the patch would write: SyntaxError",
+        f"{PLAYER}: `node --check` rejects the patched file: SyntaxError",
     ),
     "UTF-16": (
         write(ENGINE, "import os\n".encode("utf-16")),
@@ -136,7 +136,7 @@ FORMS = {
     ),
     "no player": (gone("web"), "use `--without player` if you have no web player"),
     "no engine": (gone(ENGINE), "kokoro_v1.py: is not there; releases before v0.2.0"),
-    "something else": (gone("api"), f"holds no Kokoro-FastAPI: {ENGINE} was looked for"),
+    "something else": (gone("api"), f"holds no Kokoro-FastAPI: {ENGINE} is missing"),
 }
 
 

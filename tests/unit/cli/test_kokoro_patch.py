@@ -105,7 +105,7 @@ def test_wrong_use_is_2(words: tuple[str, ...], hint: str) -> None:
 def test_a_refusal_is_one_line_and_1(tmp_path: Path) -> None:
     result = call("--path", str(tmp_path), "--yes")
     assert result.exit_code == 1
-    assert "holds no Kokoro-FastAPI: api/src/inference/kokoro_v1.py was looked for" in result.stderr
+    assert "holds no Kokoro-FastAPI: api/src/inference/kokoro_v1.py is missing" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -17,7 +17,7 @@ test("events may arrive in parts of any size", () => {
   }
 });
 
-test("the meter is empty in silence, full when it is loud, and between them between", () => {
+test("the meter is empty in silence, full at high volume, and in between otherwise", () => {
   const level = (value) => heightOf(new Float32Array(64).fill(value));
   assert.equal(level(0), 0);
   assert.equal(level(0.5), 1);

@@ -22,7 +22,7 @@ class Node {
   disconnect() {}
 }
 
-test("the sound sleeps when nothing plays, and never while something does", async () => {
+test("the audio context is suspended only while nothing plays", async () => {
   Object.assign(globalThis, { AudioContext: Context, AudioWorklet: Node, AudioWorkletNode: Node });
   const output = new AudioOutput();
   output.prepare();
@@ -30,7 +30,7 @@ test("the sound sleeps when nothing plays, and never while something does", asyn
   assert.deepEqual(calls.splice(0), ["suspend"]);
   assert.equal((await output.open({})).path, "worklet");
   const second = await output.open({});
-  // The first one ends after the second has begun: a press while it speaks.
+  // The first one ends after the second one starts: Speak was pressed during playback.
   output.close();
   mock.timers.tick(3600_000);
   assert.deepEqual(calls.splice(0), ["resume", "resume"]);
@@ -40,8 +40,8 @@ test("the sound sleeps when nothing plays, and never while something does", asyn
   assert.ok(second);
 });
 
-/** Have this element play, in a browser where a page that is too old finds no worklet. */
-function hearBy(audio) {
+/** Use this audio element, in a browser where loading the worklet fails. */
+function useElement(audio) {
   globalThis.Audio = class {
     constructor() {
       return audio;
@@ -53,21 +53,21 @@ function hearBy(audio) {
   };
 }
 
-test("where there is no worklet, or an old page finds none, the whole is played", async () => {
+test("without a worklet, the complete file is played", async () => {
   const audio = { play: async () => {} };
-  hearBy(audio);
+  useElement(audio);
   assert.equal((await new AudioOutput().open({})).path, "blob");
   delete globalThis.AudioWorklet;
   assert.equal((await new AudioOutput().open({})).path, "blob");
-  // So that it may play when the whole is there, long after the press.
+  // Unlocks playback for the complete file, which arrives long after the click.
   assert.match(audio.src, /^blob:/);
   delete globalThis.AudioContext;
   assert.equal((await new AudioOutput().open({})).path, "blob");
 });
 
-test("who stops before the whole is there may still hear the next one", async () => {
+test("playback works again after a stop before the file was complete", async () => {
   const audio = { play: async () => {}, pause() {}, removeAttribute() {} };
-  hearBy(audio);
+  useElement(audio);
   delete globalThis.AudioWorklet;
   const output = new AudioOutput();
   const sink = await output.open({});
@@ -86,7 +86,7 @@ test("who stops before the whole is there may still hear the next one", async ()
   assert.ok(resolveObjectURL(unlocking));
 });
 
-test("a player that breaks says so, and nobody waits for room in it", async () => {
+test("a worklet error is reported and ends the wait for room", async () => {
   let node;
   class Speech extends Node {
     constructor() {

@@ -26,7 +26,7 @@ const OFFERED = {
   openai_voices: {},
   unsupported_languages: {},
 };
-const EDITED = "What I have written since.";
+const EDITED = "A text that was edited later.";
 let tab;
 
 /** Open the page at an address, in the same tab. */
@@ -56,7 +56,7 @@ beforeEach(() => {
   };
 });
 
-test("what was written on a page with a link is there after a reload", () => {
+test("an edited text survives a reload of a page with a link", () => {
   const first = open("#text=Linked.&voice=bf_emma");
   first.controls.offer(OFFERED);
   assert.equal(first.controls.text, "Linked.");
@@ -67,7 +67,7 @@ test("what was written on a page with a link is there after a reload", () => {
   assert.deepEqual([again.controls.text, again.controls.voice], [EDITED, "bf_emma"]);
 });
 
-test("another link in the same tab brings what it says", () => {
+test("another link in the same tab replaces the text and the voice", () => {
   const first = open("#text=Linked.&voice=bf_emma");
   first.controls.offer(OFFERED);
   first.leave();
@@ -76,7 +76,7 @@ test("another link in the same tab brings what it says", () => {
   assert.deepEqual([other.controls.text, other.controls.voice], ["Another.", "af_heart"]);
 });
 
-test("who leaves before the voices are there finds what he had chosen", () => {
+test("settings survive a page that is left before the voices load", () => {
   const first = open();
   first.controls.offer(OFFERED);
   first.controls.fill({ text: EDITED, voice: "bf_emma", speed: 1.5, format: "opus" });
@@ -89,7 +89,7 @@ test("who leaves before the voices are there finds what he had chosen", () => {
   assert.deepEqual(readLink(last.controls.link), kept);
 });
 
-test("voices that are offered again leave the chosen one chosen", () => {
+test("reloading the list of voices keeps the selected voice", () => {
   const { by, controls } = open("#voice=af_heart");
   controls.offer(OFFERED);
   by("voice").value = "bf_emma";
@@ -97,7 +97,7 @@ test("voices that are offered again leave the chosen one chosen", () => {
   assert.equal(controls.voice, "bf_emma");
 });
 
-test("a link that is followed before the voices are there chooses its voice", () => {
+test("a link that is opened before the voices load selects its voice", () => {
   const { controls, page } = open();
   location.hash = "#text=Followed.&voice=bf_emma";
   page.dispatchEvent(new Event("hashchange"));

@@ -13,7 +13,7 @@ test("samples are read as 16 bit, little-endian, signed", () => {
   assert.deepEqual([...samples].map((s) => s * 32768), [0, 16384, -32768, 32767]);
 });
 
-test("a wav says how long it is", async () => {
+test("a wav file contains its length", async () => {
   const bytes = new Uint8Array(await wavOf([new Uint8Array(6), new Uint8Array(4)], 24000).arrayBuffer());
   const view = new DataView(bytes.buffer);
   assert.equal(bytes.length, 54);
@@ -22,7 +22,7 @@ test("a wav says how long it is", async () => {
   assert.deepEqual([view.getUint32(24, true), view.getUint32(28, true)], [24000, 48000]);
 });
 
-test("a link brings back what was written into it", () => {
+test("reading a link returns the settings that were written into it", () => {
   const request = {
     text: 'One & two = "three" + #4, 100 %\nनमस्ते 😀 ',
     voice: "af_heart(2)+bm_fable(1)",
@@ -34,7 +34,7 @@ test("a link brings back what was written into it", () => {
   assert.equal(writeLink(plain), "#text=Hello.&voice=af_heart");
 });
 
-test("what a link says wrongly is not taken from it", () => {
+test("invalid values in a link are ignored", () => {
   assert.deepEqual(readLink("#text=&voice=&speed=9&format=exe&more=1"), {});
   assert.deepEqual(readLink("#speed=x"), {});
   assert.deepEqual(readLink("#speed="), {});
@@ -54,14 +54,14 @@ test("a blend is written and read", () => {
   assert.deepEqual(read("nova"), { first: "bm_fable" });
 });
 
-test("what the page cannot show is left to the server", () => {
+test("a voice that the page cannot show is left to the server", () => {
   const read = (request) => voices.readVoice(request, ["a", "b", "c"], {});
   for (const request of ["a+b+c", "nobody", "a+nobody", "a(0)+b(1)", "a(x)+b", "a(9999)+b(1)", "a(.)+b"]) {
     assert.deepEqual(read(request), { first: request });
   }
 });
 
-test("voices stand by language; those that nobody reads stand last and say why", () => {
+test("voices are grouped by language; unsupported languages come last, with the reason", () => {
   const offered = [
     { id: "bf_emma", language: "en-gb" },
     { id: "if_sara", language: "it" },
@@ -84,7 +84,7 @@ test("voices stand by language; those that nobody reads stand last and say why",
   ]);
 });
 
-test("a segment is found after the one before it, without the spaces around", () => {
+test("a segment is found after the previous one, without surrounding spaces", () => {
   const text = "Yes. No.  Yes. And";
   assert.deepEqual(placeOf(text, "Yes. ", 0), { begin: 0, end: 4 });
   assert.deepEqual(placeOf(text, " Yes. ", 4), { begin: 10, end: 14 });
@@ -92,14 +92,14 @@ test("a segment is found after the one before it, without the spaces around", ()
   assert.equal(placeOf(text, "  ", 0), null);
 });
 
-test("a refusal says once when to try again", () => {
+test("an error message contains the wait only once", () => {
   const busy = "32 requests are in progress already; try again later.";
   assert.equal(withWait(busy, 3), "32 requests are in progress already. Try again in 3 s.");
   assert.equal(withWait("Too many.", 3), "Too many. Try again in 3 s.");
   assert.equal(withWait(busy, null), busy);
 });
 
-test("a file is called like its voice", () => {
+test("a file is named after its voice", () => {
   assert.equal(nameOf("af_heart(70)+bm_fable(30)", "mp3"), "af_heart-70-bm_fable-30.mp3");
   assert.equal(nameOf("../..", "wav"), "speech.wav");
 });

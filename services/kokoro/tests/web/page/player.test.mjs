@@ -6,7 +6,7 @@ import { SpeechPlayer } from "../../../hearth_kokoro/page/player.mjs";
 /** One second of sound. */
 const SECOND = Buffer.alloc(48000).toString("base64");
 
-/** A output whose sink does what is written here, and the events that it hears. */
+/** Return an output whose sink runs these functions, and which records the calls. */
 function staged(acts = {}) {
   const output = { events: null, did: [], closed: 0 };
   const told = (name) => (...given) => {
@@ -20,7 +20,7 @@ function staged(acts = {}) {
   return output;
 }
 
-/** A server of these events; one that is an error is thrown. */
+/** Return a server that sends these events; it throws those that are errors. */
 function serverOf(...events) {
   return {
     request: [],
@@ -46,7 +46,7 @@ function runOf(server, output) {
 
 const TWO = [{ audio: SECOND, text: "One. " }, { audio: SECOND }, { audio: SECOND, text: "Two." }];
 
-test("each stall is counted and told, as are the first sound and the segments", async () => {
+test("each stall is counted and reported, like the first sound and the segments", async () => {
   const output = staged({
     push: (events, _, segment) => segment === null || events.segment(segment),
     end: (events) => {
@@ -69,7 +69,7 @@ test("each stall is counted and told, as are the first sound and the segments", 
   assert.equal(output.closed, 1);
 });
 
-test("what came before the trouble is heard to its end", async () => {
+test("sound that arrived before an error is played to its end", async () => {
   let ended = false;
   const output = staged({
     end: (events) =>
@@ -85,15 +85,15 @@ test("what came before the trouble is heard to its end", async () => {
   assert.equal(output.closed, 1);
 });
 
-test("trouble before any sound is told at once", async () => {
+test("an error before any sound is reported at once", async () => {
   const output = staged();
   const { run } = runOf(serverOf(new Error("Too many.")), output);
   await assert.rejects(run.go(), { message: "Too many." });
   assert.deepEqual(output.did, []);
 });
 
-test("when the player breaks, no more is request for and that is what is message", async () => {
-  // Its room never comes: nothing takes the sound any more.
+test("an error of the player aborts the request and is reported", async () => {
+  // There is never room: nothing plays the sound any more.
   const room = (events) => {
     events.failed("The browser stopped playback with an error.");
     return new Promise(() => {});
@@ -108,7 +108,7 @@ test("when the player breaks, no more is request for and that is what is message
   assert.ok(server.signal.aborted);
 });
 
-test("stop ends it, silently, and the server is let go", async () => {
+test("stop ends playback without an error and aborts the request", async () => {
   const output = staged({ end: () => {} });
   const server = serverOf(...TWO);
   const { run } = runOf(server, output);

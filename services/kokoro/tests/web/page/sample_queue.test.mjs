@@ -9,7 +9,7 @@ function tone(length, value = 0.5) {
   return new Float32Array(length).fill(value);
 }
 
-/** Pull so many blocks; return the samples, and the events with their places among them. */
+/** Pull so many blocks; return the samples, and the events with their positions. */
 function play(queue, blocks) {
   const samples = [];
   const events = [];
@@ -21,7 +21,7 @@ function play(queue, blocks) {
   return { samples, events };
 }
 
-test("what is pushed is played once, in its order, across blocks", () => {
+test("samples are played once and in order, across blocks", () => {
   const queue = new SampleQueue(1);
   queue.push(Float32Array.of(0.1, 0.2, 0.3));
   queue.push(Float32Array.of(0.4, 0.5, 0.6));
@@ -32,7 +32,7 @@ test("what is pushed is played once, in its order, across blocks", () => {
   assert.equal(queue.taken, 6);
 });
 
-test("the first sound is the first sample that can be heard, told once", () => {
+test("the first sound is the first audible sample, reported once", () => {
   const queue = new SampleQueue(1);
   queue.push(Float32Array.of(0, 0.0002, -0.0009, 0, 0, -0.3, 0.4));
   queue.push(tone(4));
@@ -40,7 +40,7 @@ test("the first sound is the first sample that can be heard, told once", () => {
   assert.deepEqual(events, [{ type: "first", at: 5 }]);
 });
 
-test("each segment is told where its samples begin, also one without any", () => {
+test("each segment is reported where its samples start, even if it has none", () => {
   const queue = new SampleQueue(1);
   queue.push(tone(3), 0);
   queue.push(tone(2));
@@ -53,14 +53,14 @@ test("each segment is told where its samples begin, also one without any", () =>
   );
 });
 
-test("silence before the first sound is no stall", () => {
+test("silence before the first sound is not a stall", () => {
   const queue = new SampleQueue(1);
   assert.deepEqual(play(queue, 3).events, []);
   queue.push(tone(4));
   assert.deepEqual(play(queue, 1).events, [{ type: "first", at: 0 }]);
 });
 
-test("sound that comes too late is one stall, as long as it was missing", () => {
+test("late sound is one stall, as long as the sound was missing", () => {
   const queue = new SampleQueue(4);
   queue.push(tone(6));
   play(queue, 2); // 6 samples, and 2 too few
@@ -69,7 +69,7 @@ test("sound that comes too late is one stall, as long as it was missing", () => 
   assert.deepEqual(play(queue, 1).events, [{ type: "stall", at: 0, samples: 14 }]);
 });
 
-test("after a stall it waits for enough, and for no more at the end", () => {
+test("after a stall playback waits for enough sound, except at the end", () => {
   const queue = new SampleQueue(8);
   queue.push(tone(4));
   play(queue, 2);
@@ -84,7 +84,7 @@ test("after a stall it waits for enough, and for no more at the end", () => {
   );
 });
 
-test("a late word that it is the end is no stall", () => {
+test("a late end is not a stall", () => {
   const queue = new SampleQueue(4);
   queue.push(tone(4));
   play(queue, 3);
@@ -93,7 +93,7 @@ test("a late word that it is the end is no stall", () => {
   assert.equal(queue.over, true);
 });
 
-test("it is over once, right after the last sample", () => {
+test("the end is reported once, right after the last sample", () => {
   const queue = new SampleQueue(4);
   queue.push(tone(6));
   queue.end();
@@ -102,7 +102,7 @@ test("it is over once, right after the last sample", () => {
   assert.equal(events.filter(({ type }) => type === "over").length, 1);
 });
 
-test("a speech without any sound is over", () => {
+test("speech without any sound ends at once", () => {
   const queue = new SampleQueue(4);
   queue.end();
   assert.deepEqual(play(queue, 1).events, [{ type: "over", at: 0 }]);

@@ -7,7 +7,7 @@ import { Server } from "../../../hearth_kokoro/page/server.mjs";
 let tab;
 let request;
 
-/** Answer one request after the other with these. */
+/** Answer the requests with these responses, in order. */
 function answering(...answers) {
   request = [];
   globalThis.fetch = async (path, options) => {
@@ -33,7 +33,7 @@ beforeEach(() => {
   };
 });
 
-test("a server with a key asks for it, takes it, and says when it is wrong", async () => {
+test("a missing, wrong or correct key has the expected result", async () => {
   const server = new Server(true);
   answering(refusal(401, "no"), refusal(401, "no"), Response.json(LIST));
   await assert.rejects(server.voices(), { needs: "key", message: "This server needs an API key." });
@@ -46,12 +46,12 @@ test("a server with a key asks for it, takes it, and says when it is wrong", asy
   assert.equal(tab.size, 0);
 });
 
-test("where the server has no key, a 401 is the end of the login", async () => {
+test("without a key on the server, a 401 means that the login has expired", async () => {
   answering(refusal(401, "no"));
   await assert.rejects(new Server(false).voices(), { needs: "login" });
 });
 
-test("while the model is loading it waits as long as it is told, and has the list then", async () => {
+test("while the model loads, the page waits for Retry-After and then gets the voices", async () => {
   mock.timers.enable({ apis: ["setTimeout"] });
   answering(refusal(503, "loading", { "Retry-After": "7" }), refusal(503, "loading"), Response.json(LIST));
   let waits = 0;
@@ -72,21 +72,21 @@ test("while the model is loading it waits as long as it is told, and has the lis
   mock.timers.reset();
 });
 
-test("a refusal is one line, with when to try again", async () => {
+test("an error response becomes one line with the wait", async () => {
   answering(refusal(429, "32 texts wait; try again later", { "Retry-After": "3" }), new Response("", { status: 502 }));
   const server = new Server(false);
   await assert.rejects(server.speech({}), { message: "32 texts wait. Try again in 3 s." });
   await assert.rejects(server.speech({}), { message: "The server returned HTTP 502." });
 });
 
-test("a server that is gone is no riddle, and who stopped hears nothing of it", async () => {
+test("an unreachable server is reported, and an aborted request is not", async () => {
   answering(new TypeError("fetch failed"), new DOMException("stopped", "AbortError"));
   const server = new Server(false);
   await assert.rejects(server.voices(), { message: "The server does not respond. Is it running?" });
   await assert.rejects(server.speech({}), { name: "AbortError" });
 });
 
-test("events end with their last one; without it the response failed off", async () => {
+test("a response without its last event is incomplete", async () => {
   const delta = 'data: {"type": "speech.audio.delta", "audio": "AAE="}\n\n';
   const done = 'data: {"type": "speech.audio.done"}\n\n';
   answering(new Response(delta + done), new Response(delta));
@@ -101,7 +101,7 @@ test("events end with their last one; without it the response failed off", async
   await assert.rejects(collect(), { message: "The response ended early." });
 });
 
-test("a file is request for whole in every format: it gets the cuts that were heard", async () => {
+test("a file is requested as a whole in every format, so it has the same segments", async () => {
   for (const format of ["mp3", "opus", "aac", "flac", "wav", "pcm"]) {
     const response = new Response("sound", { headers: { "Content-Type": "audio/ogg" } });
     answering(response);
