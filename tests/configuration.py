@@ -19,14 +19,14 @@ _SIMPLE = {"str": "text", "int": "a whole number", "float": "a number"}
 _SIMPLE |= {"bool": "`true` or `false`"}
 # What a section holds where its records are single values.
 _VALUES = {
-    "models": "The digest of each model in Ollama's registry, by the provider's name of the model.",
-    "mirrors": "The start of addresses, each with what to download from instead.",
+    "models": "The digest of each model in Ollama's registry, by the provider's name for it.",
+    "mirrors": "Prefixes of addresses, each with its replacement.",
 }
 _HEAD = """# Configuration reference
 
 Every field of every file in `inventory/`. Write your own values into a file of the same name in
 `inventory/local/`: mappings are merged, all other values replaced, and `null` restores the default.
-`hearth check` names each mistake with its file and line.
+`hearth check` reports each mistake with its file and line.
 
 This page is written by `python -m tests.documents` from `hearth/catalogue/schema.py`.
 """

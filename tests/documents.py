@@ -31,11 +31,11 @@ _SHELLS = frozenset({"sh", "bash", "shell", "console"})
 _COMMANDS = """# Commands
 
 `scripts/up` and `scripts/test` need nothing installed. Everything else is `scripts/hearth`, called
-`hearth` below; it works after the first `scripts/up`. The commands are a thin front: you can do the
-same with `ansible-playbook site.yml` and `pytest` from `.venv/bin`.
+`hearth` below; it works after the first `scripts/up`. The commands are thin wrappers: you can do
+the same with `ansible-playbook site.yml` and `pytest` from `.venv/bin`.
 
-Exit codes: 0 fine, 1 a finding, 2 wrong use. `--json` is for programs. This page is written by
-`python -m tests.documents` from the commands' own help.
+Exit codes: 0 success, 1 a problem was found, 2 incorrect use. `--json` is for programs. This page
+is written by `python -m tests.documents` from the commands' own help.
 
 """
 # Of typer's page: every command has --help, and its list of commands cuts their help off.
@@ -145,7 +145,7 @@ def model_table(house: House) -> str:
         shown = [model.name if model.local else f"{model.name} (cloud)" for model in models]
         size = sum(model.download_bytes or 0 for model in models)
         rows.append((f"`{name}`", alias.summary, ", ".join(shown), f"{size / 1e9:.1f} GB"))
-    return _table(("write", "for", "asked in this order", "to download"), rows)
+    return _table(("alias", "purpose", "models, tried in this order", "download"), rows)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -97,34 +97,34 @@ class BackupRecord(Record):
     """The nightly backup of a house."""
 
     recipient: Recipient | None = None
-    """The public key that backups are encrypted to; without one there are none."""
+    """The public key that backups are encrypted to; without one, none are made."""
     to: Folder = "/var/backups/hearth"
     """The folder for archives."""
     at: TimeOfDay = "03:30"
     """When the nightly backup starts."""
     keep: Count = 14
-    """How many archives stay; the oldest is deleted."""
+    """How many archives are kept; older ones are deleted."""
 
 
 class MachineRecord(Record):
-    """The Debian computer that carries the instances; `auto` is worked out on it."""
+    """The Debian machine that runs the instances; `auto` is detected on it."""
 
     lan_interface: str = "auto"
     """The network interface of the LAN, such as `enp3s0`."""
     lan_address: AutoAddress = "auto"
     """The machine's address on the LAN."""
     instances: Network = "10.140.30.0/24"
-    """A range that nothing else uses; its first address is the resolver's."""
+    """An otherwise unused range; its first address is the resolver's."""
     domain: Domain = "lan"
     """The domain of all names of the house."""
     upstream_dns: AutoAddresses = "auto"
     """The resolvers that answer for all other names."""
     reach: Reach = "local"
-    """How Hearth connects to the machine: on it, or by ssh."""
+    """How Hearth connects to the machine: locally or by ssh."""
     sleep: Literal["masked", "allowed"] = "masked"
     """Whether the machine may suspend."""
     host_firewall: Literal["open", "close"] = "open"
-    """`close` rejects connections to everything on this machine but the house and ssh."""
+    """`close` rejects connections to this machine, except to the house and ssh."""
     backup: BackupRecord = BackupRecord()
     """The nightly backup."""
 
@@ -147,7 +147,7 @@ class PublishRecord(Record):
 
     auth: Annotated[Auth, Field(examples=["key"])]
     """Who may call it: `own` (the program's own login), `key` (a consumer's key), `house` (the
-    house's password or a consumer's key) or `lan` (everybody on the LAN)."""
+    house's password or a consumer's key) or `lan` (every device on the LAN)."""
     paths: list[Route] = []
     """The only paths that are published; without any, all are."""
     uploads: Size | None = None
@@ -189,7 +189,7 @@ class ServiceRecord(Record):
     summary: Sentence
     """What it does, for people."""
     role: str | None = None
-    """The Ansible role; by default the one of the service's name. Two services may share one."""
+    """The Ansible role; by default the one with the service's name. Two services may share one."""
     enabled: Enabled = True
     """`auto` enables it only where its GPU is present."""
     present: bool = True
@@ -223,7 +223,7 @@ class ServiceRecord(Record):
     publish_tcp: dict[str, list[Callers]] = {}
     """Ports forwarded from the LAN, each with the addresses that may connect."""
     health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]
-    """How to tell that it works."""
+    """Its health check."""
     gpu: Literal["none", "auto", "cuda", "vulkan", "software"] = "none"
     """The accelerator it uses; one that is named and missing is an error, `auto` uses the CPU."""
     limits: LimitsRecord = LimitsRecord()
@@ -233,14 +233,14 @@ class ServiceRecord(Record):
     secrets: dict[str, SecretKind] = {}
     """Its secrets: `random` ones are generated, `given` ones are set by hand."""
     admin_secret: str | None = None
-    """The one of its secrets with which its first account signs in; `hearth up` names it."""
+    """The secret with which its first account signs in; `hearth up` shows its name."""
     scrapes: bool = False
     """Whether it reads the metrics of all services; at most one does."""
     settings: dict[str, Any] = {}
     """Variables of its role by their names, which the role's README lists."""
     offers: list[Offer] = []
-    """Interfaces it has: `models` (all models by one OpenAI API; at most one service), `chat`
-    (a chat UI), `pipelines` (programs that answer like models), `speech` (OpenAI's speech
+    """Interfaces it provides: `models` (all models by one OpenAI API; at most one service), `chat`
+    (a chat UI), `pipelines` (programs that appear as models), `speech` (OpenAI's speech
     endpoint), `speech_stream` (Hearth's streaming speech endpoints) or `transcription`."""
 
     @property
@@ -260,7 +260,7 @@ class PartRecord(Record):
     summary: Sentence
     """What it does, for people."""
     role: str | None = None
-    """The Ansible role; by default the one of the part's name."""
+    """The Ansible role; by default the one with the part's name."""
     port: Port | None = None
     """The port it listens on."""
     metrics_port: Port | None = None
@@ -294,7 +294,7 @@ class ProviderRecord(Record):
     secret: str | None = None
     """The name of its key."""
     litellm: str | None = None
-    """LiteLLM's name of the provider; by default its own name."""
+    """LiteLLM's name for the provider; by default the provider's own name."""
 
 
 class ModelRecord(Record):
@@ -305,7 +305,7 @@ class ModelRecord(Record):
     summary: str = ""
     """What it is good for, for people."""
     id: str | None = None
-    """The provider's name of the model; by default the same."""
+    """The provider's name for the model; by default the same."""
     download: Size | None = None
     """The size of its download; required unless it is in the cloud."""
     memory: Size | None = None
@@ -326,7 +326,7 @@ class AliasRecord(Record):
     cloud: bool = False
     """Whether requests may leave the house."""
     first_token_timeout_s: Seconds = 60
-    """How long one member may take to its first token, loading included."""
+    """How long one member may take to its first token, including loading."""
     timeout_s: Seconds = 300
     """How long the whole response may take."""
 
@@ -348,8 +348,8 @@ class MinimumVersionRecord(Record):
     """The oldest version of a program that Hearth accepts."""
 
     kind: Annotated[Literal["source", "python", "debian"], Field(examples=["source"])]
-    """Where its name is from: `sources.lock.yml`, Python packages, or Debian packages."""
+    """Where its name comes from: `sources.lock.yml`, Python packages or Debian packages."""
     oldest: Version | None = None
-    """The oldest version; without one, any version will do."""
+    """The oldest version; without one, any version is accepted."""
     reason: Sentence
     """Why older versions are rejected."""

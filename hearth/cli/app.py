@@ -43,7 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 fine, 1 a finding, 2 wrong use.",
+    epilog="Exit codes: 0 success, 1 a problem was found, 2 incorrect use.",
 )
 
 
