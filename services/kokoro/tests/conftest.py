@@ -1,4 +1,4 @@
-"""The tests try the package beside them, installed or not."""
+"""The tests import the package beside them, whether it is installed or not."""
 
 import sys
 from pathlib import Path

@@ -20,7 +20,7 @@ STYLES: Styles = np.zeros((MAX_PHONEMES, 1, 256), np.float32)
 
 
 class ScriptedClock:
-    """Stands still until somebody moves it."""
+    """Stands still until a test moves it."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -35,7 +35,7 @@ class ScriptedClock:
 
 
 class ScriptedVoices:
-    """Any voice can be had; it says nothing of its own."""
+    """Has every voice; the styles are empty."""
 
     names: tuple[str, ...] = ("af_heart", "bm_fable", "ef_dora")
 
@@ -44,7 +44,7 @@ class ScriptedVoices:
 
 
 class ScriptedPhonemizer:
-    """A letter is a phoneme, so many times; counts the calls and names their threads."""
+    """Repeats each letter so many times as phonemes; records the calls and their threads."""
 
     def __init__(self, per_letter: int = 1) -> None:
         self.per_letter = per_letter
@@ -59,7 +59,7 @@ class ScriptedPhonemizer:
 
 @dataclass(slots=True)
 class ScriptedEngine:
-    """A tone per phoneme, whose cost moves the clock; silence before and after as Kokoro has it.
+    """A tone per phoneme, whose cost moves the clock, with Kokoro's silence before and after.
 
     With `tick_s` it really takes that long per phoneme and can be stopped meanwhile. While
     `gate` is closed, an inference waits.
@@ -85,7 +85,7 @@ class ScriptedEngine:
         self.gate.set()
 
     def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
-        """Return the same samples for the same phonemes, wherever they stand."""
+        """Return the same samples for the same phonemes, at any position."""
         assert 0 < len(phonemes) <= MAX_PHONEMES
         self.asked.append(phonemes)
         until = time.monotonic() + self.tick_s * len(phonemes)

@@ -29,7 +29,7 @@ Run = Callable[[Path, str], Any]
 
 @pytest.fixture
 def release(tmp_path: Path) -> Release:
-    """Make a release's folder, with the little around it that its modules import."""
+    """Make a release's folder, with the few modules that it imports."""
 
     def make(shape: str) -> Path:
         folder = tmp_path / f"fastapi-{shape}"

@@ -1,4 +1,4 @@
-"""Stand-ins of three container engines, and a release inside one."""
+"""Fakes of three container engines, and a release inside one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hearth_kokoro_patch.containers import Container, Engine
 
 @dataclass(frozen=True)
 class Engines:
-    """Stand-ins on PATH; each has a folder with its containers."""
+    """Fakes on PATH; each has a folder with its containers."""
 
     place: Path
 

@@ -1,4 +1,4 @@
-"""Patched code that runs: pieces, turns of the event loop, one thread for the model."""
+"""Run the patched code: pieces, turns of the event loop, one thread for the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def stream(text):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("steps", [(), ("sentences",), ("sentences", "yielding", "threads")])
-def test_a_text_becomes_a_piece_for_each_sentence(
+def test_each_sentence_becomes_a_piece(
     release: Release, run: Run, shape: str, steps: tuple[str, ...]
 ) -> None:
     folder = release(shape)
@@ -51,11 +51,11 @@ print(json.dumps(asyncio.run(main())))
 
 
 @pytest.mark.parametrize("shape", ["v0.2.0", "v0.8"])
-def test_others_get_a_turn_after_each_piece(release: Release, run: Run, shape: str) -> None:
+def test_other_tasks_run_after_each_piece(release: Release, run: Run, shape: str) -> None:
     folder = release(shape)
     plan(folder, frozenset({"sentences"})).apply()
     heard = run(folder, TURNS)
-    assert heard[:5] == ["piece"] * 5, "as it comes, nobody has a turn until the last piece"
+    assert heard[:5] == ["piece"] * 5, "unpatched, no other task runs before the last piece"
     plan(folder, frozenset({"sentences", "yielding"})).apply()
     heard = run(folder, TURNS)
     assert "turn" in heard[heard.index("piece") + 1 : len(heard) - heard[::-1].index("piece")]
@@ -86,21 +86,19 @@ def waits(run: Run, folder: Path, within_s: float) -> Any:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_event_loop_answers_while_the_model_computes(
-    release: Release, run: Run, shape: str
-) -> None:
+def test_the_event_loop_responds_during_inference(release: Release, run: Run, shape: str) -> None:
     folder = release(shape)
     plan(folder, frozenset({"sentences", "yielding"})).apply()
     assert waits(run, folder, 0.05)["answered"][0] is False
     plan(folder).apply()
     seen = waits(run, folder, 30)
     assert set(seen["answered"]) == {True}
-    assert seen["threads"] == ["hearth-kokoro_0"], "one thread, and never the event loop's"
-    assert seen["most"] == 1, "the model and the phonemizer bear no two at once"
+    assert seen["threads"] == ["hearth-kokoro_0"], "one thread, which is not the event loop's"
+    assert seen["most"] == 1, "the model and the phonemizer do not support two calls at once"
 
 
 @pytest.mark.parametrize("shape", ["v0.6", "v0.8"])
-def test_the_phonemizer_is_asked_in_the_same_thread(release: Release, run: Run, shape: str) -> None:
+def test_the_phonemizer_runs_in_the_same_thread(release: Release, run: Run, shape: str) -> None:
     folder = release(shape)
     plan(folder).apply()
     code = """
@@ -126,7 +124,7 @@ print(json.dumps(asyncio.run(main())))
         ("v0.8", 'service.generate_from_phonemes("a|b", "v")'),
     ],
 )
-def test_what_the_service_computes_itself_goes_there_too(
+def test_other_calls_of_the_service_run_in_that_thread_too(
     release: Release, run: Run, shape: str, call: str
 ) -> None:
     folder = release(shape)
@@ -145,7 +143,7 @@ print(json.dumps(asyncio.run(main())))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_breaks_in_the_model_is_caught_where_it_was_before(
+def test_errors_of_the_model_are_caught_where_they_were_before(
     release: Release, run: Run, shape: str
 ) -> None:
     folder = release(shape)

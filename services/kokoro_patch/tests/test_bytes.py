@@ -1,4 +1,4 @@
-"""To the last byte: line ends, marks and encodings stay; a kill leaves nothing half done."""
+"""Line ends, byte order marks and encodings are kept; a kill leaves no partial change."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "lines as on Windows": crlf,
     "a byte order mark": lambda content: b"\xef\xbb\xbf" + content,
     "both": lambda content: b"\xef\xbb\xbf" + crlf(content),
-    "no line end at the end": lambda content: content.rstrip(b"\n"),
-    "letters of all kinds": lambda content: content.replace(b"made", "gemächt 生".encode()),
+    "no final newline": lambda content: content.rstrip(b"\n"),
+    "characters of many scripts": lambda content: content.replace(b"made", "gemächt 生".encode()),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", ["v0.2.1", "v0.8"])
-def test_other_line_ends_and_letters_come_through(release: Release, shape: str, form: str) -> None:
+def test_other_line_ends_and_characters_are_kept(release: Release, shape: str, form: str) -> None:
     folder = release(shape)
     for name in NAMES.values():
         (folder / name).write_bytes(FORMS[form]((folder / name).read_bytes()))
@@ -59,7 +59,7 @@ def test_other_line_ends_and_letters_come_through(release: Release, shape: str, 
     assert contents(folder) == before
 
 
-def test_a_cookie_is_obeyed(release: Release) -> None:
+def test_an_encoding_cookie_is_respected(release: Release) -> None:
     folder = release("v0.8")
     (folder / ENGINE).write_bytes(latin((folder / ENGINE).read_bytes()))
     before = contents(folder)
@@ -74,7 +74,7 @@ WRITES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chow
 
 
 def killed(before: int, work: Callable[[], object]) -> bool:
-    """Do work in a process that dies before its nth change; return whether it did not get there."""
+    """Run work in a process that dies before its nth change; return whether it finished earlier."""
     child = os.fork()
     if child == 0:
         left = before
@@ -103,14 +103,14 @@ def whole(folder: Path, original: dict[str, bytes], patched: dict[str, bytes]) -
 
 @pytest.fixture
 def planned_quickly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Think each edit through once: a kill comes when they are written."""
+    """Compute each edit only once: the kill comes while they are written."""
     monkeypatch.setattr(planning, "edited", functools.cache(edited))
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.setenv("PATH", str(tmp_path))
 
 
 @pytest.mark.usefixtures("planned_quickly")
-def test_a_kill_anywhere_is_healed_by_the_next_run(release: Release) -> None:
+def test_the_next_run_repairs_a_kill_at_any_point(release: Release) -> None:
     folder = release("v0.2.1")
     original = contents(folder)
     plan(folder).apply()
@@ -131,7 +131,7 @@ def test_a_kill_anywhere_is_healed_by_the_next_run(release: Release) -> None:
 
 
 @pytest.mark.usefixtures("planned_quickly")
-def test_a_kill_while_steps_change_is_healed_too(release: Release) -> None:
+def test_the_next_run_repairs_a_kill_during_a_change_of_steps(release: Release) -> None:
     folder = release("v0.2.1")
     original = contents(folder)
     for number in range(200):
@@ -154,7 +154,7 @@ def killed_back(
     assert contents(folder) == original
 
 
-def test_a_disk_that_says_no_leaves_everything_as_it_was(
+def test_a_write_error_leaves_everything_unchanged(
     release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = release("v0.2.1")
@@ -181,7 +181,7 @@ def test_a_disk_that_says_no_leaves_everything_as_it_was(
 
 
 @pytest.mark.parametrize("call", ["fsync", "chown"])
-def test_a_full_disk_leaves_nothing_lying_about(
+def test_a_full_disk_leaves_no_temporary_files(
     release: Release, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     folder = release("v0.8")
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_nothing_lying_about(
     assert {n: c for n, c in left.items() if not n.startswith(".hearth-patch/")} == before
 
 
-def test_a_half_written_original_is_not_taken_for_one(release: Release) -> None:
+def test_a_half_written_original_is_not_used(release: Release) -> None:
     folder = release("v0.8")
     before = contents(folder)
     kept = folder / FOLDER / digest(before[ENGINE])
@@ -214,7 +214,7 @@ def test_a_half_written_original_is_not_taken_for_one(release: Release) -> None:
     assert contents(folder) == before
 
 
-def test_links_in_the_record_of_a_checkout_are_refused(release: Release, tmp_path: Path) -> None:
+def test_links_in_the_record_of_a_checkout_are_rejected(release: Release, tmp_path: Path) -> None:
     folder = release("v0.8")
     victim = tmp_path / "passwd"
     victim.write_text("root")

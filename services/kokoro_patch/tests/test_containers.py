@@ -1,4 +1,4 @@
-"""Containers of three engines, whose command lines are written down by stand-ins."""
+"""Containers of three engines, whose command lines the fakes record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINE, _, PLAYER = NAMES.values()
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_container_is_patched_and_comes_back(
+def test_a_container_is_patched_and_restored(
     engines: Engines, release: Release, tmp_path: Path, engine: Engine
 ) -> None:
     inside = fill(engines.add(engine), release("v0.2.1"))
@@ -65,7 +65,7 @@ SHAPES_OF_CALLS["docker"] = SHAPES_OF_CALLS["podman"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_engines_are_called_as_people_call_them(
+def test_the_engines_get_the_usual_commands(
     engines: Engines, release: Release, tmp_path: Path, engine: Engine
 ) -> None:
     inside = fill(engines.add(engine), release("v0.8"), root="opt/tts")
@@ -92,7 +92,7 @@ def _alike(shape: list[str], made: list[str], copy: Path) -> bool:
     )
 
 
-def test_a_refusal_is_said_in_the_engines_words(
+def test_an_engine_error_is_reported_in_its_own_words(
     engines: Engines, release: Release, tmp_path: Path
 ) -> None:
     home = engines.add("podman")
@@ -103,7 +103,7 @@ def test_a_refusal_is_said_in_the_engines_words(
         there.copy_out(tmp_path / "copy")
 
 
-def test_who_has_it_is_found_or_asked(engines: Engines, release: Release) -> None:
+def test_the_engine_is_detected_or_must_be_named(engines: Engines, release: Release) -> None:
     with pytest.raises(PatchError, match="this machine has no podman, docker or incus"):
         find("speech")
     fill(engines.add("podman"), release("v0.8"))
@@ -130,7 +130,7 @@ MOUNTS = {
 
 @pytest.mark.parametrize("form", MOUNTS)
 @pytest.mark.parametrize("engine", ["podman", "docker"])
-def test_what_is_mounted_from_a_checkout_is_seen(
+def test_a_mounted_checkout_is_detected(
     engines: Engines, release: Release, engine: Engine, form: str
 ) -> None:
     home = engines.add(engine)

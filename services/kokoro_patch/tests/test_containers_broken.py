@@ -1,4 +1,4 @@
-"""Containers that lose, lie and lead elsewhere: nothing half done, nothing of the host reached."""
+"""Containers with failing copies and links: no partial change, and no access to the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENGINE = NAMES["kokoro_v1"]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_does_not_arrive_is_put_back_and_said(
+def test_an_incorrect_copy_is_undone_and_reported(
     engines: Engines, release: Release, tmp_path: Path, engine: Engine
 ) -> None:
     home = engines.add(engine)
@@ -49,7 +49,7 @@ HOSTILE: dict[str, Callable[[Path, Path], object]] = {
 
 
 @pytest.mark.parametrize("form", HOSTILE)
-def test_a_record_of_links_reaches_nothing_on_the_host(
+def test_links_in_the_record_reach_nothing_on_the_host(
     engines: Engines, release: Release, tmp_path: Path, form: str
 ) -> None:
     host = tmp_path / "host"
@@ -78,7 +78,7 @@ def test_a_file_that_became_a_link_is_not_written_through(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_without_the_way_back_nothing_goes(
+def test_nothing_changes_unless_the_originals_can_be_stored(
     engines: Engines, release: Release, tmp_path: Path, engine: Engine
 ) -> None:
     home = engines.add(engine)
@@ -92,7 +92,7 @@ def test_without_the_way_back_nothing_goes(
     assert contents(inside) == before
 
 
-def test_a_half_copied_original_is_mended(
+def test_an_incomplete_original_is_copied_again(
     engines: Engines, release: Release, tmp_path: Path
 ) -> None:
     inside = fill(engines.add("podman"), release("v0.8"))
@@ -107,7 +107,7 @@ def test_a_half_copied_original_is_mended(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_record_that_a_killed_take_back_left_goes(
+def test_the_record_of_a_killed_take_back_is_removed(
     engines: Engines, release: Release, tmp_path: Path, engine: Engine
 ) -> None:
     home = engines.add(engine)

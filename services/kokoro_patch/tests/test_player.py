@@ -1,4 +1,4 @@
-"""The player's way out, run by node in the smallest browser: what it plays, and when."""
+"""The patched player in node, with a minimal browser: what it plays, and when."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def played(folder: Path, supported: str, aborted: str = "false") -> Any:
 
 @pytest.mark.parametrize("shape", ["v0.2.0", "v0.2.3"])
 @pytest.mark.parametrize("supported", ["false", "null"], ids=["no mp3", "no MediaSource"])
-def test_a_browser_without_mp3_streams_plays_the_whole(
+def test_a_browser_without_mp3_streams_plays_the_whole_file(
     release: Release, shape: str, supported: str
 ) -> None:
     folder = release(shape)
@@ -85,27 +85,29 @@ def test_a_browser_without_mp3_streams_plays_the_whole(
     assert seen["heard"] == ["complete", "ended", "downloadReady"]
 
 
-def test_a_browser_with_mp3_streams_goes_on_as_before(release: Release) -> None:
+def test_a_browser_with_mp3_streams_works_as_before(release: Release) -> None:
     folder = release("v0.2.0")
     plan(folder).apply()
     assert played(folder, "true")["log"][-1] == "streams"
 
 
-def test_a_stopped_answer_is_no_error(release: Release) -> None:
+def test_an_aborted_response_is_not_an_error(release: Release) -> None:
     folder = release("v0.2.0")
     plan(folder).apply()
     assert played(folder, "false", "true") == {"log": [], "heard": []}
 
 
-def test_without_node_nobody_claims_to_have_checked(
+def test_without_node_the_player_is_reported_as_unchecked(
     release: Release, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     wanted = plan(release("v0.2.0"))
     assert wanted.unchecked == (PLAYER,)
-    assert plan(release("v0.8")).unchecked == (), "there, nothing is written that needs it"
+    assert plan(release("v0.8")).unchecked == (), (
+        "without a change of the player, node is not needed"
+    )
 
 
-def test_with_node_it_is_checked(release: Release) -> None:
+def test_with_node_the_player_is_checked(release: Release) -> None:
     assert shutil.which("node"), "node is not installed: scripts/test does it"
     assert plan(release("v0.2.0")).unchecked == ()

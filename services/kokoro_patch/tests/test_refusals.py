@@ -1,4 +1,4 @@
-"""What is not known is refused in one line that names the file, with nothing changed."""
+"""An unknown form is rejected in one line that names the file, and nothing changes."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ FORMS = {
         ),
         "was expected once and found 2 times",
     ),
-    "a player with half a way out": (
+    "a player with half of an own fallback": (
         put(PLAYER, "const estimated", "MediaSource.isTypeSupported('audio/mpeg');const estimated"),
         f"{PLAYER}: MediaSource is checked for audio/mpeg, but no Blob",
     ),
@@ -119,11 +119,11 @@ FORMS = {
         write(ENGINE, b"# -*- coding: klingon -*-\n"),
         f"{ENGINE}: is not text that can be read (unknown encoding",
     ),
-    "not what it claims": (
+    "another encoding than declared": (
         write(ENGINE, b"name = '\xff'\n"),
         f"{ENGINE}: is not text that can be read",
     ),
-    "letters that can be written in two ways": (
+    "characters with two encodings": (
         write(ENGINE, b"# -*- coding: utf-7 -*-\nname = '+AGE-'\n"),
         f"{ENGINE}: is not plain text in utf-7",
     ),
@@ -141,7 +141,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_unknown_form_is_refused_and_nothing_changes(release: Release, form: str) -> None:
+def test_an_unknown_form_is_rejected_and_nothing_changes(release: Release, form: str) -> None:
     folder = release("v0.2.0")
     make, said = FORMS[form]
     make(folder)
@@ -153,19 +153,19 @@ def test_an_unknown_form_is_refused_and_nothing_changes(release: Release, form: 
     assert contents(folder) == before
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(PatchError, match="nowhere: is not a folder"):
         plan(tmp_path / "nowhere")
 
 
-def test_without_the_player_no_player_is_needed(release: Release) -> None:
+def test_without_the_player_step_no_player_is_needed(release: Release) -> None:
     folder = release("v0.2.0")
     shutil.rmtree(folder / "web")
     plan(folder, ALL - {"player"}).apply()
     assert state(folder) == "applied"
 
 
-def test_a_file_that_was_edited_since_is_left_alone(release: Release) -> None:
+def test_a_file_that_was_edited_later_is_not_changed(release: Release) -> None:
     folder = release("v0.8")
     plan(folder).apply()
     put(SERVICE, "# Some at once", "# Only some at once")(folder)
@@ -177,7 +177,7 @@ def test_a_file_that_was_edited_since_is_left_alone(release: Release) -> None:
     assert state(folder) == "partly"
 
 
-def test_a_release_that_came_over_a_patched_one_is_patched_anew(release: Release) -> None:
+def test_a_release_copied_over_a_patched_one_is_patched_again(release: Release) -> None:
     old, new = release("v0.6"), release("v0.8")
     plan(old).apply()
     for name in NAMES.values():
@@ -189,7 +189,7 @@ def test_a_release_that_came_over_a_patched_one_is_patched_anew(release: Release
     assert contents(old) == contents(new)
 
 
-def test_a_patched_file_without_its_record_is_taken_as_it_is_or_refused(release: Release) -> None:
+def test_a_patched_file_without_its_record_is_kept_or_rejected(release: Release) -> None:
     folder = release("v0.8")
     plan(folder).apply()
     shutil.rmtree(folder / ".hearth-patch")
@@ -215,7 +215,7 @@ def test_a_patched_file_without_its_record_is_taken_as_it_is_or_refused(release:
         ),
     ],
 )
-def test_a_broken_record_is_said(
+def test_a_broken_record_is_reported(
     release: Release, break_it: Callable[[Path], object], said: str
 ) -> None:
     folder = release("v0.8")
@@ -225,8 +225,8 @@ def test_a_broken_record_is_said(
         take_back(folder)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file to somebody else")
-def test_mode_and_owner_stay(release: Release) -> None:
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can change a file's owner")
+def test_mode_and_owner_are_kept(release: Release) -> None:
     folder = release("v0.8")
     (folder / ENGINE).chmod(0o440)
     os.chown(folder / ENGINE, 12345, 23456)
@@ -236,7 +236,7 @@ def test_mode_and_owner_stay(release: Release) -> None:
         assert (seen.st_mode & 0o7777, seen.st_uid, seen.st_gid) == (0o440, 12345, 23456)
 
 
-def test_somebody_elses_change_between_plan_and_apply_is_not_overwritten(release: Release) -> None:
+def test_a_change_between_plan_and_apply_is_not_overwritten(release: Release) -> None:
     folder = release("v0.8")
     wanted = plan(folder)
     put(SERVICE, "Speaks.", "Speaks well.")(folder)

@@ -22,7 +22,7 @@ RELEASES = sorted(path for path in Path(HOME).iterdir() if path.is_dir()) if HOM
 
 @pytest.mark.skipif(not HOME, reason="HEARTH_FASTAPI_DIR names no folder of checkouts")
 @pytest.mark.parametrize("checkout", RELEASES or [Path("none")], ids=lambda path: path.name)
-def test_a_real_release_is_patched_and_comes_back(checkout: Path, tmp_path: Path) -> None:
+def test_a_real_release_is_patched_and_restored(checkout: Path, tmp_path: Path) -> None:
     folder = tmp_path / checkout.name
     for name in NAMES.values():
         if (checkout / name).exists():

@@ -1,4 +1,4 @@
-"""Every release's shape: what the patch makes of it, that it stays so, and the way back."""
+"""The shape of every release: patched, patched again, and restored."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ OLD_PLAYERS = ["v0.2.0", "v0.2.1", "v0.2.3", "published"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_it_is_patched_once_stays_so_and_comes_back_byte_for_byte(
-    release: Release, shape: str
-) -> None:
+def test_a_release_is_patched_once_and_restored_byte_for_byte(release: Release, shape: str) -> None:
     folder = release(shape)
     before = contents(folder)
     first = plan(folder)
@@ -41,7 +39,7 @@ def test_it_is_patched_once_stays_so_and_comes_back_byte_for_byte(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_each_step_does_what_it_says_and_no_more(release: Release, shape: str) -> None:
+def test_each_step_makes_only_its_own_change(release: Release, shape: str) -> None:
     folder = release(shape)
     texts = {}
     for step in STEPS:
@@ -55,7 +53,7 @@ def test_each_step_does_what_it_says_and_no_more(release: Release, shape: str) -
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_after_every_yield_of_an_async_function_there_is_one_pause(
+def test_every_yield_of_an_async_function_is_followed_by_one_pause(
     release: Release, shape: str
 ) -> None:
     folder = release(shape)
@@ -66,7 +64,7 @@ def test_after_every_yield_of_an_async_function_there_is_one_pause(
         assert yields == text.count("await asyncio.sleep(0)") > 0
 
 
-def test_the_diff_is_what_patch_and_git_would_do(release: Release, tmp_path: Path) -> None:
+def test_patch_and_git_can_apply_the_diff(release: Release, tmp_path: Path) -> None:
     folder = release("v0.2.1")
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
@@ -83,7 +81,7 @@ def test_the_diff_is_what_patch_and_git_would_do(release: Release, tmp_path: Pat
         assert (copy / name).read_bytes() == (folder / name).read_bytes()
 
 
-def test_a_release_before_the_pipeline_is_refused(release: Release) -> None:
+def test_a_release_before_the_pipeline_is_rejected(release: Release) -> None:
     folder = release("v0.1")
     before = contents(folder)
     with pytest.raises(PatchError, match=r"kokoro_v1\.py: is not there; releases before v0\.2\.0"):
@@ -91,7 +89,7 @@ def test_a_release_before_the_pipeline_is_refused(release: Release) -> None:
     assert contents(folder) == before
 
 
-def test_what_somebody_did_by_hand_is_not_done_twice(release: Release) -> None:
+def test_a_manual_patch_is_not_repeated(release: Release) -> None:
     folder = release("v0.8")
     plan(folder).apply()
     by_hand = {name: (folder / name).read_text() for name in (ENGINE, SERVICE)}
@@ -130,6 +128,6 @@ def test_steps_can_be_changed_later(release: Release) -> None:
     assert contents(folder) == before
 
 
-def test_a_step_that_does_not_exist_is_named(release: Release) -> None:
+def test_an_unknown_step_is_named(release: Release) -> None:
     with pytest.raises(PatchError, match=r"no step 'thread': did you mean threads\?"):
         plan(release("v0.8"), frozenset({"thread"}))

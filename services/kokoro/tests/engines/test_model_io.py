@@ -1,4 +1,4 @@
-"""The phonemes and their numbers that the package brings along."""
+"""The vocabulary in the package: phonemes and their numbers."""
 
 import json
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ def test_the_vocabulary_is_the_published_one() -> None:
     assert published["vocab"] == VOCABULARY
 
 
-def test_every_phoneme_is_one_letter_with_a_number_of_its_own() -> None:
+def test_every_phoneme_is_one_character_with_a_unique_number() -> None:
     assert len(VOCABULARY) == len(set(VOCABULARY.values())) == 114
     assert {len(phoneme) for phoneme in VOCABULARY} == {1}
     # The model has 178 of them; 0 is the pad on either side.

@@ -1,4 +1,4 @@
-"""The engine for the processor, on graphs without weights."""
+"""The ONNX engine, on graphs without weights."""
 
 import json
 import os
@@ -20,13 +20,13 @@ from . import tiny
 
 @pytest.fixture
 def voice() -> Styles:
-    """A voice whose style says for how many phonemes it is: they sum to n / 1000."""
+    """A voice whose style encodes its number of phonemes n: the values sum to n / 1000."""
     rows = np.arange(1, 511, dtype=np.float32) / 1000 / 256
     return np.repeat(rows[:, None, None], 256, axis=2)
 
 
 @pytest.mark.parametrize("newer", [False, True])
-def test_both_published_signatures_speak(tmp_path: Path, voice: Styles, newer: bool) -> None:
+def test_both_published_model_signatures_work(tmp_path: Path, voice: Styles, newer: bool) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", newer=newer), 1)
     sound = engine.infer("hɛllOO.", voice, 1.0, StopSignal())
     # Seven phonemes, and a pad on either side.
@@ -35,13 +35,13 @@ def test_both_published_signatures_speak(tmp_path: Path, voice: Styles, newer: b
     assert sound[0] == pytest.approx(0.007, rel=1e-3)
 
 
-def test_speed_shortens(tmp_path: Path, voice: Styles) -> None:
+def test_a_higher_speed_shortens_the_sound(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     assert engine.infer("aa", voice, 4.0, StopSignal()).shape == (600,)
     assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (9600,)
 
 
-def test_a_model_that_accepts_whole_speeds_gets_the_nearest(tmp_path: Path, voice: Styles) -> None:
+def test_a_model_with_whole_speeds_gets_the_nearest_one(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx", whole_speeds=True), 1)
     assert engine.infer("aa", voice, 0.25, StopSignal()).shape == (2400,)
     assert engine.infer("aa", voice, 1.8, StopSignal()).shape == (1200,)
@@ -58,7 +58,7 @@ def test_the_vocabulary_inside_the_model_wins(tmp_path: Path, voice: Styles) -> 
     assert OnnxEngine(path, 1).infer("ab", voice, 1.0, StopSignal()).shape == (3 * 600,)
 
 
-def test_510_phonemes_are_the_most(tmp_path: Path, voice: Styles) -> None:
+def test_more_than_510_phonemes_are_rejected(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
     assert engine.infer("a" * 510, voice, 1.0, StopSignal()).shape == (512 * 600,)
     with pytest.raises(
@@ -107,7 +107,7 @@ def test_a_stop_before_the_inference_counts(tmp_path: Path, voice: Styles) -> No
         engine.infer("a", voice, 1.0, stop)
 
 
-def test_nothing_is_reported_to_the_makers_of_the_runtime(tmp_path: Path) -> None:
+def test_the_runtime_sends_no_telemetry(tmp_path: Path) -> None:
     model, home = tiny.write(tmp_path / "tiny.onnx"), tmp_path / "home"
     home.mkdir()
     code = (

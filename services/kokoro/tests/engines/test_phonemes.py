@@ -1,4 +1,4 @@
-"""Text to phonemes, by the espeak-ng that the wheel brings."""
+"""Text to phonemes, by the espeak-ng in the wheel."""
 
 # ruff: noqa: RUF001 - phonetic letters look like others
 import gc
@@ -30,7 +30,7 @@ def phonemizer() -> Phonemizer:
 
 
 @pytest.mark.parametrize("language", TEXTS)
-def test_a_language_is_read_with_its_punctuation(phonemizer: Phonemizer, language: str) -> None:
+def test_phonemes_keep_the_punctuation(phonemizer: Phonemizer, language: str) -> None:
     text = TEXTS[language]
     said = phonemizer.phonemes(text, language)
     assert set(said) <= set(VOCABULARY)
@@ -55,7 +55,7 @@ DEADLY = ["\uab68-\u0971", "\uab3bd\u1ea2"]
 
 
 @pytest.mark.parametrize("text", DEADLY)
-def test_a_text_that_kills_espeak_is_refused_and_the_next_is_read(
+def test_a_text_that_kills_espeak_is_rejected_and_the_next_one_works(
     phonemizer: Phonemizer, text: str
 ) -> None:
     before = phonemizer.phonemes(TEXTS["hi"], "hi")
@@ -73,7 +73,7 @@ def test_espeak_ends_with_its_owner() -> None:
     assert process.poll() is not None
 
 
-def test_languages_do_not_disturb_each_other(phonemizer: Phonemizer) -> None:
+def test_languages_do_not_affect_each_other(phonemizer: Phonemizer) -> None:
     alone = {language: Phonemizer().phonemes(text, language) for language, text in TEXTS.items()}
     wrong: list[str] = []
 
@@ -90,7 +90,7 @@ def test_languages_do_not_disturb_each_other(phonemizer: Phonemizer) -> None:
     assert not wrong
 
 
-def test_every_language_is_read_or_says_why_not(phonemizer: Phonemizer) -> None:
+def test_every_language_is_supported_or_has_a_reason(phonemizer: Phonemizer) -> None:
     languages = phonemizer.languages()
     assert set(languages) == set(LANGUAGES.values())
     assert [language for language, who in languages.items() if who == "espeak"] == list(TEXTS)
@@ -117,7 +117,7 @@ def test_an_unsupported_language_is_rejected(
     assert (caught.value.status, caught.value.param) == (400, "voice")
 
 
-def test_mandarin_is_read_where_misaki_is_installed(
+def test_mandarin_works_if_misaki_is_installed(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: True)
@@ -141,7 +141,7 @@ def test_mandarin_is_read_where_misaki_is_installed(
         ("hi", "ठीक।", "ʈʰˈiːk."),
     ],
 )
-def test_phonemes_are_those_that_the_voices_were_taught(
+def test_phonemes_are_those_of_the_training_data(
     phonemizer: Phonemizer, language: str, text: str, said: str
 ) -> None:
     assert phonemizer.phonemes(text, language) == said

@@ -1,4 +1,4 @@
-"""What is measured, what is taken, and what is remembered."""
+"""The selection of model and threads: measured, chosen and stored."""
 
 import time
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ FOUR_CORES = Machine("a processor", 4, 8)
 
 @dataclass
 class Timed:
-    """An engine that takes as long as it is told for a second of sound."""
+    """An engine with a given real-time factor."""
 
     model: str
     threads: int
@@ -35,7 +35,7 @@ class Timed:
 
 @dataclass
 class Loader:
-    """Loads such engines and remembers which."""
+    """Loads such engines and records which."""
 
     takes_s: dict[tuple[str, int], float]
     loaded: list[tuple[str, int]] = field(default_factory=list)
@@ -64,7 +64,7 @@ def loader(small_s: float = 0.001) -> Loader:
     return Loader(times | {("small.onnx", 4): small_s})
 
 
-def test_the_fastest_threads_and_then_the_fastest_model_are_taken(
+def test_the_fastest_threads_and_then_the_fastest_model_are_selected(
     models: list[Path], tmp_path: Path
 ) -> None:
     load = loader()
@@ -126,7 +126,7 @@ def test_a_changed_input_is_measured_again(models: list[Path], tmp_path: Path, c
         ("}", ""),
     ],
 )
-def test_a_poisoned_file_stops_no_start(
+def test_a_manipulated_file_does_not_prevent_a_start(
     models: list[Path], tmp_path: Path, change: tuple[str, str]
 ) -> None:
     select_engine(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
@@ -144,7 +144,9 @@ def test_a_poisoned_file_stops_no_start(
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 400, 700])
-def test_a_torn_file_stops_no_start(models: list[Path], tmp_path: Path, length: int) -> None:
+def test_a_truncated_file_does_not_prevent_a_start(
+    models: list[Path], tmp_path: Path, length: int
+) -> None:
     select_engine(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES)
     path = tmp_path / "choice.json"
     path.write_bytes(path.read_bytes()[:length])
@@ -162,14 +164,14 @@ def test_a_stored_choice_that_does_not_load_is_measured_again(
     assert (chosen.engine.model, chosen.threads) == ("exact.onnx", 4)
 
 
-def test_a_file_that_cannot_be_read_stops_no_start(models: list[Path], tmp_path: Path) -> None:
+def test_an_unreadable_file_does_not_prevent_a_start(models: list[Path], tmp_path: Path) -> None:
     (tmp_path / "choice.json").mkdir()
     assert (
         select_engine(models, tmp_path, voice=VOICE, load=loader(), machine=FOUR_CORES).threads == 4
     )
 
 
-def test_without_a_place_to_remember_it_still_chooses(models: list[Path]) -> None:
+def test_without_a_state_folder_a_model_is_still_selected(models: list[Path]) -> None:
     chosen = select_engine(
         models, Path("/proc/none"), voice=VOICE, load=loader(), machine=FOUR_CORES
     )
@@ -177,7 +179,7 @@ def test_without_a_place_to_remember_it_still_chooses(models: list[Path]) -> Non
     assert select_engine(models, None, voice=VOICE, load=loader(), machine=FOUR_CORES).threads == 4
 
 
-def test_nothing_is_measured_where_there_is_nothing_to_choose(models: list[Path]) -> None:
+def test_a_single_candidate_is_not_measured(models: list[Path]) -> None:
     load = Loader({("exact.onnx", 1): 0.0})
     chosen = select_engine(models[:1], None, voice=VOICE, load=load, machine=Machine("one", 1, 1))
     assert load.loaded == [("exact.onnx", 1)]
@@ -190,7 +192,7 @@ def test_a_second_model_that_does_not_load_is_left_out(models: list[Path]) -> No
     assert chosen.engine.model == "exact.onnx"
 
 
-def test_another_model_than_the_exact_one_must_be_ten_percent_faster() -> None:
+def test_a_less_exact_model_must_be_ten_percent_faster() -> None:
     exact, slower = measured("exact", 2, 0.200), measured("exact", 1, 0.300)
     close, far = measured("small", 2, 0.181), measured("small", 2, 0.179)
     assert fastest([slower, exact, close], "exact", 2) is exact
@@ -209,7 +211,7 @@ def test_another_model_than_the_exact_one_must_be_ten_percent_faster() -> None:
 def test_threads_differ_from_the_cores_only_for_a_clear_gain(
     rtfs: dict[int, float], threads: int
 ) -> None:
-    """A busy neighbour makes fewer threads look better than they are."""
+    """Other load makes fewer threads look better than they are."""
     rows = [measured("exact", number, rtf) for number, rtf in rtfs.items()]
     assert fastest(rows, "exact", 4).threads == threads
 

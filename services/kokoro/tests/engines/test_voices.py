@@ -13,7 +13,7 @@ from hearth_serving.errors import ServiceError
 
 @pytest.fixture
 def voices() -> Voices:
-    """Three voices, each full of one number."""
+    """Three voices, each filled with one number."""
     levels = {"af_heart": 1.0, "bm_fable": 4.0, "ef_dora": 7.0}
     return Voices({name: np.full((510, 1, 256), x, np.float32) for name, x in levels.items()})
 
@@ -35,7 +35,7 @@ def test_a_voice_knows_its_language(voices: Voices) -> None:
         ("af_heart(2) bm_fable(1)", 2.0, "en-us"),
     ],
 )
-def test_a_blend_is_the_weighed_mean(
+def test_a_blend_is_the_weighted_mean(
     voices: Voices, asked: str, level: float, language: str
 ) -> None:
     voice = voices.get(asked)
@@ -46,7 +46,7 @@ def test_a_blend_is_the_weighed_mean(
     np.testing.assert_allclose(voice.styles, level, rtol=1e-6)
 
 
-def test_a_blend_is_mixed_once_and_few_are_kept(voices: Voices) -> None:
+def test_a_blend_is_computed_once_and_few_are_cached(voices: Voices) -> None:
     first = voices.get("af_heart(2)+bm_fable(1)")
     assert voices.get("af_heart(2)+bm_fable(1)") is first
     for weight in range(1, 200):
@@ -96,13 +96,13 @@ def test_an_invalid_weight_is_rejected(voices: Voices, blend: str, weight: str) 
 
 
 @pytest.mark.parametrize("blend", ["af_heart(0.0001)+bm_fable(9999.9999)", "af_heart(9999)"])
-def test_the_widest_weights_still_make_sound(voices: Voices, blend: str) -> None:
+def test_extreme_weights_give_a_valid_voice(voices: Voices, blend: str) -> None:
     styles = voices.get(blend).styles
     assert np.isfinite(styles).all()
     assert 1 <= styles.min() <= styles.max() <= 4.001
 
 
-def test_a_file_of_voices_is_read(tmp_path: Path, voices: Voices) -> None:
+def test_a_voices_file_is_loaded(tmp_path: Path, voices: Voices) -> None:
     path = tmp_path / "voices-v1.0.bin"
     with path.open("wb") as content:
         np.savez(content, allow_pickle=False, af_heart=voices.get("af_heart").styles)
@@ -111,7 +111,7 @@ def test_a_file_of_voices_is_read(tmp_path: Path, voices: Voices) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "garbage", "truncated", "flipped", "one array"])
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_broken_file_of_voices_is_one_line(
+def test_a_broken_voices_file_is_one_line(
     tmp_path: Path, damage: str, save: Callable[..., None]
 ) -> None:
     path = tmp_path / "voices-v1.0.bin"
@@ -147,7 +147,7 @@ def test_a_broken_file_of_voices_is_one_line(
         ({}, "found none"),
     ],
 )
-def test_a_file_without_kokoros_voices_is_refused(
+def test_a_file_without_kokoros_voices_is_rejected(
     tmp_path: Path, arrays: dict[str, Styles], found: str
 ) -> None:
     path = tmp_path / "voices.bin"

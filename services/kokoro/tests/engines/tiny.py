@@ -1,4 +1,4 @@
-"""Graphs with Kokoro's two signatures and none of its weights, and one that takes for ever."""
+"""Graphs with Kokoro's two signatures without its weights, and one that runs for an hour."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A cache never holds more than its bound, and keeps what was used last."""
+"""A cache never exceeds its limit, and keeps the most recently used entries."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

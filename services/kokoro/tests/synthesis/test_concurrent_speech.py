@@ -78,7 +78,7 @@ async def test_a_task_that_is_cancelled_stops_the_work() -> None:
     await synthesizer.close()
 
 
-async def test_a_cancelled_feed_ends_its_speech_and_no_other() -> None:
+async def test_a_cancelled_feed_ends_only_its_own_speech() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     engine.gate.clear()
@@ -94,7 +94,7 @@ async def test_a_cancelled_feed_ends_its_speech_and_no_other() -> None:
     await synthesizer.close()
 
 
-async def test_a_slow_reader_has_one_segment_ahead_and_delays_no_other() -> None:
+async def test_a_slow_reader_gets_one_segment_ahead_and_delays_nobody() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     async with aclosing(synthesizer.speak(TextBuffer.of(TEXT, "en-us"), VOICE, 1.0)) as slow:
@@ -109,7 +109,7 @@ async def test_a_slow_reader_has_one_segment_ahead_and_delays_no_other() -> None
     await synthesizer.close()
 
 
-async def test_four_at_once_all_begin_before_any_goes_on() -> None:
+async def test_four_requests_at_once_all_start_before_any_continues() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     engine.gate.clear()
@@ -124,7 +124,7 @@ async def test_four_at_once_all_begin_before_any_goes_on() -> None:
     await synthesizer.close()
 
 
-async def test_one_too_many_is_refused_with_an_honest_wait() -> None:
+async def test_one_request_too_many_is_rejected_with_a_realistic_wait() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine, max_active=2)
     engine.gate.clear()
@@ -141,7 +141,7 @@ async def test_one_too_many_is_refused_with_an_honest_wait() -> None:
     await synthesizer.close()
 
 
-async def test_sixty_four_at_once_are_spoken_or_refused() -> None:
+async def test_sixty_four_requests_at_once_are_spoken_or_rejected() -> None:
     engine = ScriptedEngine(sound_s=0.01)
     synthesizer = await started(engine)
     got = await asyncio.gather(
@@ -164,7 +164,7 @@ class Broken(ScriptedEngine):
         return super().infer(phonemes, voice, speed, stop)
 
 
-async def test_an_engine_that_fails_is_one_line_and_one_request() -> None:
+async def test_an_engine_failure_is_one_line_and_affects_one_request() -> None:
     synthesizer = await started(Broken())
     with pytest.raises(ServiceError, match="no such node") as failed:
         await collect(synthesizer, "This is broken.")
@@ -173,7 +173,7 @@ async def test_an_engine_that_fails_is_one_line_and_one_request() -> None:
     await synthesizer.close()
 
 
-async def test_phonemes_are_never_made_on_the_event_loop_and_once_for_a_text() -> None:
+async def test_phonemes_are_computed_once_and_never_on_the_event_loop() -> None:
     engine, phonemizer = ScriptedEngine(), ScriptedPhonemizer()
     synthesizer = await started(engine, phonemizer=phonemizer)
     await collect(synthesizer, TEXT)
@@ -184,7 +184,7 @@ async def test_phonemes_are_never_made_on_the_event_loop_and_once_for_a_text() -
     await synthesizer.close()
 
 
-async def test_a_playback_that_ran_dry_for_lack_of_text_gets_a_first_segment() -> None:
+async def test_playback_that_waits_for_text_gets_a_first_segment() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     buffer = TextBuffer("en-us")
@@ -201,7 +201,7 @@ async def test_a_playback_that_ran_dry_for_lack_of_text_gets_a_first_segment() -
     await synthesizer.close()
 
 
-async def test_a_text_that_waits_for_its_writer_does_not_count() -> None:
+async def test_a_text_that_waits_for_its_client_is_not_counted() -> None:
     engine = ScriptedEngine()
     synthesizer = await started(engine, max_active=1)
     buffer = TextBuffer("en-us")
@@ -220,7 +220,7 @@ async def test_a_text_that_waits_for_its_writer_does_not_count() -> None:
     await synthesizer.close()
 
 
-async def test_sound_is_never_worked_on_by_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_event_loop_never_processes_sound(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[str]()
 
     def seen(act: Callable[..., Samples]) -> Callable[..., Samples]:
@@ -240,7 +240,7 @@ async def test_sound_is_never_worked_on_by_the_event_loop(monkeypatch: pytest.Mo
 
 
 class Orders(list[SynthesisRequest]):
-    """Every order that a speaker's engine is given."""
+    """Every call of a synthesizer's engine."""
 
     def __init__(self, synthesizer: Synthesizer) -> None:
         queue = synthesizer._context.queue
@@ -256,7 +256,7 @@ class Orders(list[SynthesisRequest]):
 async def spoken_after(
     playback: Playback, *, dry: bool
 ) -> tuple[Orders, list[Segment], list[Segment]]:
-    """Speak two texts to one listener, who had all of the first one or not."""
+    """Speak two texts to one client, which may have played all of the first one."""
     engine = ScriptedEngine()
     synthesizer = await started(engine)
     requests = Orders(synthesizer)
@@ -281,7 +281,7 @@ async def test_a_second_text_follows_the_first_like_its_next_segment() -> None:
     assert two[-1].samples[-round(0.01 * SAMPLE_RATE) :].any()
 
 
-async def test_a_second_text_after_playback_ran_dry_has_a_first_segment() -> None:
+async def test_a_second_text_after_playback_ended_has_a_first_segment() -> None:
     requests, _, _ = await spoken_after(Playback(), dry=True)
     assert [request.is_first for request in requests][:2] == [True, False]
 

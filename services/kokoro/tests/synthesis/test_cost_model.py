@@ -1,4 +1,4 @@
-"""The pace that is learned is the machine's, whatever disturbs it."""
+"""The model learns the machine's own speed, despite disturbances."""
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ def true(phonemes: int, speed: float = 1.0) -> InferenceRun:
     return run(phonemes, 0.06 + 0.028 * phonemes / speed, speed)
 
 
-def test_warm_up_tells_the_fixed_part_from_the_growing_one() -> None:
+def test_the_warm_up_separates_fixed_from_proportional_cost() -> None:
     pace = CostModel()
     pace.calibrate([true(12), true(60), true(12)])
     rate = pace.rate("en-us")
@@ -25,7 +25,7 @@ def test_warm_up_tells_the_fixed_part_from_the_growing_one() -> None:
     assert rate.sound_s(100) == pytest.approx(7.5, rel=0.03)
 
 
-def test_a_disturbed_warm_up_is_forgotten() -> None:
+def test_a_disturbed_warm_up_is_corrected() -> None:
     pace = CostModel()
     pace.calibrate([run(12, 2.0), run(60, 3.0), run(12, 2.0)])
     for _ in range(60):
@@ -36,7 +36,7 @@ def test_a_disturbed_warm_up_is_forgotten() -> None:
     assert rate.cost_s(100) == pytest.approx(2.86, rel=0.05)
 
 
-def test_a_slower_machine_is_noticed_at_once_and_a_faster_one_soon() -> None:
+def test_a_slower_machine_is_detected_at_once_and_a_faster_one_soon() -> None:
     pace = CostModel()
     pace.calibrate([true(12), true(60)])
     before = pace.rate("en-us").cost_s(50)

@@ -1,4 +1,4 @@
-"""Pieces follow each other without a click, a jump of level or the model's own silence."""
+"""Segments join without a click, a jump in level or the model's own silence."""
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ def level_of(samples: Samples) -> float:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.0005])
-def test_the_models_own_silence_is_gone(noise: float) -> None:
+def test_the_models_own_silence_is_removed(noise: float) -> None:
     sound = np.concatenate([quiet(0.3, noise), tone(1.0), quiet(0.4, noise)])
     trimmed = trim(sound)
     loud = np.flatnonzero(np.abs(trimmed) > 0.01)
@@ -42,21 +42,21 @@ def test_a_soft_consonant_is_kept() -> None:
     assert trimmed.size >= 0.66 * SAMPLE_RATE
 
 
-def test_nothing_but_silence_is_nothing() -> None:
+def test_silence_alone_becomes_empty() -> None:
     assert trim(quiet(0.5)).size == 0
     assert trim(quiet(0.0)).size == 0
     assert SegmentJoiner().join(quiet(0.0), Pause.NONE, 1.0).size == 0
 
 
 @pytest.mark.parametrize("pause", list(Pause))
-def test_no_step_at_a_join_is_larger_than_those_of_the_sound(pause: Pause) -> None:
+def test_joins_have_no_larger_steps_than_the_sound(pause: Pause) -> None:
     joiner = SegmentJoiner()
     segments = [joiner.join(trim(tone(0.7, hertz=h)), pause, 1.0) for h in (180.0, 211.0, 173.0)]
     steps = np.abs(np.diff(np.concatenate([[0], *segments, [0]])))
     assert steps.max() <= 1.05 * np.abs(np.diff(tone(0.7, hertz=211.0))).max()
 
 
-def test_pauses_are_those_of_the_punctuation_scaled_by_the_speed() -> None:
+def test_pauses_follow_the_punctuation_and_the_speed() -> None:
     sizes = [pause_samples(pause, 1.0) for pause in Pause]
     assert sizes[Pause.NONE] == sizes[Pause.WORD] == 0
     assert 80 * MS <= sizes[Pause.CLAUSE] < sizes[Pause.SENTENCE] < sizes[Pause.PARAGRAPH]
@@ -66,7 +66,7 @@ def test_pauses_are_those_of_the_punctuation_scaled_by_the_speed() -> None:
     assert not joined[-sizes[Pause.SENTENCE] :].any()
 
 
-def test_a_word_join_has_no_hole() -> None:
+def test_a_join_between_words_has_no_gap() -> None:
     joiner = SegmentJoiner()
     joined = np.concatenate([joiner.join(trim(tone(0.7)), Pause.WORD, 1.0) for _ in range(2)])
     frames = joined[: joined.size // (20 * MS) * 20 * MS].reshape(-1, 20 * MS)
@@ -86,7 +86,7 @@ def test_the_level_follows_earlier_segments_by_3_db_at_most(other: float, left_d
     assert moved <= 3.01
 
 
-def test_nothing_is_louder_than_full() -> None:
+def test_no_sample_exceeds_full_scale() -> None:
     joiner = SegmentJoiner()
     joiner.join(tone(1.0, 0.9), Pause.WORD, 1.0)
     peaky = tone(1.0, 0.5)

@@ -78,7 +78,7 @@ def test_a_sentence_is_preferred_to_a_longer_segment_and_a_paragraph_to_a_senten
     ).endswith("\n\n")
 
 
-def test_silent_tokens_go_with_their_neighbours() -> None:
+def test_silent_tokens_stay_with_their_neighbours() -> None:
     tokens = [
         Token("** ", "", Pause.WORD),
         Token("one ", "one", Pause.WORD),
@@ -92,7 +92,7 @@ def test_silent_tokens_go_with_their_neighbours() -> None:
     assert boundaries(tokens[:1]) == [Boundary(1, 0, Pause.WORD)]
 
 
-def test_too_much_is_halved_at_a_pause() -> None:
+def test_a_segment_that_is_too_long_is_halved_at_a_pause() -> None:
     text = "One two three four five, six seven eight nine ten eleven twelve."
     found = middle_boundary(boundaries(tokenize(text, "en-us")))
     assert found
@@ -117,7 +117,7 @@ RATES = st.builds(
 
 @settings(deadline=None)
 @given(TOKENS, RATES, st.floats(0, 100))
-def test_every_cut_is_one_that_the_text_allows(
+def test_every_cut_is_at_an_allowed_position(
     tokens: list[Token], rate: SynthesisRate, buffered_s: float
 ) -> None:
     places = boundaries(tokens)

@@ -1,4 +1,4 @@
-"""One thread works; first pieces go first, and what nobody wants is stopped."""
+"""One thread works; first segments go first, and cancelled work is stopped."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -45,7 +45,7 @@ async def until(true: Callable[[], bool]) -> None:
 async def begun(
     engine: ScriptedEngine, queue: SynthesisQueue, made: SynthesisRequest
 ) -> asyncio.Task[InferenceResult]:
-    """Have one order run and wait at the closed gate."""
+    """Start one job that waits at the closed gate."""
     engine.gate.clear()
     count = len(engine.asked)
     task = asyncio.create_task(queue.run(made))
@@ -152,7 +152,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_never_runs(
     assert engine.asked == ["running", "w49"]
 
 
-async def test_an_engine_that_fails_fails_one_order(
+async def test_an_engine_failure_affects_one_request(
     engine: ScriptedEngine, queue: SynthesisQueue
 ) -> None:
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Speech starts soon, never runs dry and says all of its text, by a clock that stands still."""
+"""Speech starts early, plays without gaps and contains the whole text, by a scripted clock."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ VOICE = ScriptedVoices().get("af_heart")
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a listener had, and when."""
+    """The sound that a client received, and when."""
 
     segments: list[Segment]
     at_s: list[float]
@@ -41,7 +41,7 @@ class Heard:
         return "".join(segment.text for segment in self.segments)
 
     def dry_s(self) -> float:
-        """Return for how long a player that began with the first sound had nothing to play."""
+        """Return how long a player that starts with the first sound has nothing to play."""
         until, dry = self.at_s[0], 0.0
         for segment, at in zip(self.segments, self.at_s, strict=True):
             dry += max(0.0, at - until)
@@ -98,7 +98,7 @@ def test_the_phrase_meets_the_latency_goal(per_phoneme_s: float) -> None:
 
 
 @pytest.mark.parametrize("per_phoneme_s", [0.0005, 0.014, 0.028, 0.05])
-def test_8700_characters_never_run_dry_in_few_segments(per_phoneme_s: float) -> None:
+def test_8700_characters_play_without_a_gap_in_few_segments(per_phoneme_s: float) -> None:
     got = heard(LONG, ScriptedEngine(per_phoneme_s=per_phoneme_s))
     assert got.text == LONG
     assert len(LONG) > 8600
@@ -115,7 +115,7 @@ def test_segments_grow_and_later_ones_are_whole_sentences() -> None:
     assert all(segment.text.rstrip()[-1] in ".!?" for segment in got.segments[6:])
 
 
-def test_joined_is_streamed_to_the_last_sample() -> None:
+def test_whole_and_streamed_speech_are_equal_to_the_last_sample() -> None:
     async def slowly(engine: ScriptedEngine) -> Samples:
         async with speaking(engine) as synthesizer:
             split_phonemes = []
@@ -128,7 +128,7 @@ def test_joined_is_streamed_to_the_last_sample() -> None:
     np.testing.assert_array_equal(streamed, heard(LONG[:2000]).samples)
 
 
-def test_a_file_has_the_cuts_that_were_heard_though_the_machine_slowed_down() -> None:
+def test_a_file_has_the_segments_of_the_stream_on_a_slower_machine_too() -> None:
     async def heard_then_saved(starts_when_complete: bool) -> tuple[list[str], list[str]]:
         engine = ScriptedEngine()
         async with speaking(engine) as synthesizer:
@@ -150,7 +150,7 @@ def test_a_file_has_the_cuts_that_were_heard_though_the_machine_slowed_down() ->
     assert again != once
 
 
-def test_a_repeat_starts_at_once_and_sounds_the_same() -> None:
+def test_a_repeat_starts_at_once_with_the_same_sound() -> None:
     async def twice() -> tuple[Heard, Heard]:
         engine = ScriptedEngine()
         async with speaking(engine) as synthesizer:
@@ -166,7 +166,7 @@ def test_a_repeat_starts_at_once_and_sounds_the_same() -> None:
     np.testing.assert_array_equal(first.samples, again.samples)
 
 
-def test_another_speed_or_voice_is_not_taken_from_the_cache() -> None:
+def test_the_cache_distinguishes_speeds_and_voices() -> None:
     async def go() -> None:
         engine = ScriptedEngine()
         async with speaking(engine) as synthesizer:
@@ -184,7 +184,7 @@ def test_another_speed_or_voice_is_not_taken_from_the_cache() -> None:
     asyncio.run(go())
 
 
-def test_too_many_phonemes_are_cut_again() -> None:
+def test_a_segment_with_too_many_phonemes_is_split() -> None:
     engine = ScriptedEngine(sound_s=0.02, per_phoneme_s=0.001)
     text = "A sentence whose letters are many phonemes each, and it is long. " * 20
     got = heard(text, engine, per_letter=6)
@@ -193,7 +193,7 @@ def test_too_many_phonemes_are_cut_again() -> None:
     assert max(map(len, engine.asked)) > MAX_PHONEMES / 2
 
 
-def test_one_word_with_too_many_phonemes_is_made_in_parts() -> None:
+def test_one_word_with_too_many_phonemes_is_split() -> None:
     engine = ScriptedEngine(sound_s=0.02)
     word = "Rindfleischetikettierungs" * 6
     got = heard(f"The {word} is.", engine, per_letter=5)
@@ -231,7 +231,7 @@ PROSE = st.lists(st.tuples(WORD, MARK).map("".join), min_size=1, max_size=120).m
 @example("a, aaaaaa", 0.14, 0.28, 2.0)
 # The space after a first piece was counted as sound.
 @example("a aaa aaaaaaaaaaaa", 0.0794, 0.4136, 0.5)
-def test_speech_never_runs_dry(text: str, fixed_s: float, rtf: float, speed: float) -> None:
+def test_speech_plays_without_a_gap(text: str, fixed_s: float, rtf: float, speed: float) -> None:
     engine = ScriptedEngine(fixed_s=fixed_s, per_phoneme_s=0.075 * rtf)
 
     async def go() -> Heard:
@@ -258,7 +258,7 @@ DELTAS = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(DELTAS, st.integers(-10, 40))
-def test_an_open_text_loses_nothing_until_it_is_cancelled(deltas: list[str], at: int) -> None:
+def test_a_growing_text_loses_nothing_until_it_is_cancelled(deltas: list[str], at: int) -> None:
     async def go() -> None:
         engine, buffer, written = ScriptedEngine(sound_s=0.01), TextBuffer("en-us"), ""
         async with speaking(engine) as synthesizer:

@@ -1,4 +1,4 @@
-"""A text that is being written is given to be spoken clause by clause, and nothing of it lost."""
+"""A growing text becomes ready clause by clause, and nothing is lost."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ def source(buffer: TextBuffer) -> str:
     return "".join(token.source for token in buffer.ready())
 
 
-def test_an_open_text_is_spoken_up_to_the_last_clause() -> None:
+def test_a_growing_text_is_spoken_up_to_the_last_clause() -> None:
     buffer = TextBuffer("en-us")
     assert buffer.ready() == []
     buffer.write("Hello there")
@@ -41,7 +41,7 @@ def test_words_without_punctuation_are_spoken_after_64() -> None:
     assert len(buffer.ready()) >= 64
 
 
-def test_nothing_is_written_after_the_end() -> None:
+def test_text_after_the_end_is_ignored() -> None:
     buffer = TextBuffer("en-us")
     buffer.write("One two")
     buffer.close(continues=True)
@@ -54,14 +54,14 @@ def test_nothing_is_written_after_the_end() -> None:
     assert buffer.is_finished
 
 
-def test_an_empty_text_is_over() -> None:
+def test_an_empty_text_ends_at_once() -> None:
     buffer = TextBuffer("en-us")
     buffer.close()
     assert buffer.ready() == []
     assert buffer.is_finished
 
 
-def test_a_long_text_is_not_read_at_once() -> None:
+def test_a_long_text_is_tokenized_gradually() -> None:
     buffer = TextBuffer.of("A sentence of words. " * 5000, "en-us")
     assert 0 < len(buffer.ready(is_first=True)) <= 60
     assert 0 < len(buffer.ready()) <= 300
@@ -69,7 +69,7 @@ def test_a_long_text_is_not_read_at_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "\n" * 50_000, "*** " * 20_000])
-def test_an_endless_text_always_has_something_ready(text: str) -> None:
+def test_an_endless_text_always_has_a_segment_ready(text: str) -> None:
     buffer, taken = TextBuffer("en-us"), 0
     buffer.write(text)
     buffer.close()
@@ -80,7 +80,7 @@ def test_an_endless_text_always_has_something_ready(text: str) -> None:
     assert taken == len(text)
 
 
-def test_after_cancel_nothing_is_left() -> None:
+def test_cancel_discards_the_text() -> None:
     buffer, stopped = TextBuffer("en-us"), list[bool]()
     buffer.on_cancel(lambda: stopped.append(True))
     buffer.write("One, two, three. ")
@@ -92,7 +92,7 @@ def test_after_cancel_nothing_is_left() -> None:
     assert buffer.unspoken == 0
 
 
-async def test_the_speaker_is_woken_by_text_and_by_its_end() -> None:
+async def test_text_and_its_end_wake_the_synthesizer() -> None:
     buffer = TextBuffer("en-us")
     acts: list[Callable[[], None]] = [lambda: buffer.write("One"), buffer.close]
     for act in acts:
@@ -138,7 +138,7 @@ def test_no_character_is_lost(steps: list[tuple[str, str]]) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.text("ab, .", min_size=1, max_size=12), max_size=20))
-def test_an_open_text_is_cut_after_clauses_only(deltas: list[str]) -> None:
+def test_a_growing_text_is_cut_after_clauses_only(deltas: list[str]) -> None:
     buffer = TextBuffer("en-us")
     for delta in deltas:
         buffer.write(delta)

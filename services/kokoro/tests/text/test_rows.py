@@ -1,4 +1,4 @@
-"""The table rows.yml: how a person reads what is written, in every language."""
+"""The table rows.yml: how a person reads a text aloud, in every language."""
 
 import unicodedata
 from pathlib import Path
@@ -21,7 +21,7 @@ JOINS = {
     Pause.PARAGRAPH: " ¶ ",
 }
 UNREAD_FIGURES = {"hi", "ja", "zh"}
-"""Languages whose figures espeak-ng and misaki read."""
+"""Languages whose digits espeak-ng and misaki read."""
 
 
 def shown(written: str, language: str) -> str:
@@ -35,7 +35,7 @@ def test_a_row_is_read_as_a_person_would(language: str, written: str, said: str)
 
 
 @pytest.mark.parametrize(("language", "written", "said"), ALL)
-def test_nothing_is_left_that_the_voice_drops_or_spells(
+def test_no_character_is_left_that_the_voice_skips_or_spells(
     language: str, written: str, said: str
 ) -> None:
     for token in tokenize(written, language):

@@ -1,4 +1,4 @@
-"""What holds for every text: nothing lost, nothing cut, the same however it arrives, bounded."""
+"""For every text: no loss, no cut token, the same result in any chunks, and bounded memory."""
 
 # These characters look like others on purpose: people write them.
 # ruff: noqa: RUF001
@@ -88,7 +88,7 @@ def test_a_new_text_starts_after_a_flush(first: str, second: str, language: str)
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(TEXTS, LANGUAGES)
-def test_every_token_is_bounded_and_sayable(text: str, language: str) -> None:
+def test_every_token_is_bounded_and_can_be_spoken(text: str, language: str) -> None:
     glued = 0
     for token in tokenize(text, language):
         assert 0 < len(token.source) <= (MAX_HIDDEN + 2) * 2 * LIMIT
@@ -128,7 +128,7 @@ HOSTILE = {
 
 
 def seconds(text: str, language: str, *, within: float) -> float:
-    """Return the least CPU time of three readings; the first that is quick enough will do."""
+    """Return the least CPU time of up to three runs; the first that is fast enough is the last."""
     least = float("inf")
     for _ in range(3):
         began = time.process_time()
@@ -140,7 +140,7 @@ def seconds(text: str, language: str, *, within: float) -> float:
 
 
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
-def test_text_without_a_space_reads_at_half_a_megabyte_a_second(unit: str) -> None:
+def test_half_a_megabyte_without_a_space_is_tokenized_in_a_second(unit: str) -> None:
     text = (unit * (150_000 // len(unit) + 1))[:150_000]
     assert seconds(text, "en-us", within=0.3) < 0.3
     tokens = tokenize(text[:20_000], "en-us")
@@ -150,20 +150,20 @@ def test_text_without_a_space_reads_at_half_a_megabyte_a_second(unit: str) -> No
 
 
 @pytest.mark.parametrize(("unit", "language"), [("a—", "en-us"), ("あ。", "ja")])
-def test_a_megabyte_without_a_space_reads_in_two_seconds(unit: str, language: str) -> None:
+def test_a_megabyte_without_a_space_is_tokenized_in_two_seconds(unit: str, language: str) -> None:
     assert seconds(unit * (1_000_000 // len(unit)), language, within=2) < 2
 
 
 @pytest.mark.parametrize(
     "unit", ["Dr. ", "1 ", "# ", "- ", "« ", "J. ", "<a ", "[a](b ", "| ", "。", "a—"]
 )
-def test_time_grows_with_the_length_alone(unit: str) -> None:
+def test_time_depends_only_on_the_length(unit: str) -> None:
     short = seconds(unit * (4_000 // len(unit)), "fr-fr", within=0)
     most = 24 * short + 0.1
     assert seconds(unit * (32_000 // len(unit)), "fr-fr", within=most) < most
 
 
-def test_a_reader_holds_little_of_an_endless_word() -> None:
+def test_the_tokenizer_buffers_little_of_an_endless_word() -> None:
     reader = Tokenizer("en-us")
     longest = held = 0
     for _ in range(5_000):
@@ -173,7 +173,7 @@ def test_a_reader_holds_little_of_an_endless_word() -> None:
 
 
 @pytest.mark.parametrize("unit", ["Dr. ", "J. ", "« ", "e.g. "])
-def test_a_cut_comes_in_the_end(unit: str) -> None:
+def test_a_cut_is_allowed_after_many_glued_tokens(unit: str) -> None:
     pauses = [token.pause for token in tokenize(unit * 40, "en-us")]
     assert Pause.WORD in pauses[: MAX_GLUED + 1]
 
@@ -185,6 +185,6 @@ def test_a_word_is_final_when_the_next_one_starts() -> None:
     assert [token.spoken for token in reader.feed("w")] == ["Hello"]
 
 
-def test_an_unknown_language_is_refused() -> None:
+def test_an_unknown_language_is_rejected() -> None:
     with pytest.raises(KeyError):
         tokenize("Hej", "sv")

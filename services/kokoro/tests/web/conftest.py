@@ -100,7 +100,7 @@ class RunningServer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not met():
-            assert loop.time() - began < within_s, "the condition was never met"
+            assert loop.time() - began < within_s, "the condition was not met in time"
             await asyncio.sleep(0.002)
 
 
@@ -109,7 +109,7 @@ StartServer = Callable[..., AbstractAsyncContextManager[RunningServer]]
 
 @pytest.fixture
 def start_server() -> StartServer:
-    """Start a server with these limits, this key and these origins."""
+    """Start a server with these limits, this key, and these origins."""
 
     @asynccontextmanager
     async def opened(
@@ -155,7 +155,7 @@ async def server(start_server: StartServer) -> AsyncIterator[RunningServer]:
 
 
 def made_up(synthesizer: ScriptedSynthesizer) -> LoadedModel:
-    """Return what a loaded model offers, without one."""
+    """Return the interface of a loaded model, without a model."""
     voices = Voices({name: np.zeros((510, 1, 256), np.float32) for name in NAMES})
     engine = SimpleNamespace(
         name="scripted", provider="none", model="m", model_sha256="", threads=1

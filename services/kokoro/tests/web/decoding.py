@@ -1,4 +1,4 @@
-"""What a listener hears of encoded bytes."""
+"""Decode encoded sound, as a client does."""
 
 import io
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Heard:
 
 
 def hear(data: bytes, format_name: str) -> Heard:
-    """Decode the bytes of one answer, whole or cut."""
+    """Decode the bytes of one response, complete or truncated."""
     if format_name == "pcm":
         return Heard(_floating(np.frombuffer(data[: len(data) // 2 * 2], "<i2")), 24_000)
     with av.open(io.BytesIO(data), "r") as container:
@@ -34,7 +34,7 @@ def hear(data: bytes, format_name: str) -> Heard:
 
 
 def tone(seconds: float, hertz: float = 220) -> Samples:
-    """Return a tone at 24 kHz that begins and ends at nothing."""
+    """Return a tone at 24 kHz that fades in and out."""
     at = np.arange(round(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     edge = np.minimum(1, np.minimum(at, seconds - at) * 100)
     return np.asarray(0.3 * edge * np.sin(2 * np.pi * hertz * at), np.float32)

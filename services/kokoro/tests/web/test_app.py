@@ -44,7 +44,7 @@ async def test_unknown_paths_return_errors_in_openais_format(server: RunningServ
         assert answer.json()["error"]["type"] == "invalid_request_error"
 
 
-async def test_the_key_opens_everything_and_nothing_else_does(start_server: StartServer) -> None:
+async def test_only_the_key_gives_access(start_server: StartServer) -> None:
     async with start_server(key="right") as server:
         assert (await server.client.get("/health")).status_code == 200
         wrong: list[Any] = [
@@ -64,7 +64,7 @@ async def test_the_key_opens_everything_and_nothing_else_does(start_server: Star
             assert (await server.client.get(path, headers=right)).status_code == 200
 
 
-async def test_the_official_client_knows_our_errors(start_server: StartServer) -> None:
+async def test_the_official_client_raises_the_matching_errors(start_server: StartServer) -> None:
     synthesizer = ScriptedSynthesizer(error=busy())
     async with start_server(synthesizer, key="right") as server:
 

@@ -1,4 +1,4 @@
-"""`hearth-kokoro` as people start it, and start it wrongly."""
+"""The command `hearth-kokoro`, with right and wrong options."""
 
 import argparse
 import os
@@ -30,7 +30,7 @@ def start(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Return the options for two files that are there and hold rubbish."""
+    """Return the options for two files that exist and contain garbage."""
     model, voices = tmp_path / "model.onnx", tmp_path / "voices.bin"
     model.write_bytes(b"no model")
     voices.write_bytes(b"no voices")
@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def refused(ended: subprocess.CompletedProcess[str]) -> str:
-    """Return the one line that says why it does not start."""
+    """Return the one line with the reason why it does not start."""
     assert ended.returncode == 2, ended.stderr
     line = ended.stderr.splitlines()[-1]
     assert line.startswith("hearth-kokoro: ")
@@ -46,7 +46,7 @@ def refused(ended: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def test_help_shows_how() -> None:
+def test_help_contains_examples() -> None:
     ended = start("--help")
     assert ended.returncode == 0
     assert "examples:" in ended.stdout
@@ -57,7 +57,7 @@ def test_a_missing_file_is_named(files: list[str]) -> None:
     assert "nothere.onnx: no such file" in refused(start(*files, "--model", "/nothere.onnx"))
 
 
-def test_a_file_that_is_no_model_is_named(files: list[str]) -> None:
+def test_a_file_that_is_not_a_model_is_named(files: list[str]) -> None:
     assert "voices.bin" in refused(start(*files, "--port", "0"))
 
 
@@ -70,18 +70,18 @@ def test_a_port_in_use_is_named(files: list[str]) -> None:
 
 
 @pytest.mark.parametrize("host", ["nobody.invalid", "203.0.113.7"])
-def test_an_address_that_is_not_ours_is_named(files: list[str], host: str) -> None:
+def test_an_address_of_another_machine_is_named(files: list[str], host: str) -> None:
     assert host in refused(start(*files, "--host", host))
 
 
-def test_a_key_file_must_hold_a_key(files: list[str], tmp_path: Path) -> None:
+def test_a_key_file_must_contain_a_key(files: list[str], tmp_path: Path) -> None:
     empty = tmp_path / "key"
     assert "key" in refused(start(*files, "--key-file", str(empty)))
     empty.write_text("\n")
     assert "one key" in refused(start(*files, "--key-file", str(empty)))
 
 
-def test_an_open_server_says_so_where_others_reach_it(files: list[str]) -> None:
+def test_a_server_without_a_key_warns_if_other_machines_can_reach_it(files: list[str]) -> None:
     wide = ["--host", "0.0.0.0", "--port", "0"]
     assert "no key" in start(*files, *wide).stderr
     ended = start(*files, *wide, HEARTH_KOKORO_KEY="a-key")
@@ -91,7 +91,7 @@ def test_an_open_server_says_so_where_others_reach_it(files: list[str]) -> None:
 
 
 def kept_in(monkeypatch: pytest.MonkeyPatch, files: list[str], **environment: str) -> Path | None:
-    """Return the folder in which a server of this environment remembers what it measured."""
+    """Return the folder in which a server with this environment stores its measurements."""
     for name in ("STATE_DIRECTORY", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -103,7 +103,7 @@ def kept_in(monkeypatch: pytest.MonkeyPatch, files: list[str], **environment: st
     return folder
 
 
-def test_alone_it_remembers_in_the_persons_own_cache(
+def test_measurements_are_stored_in_the_users_cache_by_default(
     monkeypatch: pytest.MonkeyPatch, files: list[str], tmp_path: Path
 ) -> None:
     home = {"HOME": str(tmp_path)}
@@ -115,7 +115,7 @@ def test_alone_it_remembers_in_the_persons_own_cache(
     assert kept_in(monkeypatch, files, **unit) == tmp_path / "unit"
 
 
-def test_where_nothing_can_be_kept_it_goes_on_and_says_so_once(
+def test_without_a_writable_folder_it_starts_and_warns_once(
     monkeypatch: pytest.MonkeyPatch,
     files: list[str],
     tmp_path: Path,

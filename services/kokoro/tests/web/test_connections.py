@@ -21,7 +21,7 @@ async def dial(server: RunningServer, sent: bytes = b"") -> Line:
 
 
 async def told(line: Line, *, drips: bool = False) -> tuple[int, Any]:
-    """Return status and error of an answer that closes its connection.
+    """Return status and error of a response that closes its connection.
 
     Where somebody `drips`, a byte that came too late to be read makes a reset of the end.
     """
@@ -80,7 +80,9 @@ async def test_headers_that_never_end_time_out(start_server: StartServer, sent: 
         assert (status, error["code"]) == (408, "request_timeout")
 
 
-async def test_a_second_request_must_come_in_time_as_well(start_server: StartServer) -> None:
+async def test_a_second_request_on_a_connection_has_a_time_limit_too(
+    start_server: StartServer,
+) -> None:
     async with start_server(headers_s=0.3) as server:
         line = await dial(server, b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
         await asyncio.wait_for(line[0].readuntil(b"}"), 3)

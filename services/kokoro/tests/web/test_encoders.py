@@ -1,4 +1,4 @@
-"""Each format, piece by piece and whole, as a listener decodes it."""
+"""Each format, in pieces and whole, as a client decodes it."""
 
 import io
 import wave
@@ -47,7 +47,7 @@ def test_the_readme_quotes_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_where_sound_is_cut_changes_nothing(name: str) -> None:
+def test_the_segment_boundaries_do_not_change_the_output(name: str) -> None:
     sound = tone(1.1)
     whole, cut = open_encoder(name), open_encoder(name)
     parts = [cut.encode(part) for part in slices(sound, SAMPLE_RATE // 10)]
@@ -59,7 +59,7 @@ def test_where_sound_is_cut_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_no_sound_at_all_still_ends(name: str) -> None:
+def test_an_empty_stream_is_a_valid_file(name: str) -> None:
     encoder = open_encoder(name)
     assert isinstance(encoder.encode(tone(0)) + encoder.finish(), bytes)
 
@@ -73,6 +73,6 @@ def test_a_whole_wav_contains_its_length_and_a_streamed_one_does_not() -> None:
     assert head[4:8] == head[40:44] == b"\xff\xff\xff\xff"
 
 
-def test_too_loud_is_clipped_and_never_wrapped() -> None:
+def test_loud_samples_are_clipped_and_never_wrap_around() -> None:
     loud = np.array([1.5, -1.5, np.nan, 0.5], np.float32)
     assert to_pcm(loud).tolist() == [32767, -32767, 0, 16384]

@@ -1,4 +1,4 @@
-"""The page as the server gives it: for everybody, strict, whole, and of one version."""
+"""The page: public, with a strict policy, complete, and of one version."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ REACHED_FOR = CONTROLS | {"speak", "stop", "download", "permalink", "ttfa", "sta
 
 
 class Document(HTMLParser):
-    """What a document is made of."""
+    """The parts of a document."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def files_of(made: Document) -> list[str]:
     return [file for file in made.files if not file.startswith("#")]
 
 
-async def test_the_document_is_strict(server: RunningServer) -> None:
+async def test_the_document_has_a_strict_policy(server: RunningServer) -> None:
     answer = await server.client.get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     rules = dict(
@@ -86,7 +86,7 @@ async def test_the_document_is_strict(server: RunningServer) -> None:
     assert answer.headers["referrer-policy"] == "no-referrer"
 
 
-async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
+async def test_the_document_has_no_inline_code_and_loads_nothing_foreign(
     server: RunningServer,
 ) -> None:
     made = await document(server)
@@ -100,7 +100,7 @@ async def test_nothing_is_written_into_it_and_nothing_comes_from_elsewhere(
         assert not re.search(r"https?://|@import|url\(", text), name
 
 
-async def test_every_file_is_there_with_its_type_and_may_be_kept(server: RunningServer) -> None:
+async def test_every_file_is_served_with_its_type_and_may_be_cached(server: RunningServer) -> None:
     made = await document(server)
     names = set()
     for file in files_of(made):
@@ -129,7 +129,7 @@ def test_every_imported_module_exists() -> None:
     assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
 
 
-async def test_it_has_the_ids_that_tests_use_and_each_control_has_a_name(
+async def test_the_page_has_the_ids_that_tests_use_and_each_control_has_a_name(
     server: RunningServer,
 ) -> None:
     made = await document(server)
@@ -138,14 +138,14 @@ async def test_it_has_the_ids_that_tests_use_and_each_control_has_a_name(
     assert made.labelled >= CONTROLS
 
 
-async def test_it_offers_the_formats_that_the_server_makes(server: RunningServer) -> None:
+async def test_the_page_offers_the_servers_formats(server: RunningServer) -> None:
     assert (await document(server)).options == list(get_args(Format))
     links = re.search(r"FORMATS = (\[.*\]);", (PAGE / "link.mjs").read_text())
     assert links
     assert json.loads(links[1]) == list(get_args(Format))
 
 
-async def test_the_document_is_asked_for_each_time_and_sent_once(server: RunningServer) -> None:
+async def test_the_document_is_revalidated_each_time_and_sent_once(server: RunningServer) -> None:
     first = await server.client.get("/")
     assert first.headers["cache-control"] == "no-cache"
     again = await server.client.get("/", headers={"If-None-Match": first.headers["etag"]})
@@ -156,7 +156,7 @@ async def test_the_document_is_asked_for_each_time_and_sent_once(server: Running
     assert (await server.client.head("/")).status_code == 200
 
 
-async def test_after_an_upgrade_no_old_address_gives_a_new_file(
+async def test_after_an_upgrade_no_old_url_returns_a_new_file(
     server: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = files_of(await document(server))
@@ -176,7 +176,7 @@ async def test_after_an_upgrade_no_old_address_gives_a_new_file(
             assert (await upgraded.get(there)).status_code == 200
 
 
-async def test_only_the_pages_own_files_are_there(server: RunningServer) -> None:
+async def test_only_the_pages_own_files_are_served(server: RunningServer) -> None:
     version = files_of(await document(server))[0].rpartition("/")[0]
     for name in ("index.html", "nothing.mjs", "..%2fweb%2fpage.py", "../web/page.py", ""):
         answer = await server.client.get(f"{version}/{name}")
@@ -198,7 +198,7 @@ async def test_with_a_key_the_page_is_public_and_the_api_is_not(
         assert (await server.say()).status_code == 401
 
 
-async def test_it_knows_this_servers_limit_and_that_there_is_no_key(
+async def test_the_page_contains_the_text_limit_and_whether_a_key_is_needed(
     start_server: StartServer,
 ) -> None:
     async with start_server(text_characters=123) as server:
@@ -207,7 +207,7 @@ async def test_it_knows_this_servers_limit_and_that_there_is_no_key(
         assert 'data-key-wanted="no"' in text
 
 
-async def test_it_is_there_while_the_model_loads(start_server: StartServer) -> None:
+async def test_the_page_is_served_while_the_model_loads(start_server: StartServer) -> None:
     warm = asyncio.Event()
     async with start_server(load=warm.wait) as server:
         assert (await server.client.get("/")).status_code == 200
@@ -217,7 +217,7 @@ async def test_it_is_there_while_the_model_loads(start_server: StartServer) -> N
         await server.until(lambda: server.state.loaded is not None)
 
 
-async def test_a_page_of_this_very_server_may_ask_it(server: RunningServer) -> None:
+async def test_a_page_of_the_same_server_may_use_it(server: RunningServer) -> None:
     for origin, status in ((server.url, 200), ("https://elsewhere.example", 403), ("null", 403)):
         answer = await server.client.post(
             "/v1/audio/speech",
@@ -227,7 +227,7 @@ async def test_a_page_of_this_very_server_may_ask_it(server: RunningServer) -> N
         assert answer.status_code == status, origin
 
 
-async def test_it_gets_the_unsupported_languages(server: RunningServer) -> None:
+async def test_the_page_gets_the_unsupported_languages(server: RunningServer) -> None:
     assert server.state.loaded
     told = (await server.client.get("/v1/audio/voices")).json()
     assert told["unsupported_languages"] == {}

@@ -1,4 +1,4 @@
-"""What is refused, and in whose words."""
+"""Accepted and rejected requests, and the text of the errors."""
 
 import json
 from typing import Any
@@ -30,15 +30,15 @@ def test_omitted_fields_have_the_expected_defaults() -> None:
 
 
 @pytest.mark.parametrize("voice", ["nova", "Nova", {"id": "nova"}])
-def test_voices_of_openai_are_known(voice: Any) -> None:
+def test_openai_voices_are_mapped(voice: Any) -> None:
     assert ask(voice=voice).voice_name == "af_nova"
 
 
-def test_other_voices_are_left_to_the_file() -> None:
+def test_other_voices_pass_unchanged() -> None:
     assert voice_name("af_heart(2)+bm_fable(1)") == "af_heart(2)+bm_fable(1)"
 
 
-def test_instructions_and_fields_of_others_are_ignored() -> None:
+def test_instructions_and_unknown_fields_are_ignored() -> None:
     assert ask(instructions="whisper", lang_code="a", seed=3).input == "Hello."
 
 
@@ -73,13 +73,13 @@ def test_instructions_and_fields_of_others_are_ignored() -> None:
         (b'{"input": "a", "model": "whisper-1"}', "model", "model_not_found"),
     ],
 )
-def test_refusals_name_the_field(body: bytes, param: str | None, code: str | None) -> None:
+def test_errors_name_the_field(body: bytes, param: str | None, code: str | None) -> None:
     error = refused(body)
     assert (error.param, error.code) == (param, code)
     assert error.status == (404 if code == "model_not_found" else 400)
 
 
-def test_a_refusal_never_quotes_the_text_or_control_characters() -> None:
+def test_errors_quote_neither_the_text_nor_control_characters() -> None:
     error = refused(b'{"input": "a", "model": "\\u001b[31mred\\n' + b"x" * 300 + b'"}')
     assert "\x1b" not in str(error)
     assert len(str(error)) < 200

@@ -23,7 +23,9 @@ WORDS = "One two three four five six, seven eight nine."
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", FORMATS)
-async def test_every_format_is_heard(server: RunningServer, name: str, stream: bool) -> None:
+async def test_every_format_decodes_to_sound(
+    server: RunningServer, name: str, stream: bool
+) -> None:
     answer = await server.say(WORDS, response_format=name, stream=stream)
     assert answer.status_code == 200, answer.text
     assert "".join(server.synthesizer.spoken) == WORDS
@@ -92,7 +94,7 @@ async def test_a_failure_before_the_first_sound_is_a_json_error(
         assert (await server.client.get("/health")).status_code == 200
 
 
-async def test_an_engines_message_is_logged_and_not_sent(
+async def test_an_engine_error_is_logged_and_not_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(EngineError) as told:
@@ -106,7 +108,7 @@ async def test_an_engines_message_is_logged_and_not_sent(
     assert lines[0].startswith("unexpected model.onnx failed: node /decoder at ")
 
 
-async def test_another_errors_message_is_neither_logged_nor_sent(
+async def test_the_text_of_another_exception_is_neither_logged_nor_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = ServiceError("speaking failed: the secret text", status=500)
@@ -117,14 +119,14 @@ async def test_another_errors_message_is_neither_logged_nor_sent(
     assert "secret" not in answer.text + caplog.text
 
 
-async def test_others_are_heard_while_a_text_without_a_word_is_read(
+async def test_a_text_without_a_word_does_not_block_other_requests(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, others_were_heard = threading.Event(), threading.Event()
 
     def slow(text: str, language: str) -> list[Token]:
         begun.set()
-        assert others_were_heard.wait(5), "nobody was heard meanwhile"
+        assert others_were_heard.wait(5), "no other request was answered meanwhile"
         return tokenize(text, language)
 
     monkeypatch.setattr("hearth_kokoro.web.speech.tokenize", slow)
@@ -186,7 +188,7 @@ async def test_a_request_ends_at_its_deadline(start_server: StartServer, stream:
         assert server.synthesizer.active == 0
 
 
-async def test_a_body_is_counted_while_it_is_read(start_server: StartServer) -> None:
+async def test_the_body_limit_applies_while_the_body_is_read(start_server: StartServer) -> None:
     async with start_server(body_bytes=1000) as server:
 
         async def chunks() -> Any:
@@ -206,12 +208,12 @@ async def test_a_body_that_never_ends_times_out(start_server: StartServer) -> No
         writer.close()
 
 
-async def test_a_megabyte_without_a_space_is_refused_at_once(server: RunningServer) -> None:
+async def test_a_megabyte_without_a_space_is_rejected_at_once(server: RunningServer) -> None:
     answer = await server.say("a" * 1_000_000)
     assert answer.json()["error"]["code"] == "string_above_max_length"
 
 
-async def test_sixty_four_at_once(start_server: StartServer) -> None:
+async def test_sixty_four_requests_at_once(start_server: StartServer) -> None:
     async with start_server(ScriptedSynthesizer(piece_s=0.01)) as server:
         answers = await asyncio.gather(
             *(server.say(WORDS, response_format="wav") for _ in range(64))

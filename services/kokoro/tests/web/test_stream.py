@@ -18,7 +18,7 @@ from .decoding import hear
 
 
 class Line:
-    """One end of a conversation."""
+    """A client of the WebSocket."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
@@ -31,7 +31,7 @@ class Line:
         return message if isinstance(message, bytes) else json.loads(message)
 
     async def until(self, kind: str) -> tuple[list[dict[str, Any]], bytes]:
-        """Return what came up to and with a message of this kind, and the sound before it."""
+        """Return the messages up to the first of this type, and the sound before it."""
         told: list[dict[str, Any]] = []
         sound = b""
         while not told or told[-1]["type"] != kind:
@@ -43,7 +43,7 @@ class Line:
         return told, sound
 
     async def closed(self) -> int:
-        """Return the code with which the server ends the conversation."""
+        """Return the code with which the server closes the WebSocket."""
         with pytest.raises(ConnectionClosed) as closed:
             await self.until("never")
         assert closed.value.rcvd is not None
@@ -64,7 +64,7 @@ def dial() -> Dialled:
     return dialled
 
 
-async def test_text_in_sound_out(server: RunningServer, dial: Dialled) -> None:
+async def test_text_becomes_sound(server: RunningServer, dial: Dialled) -> None:
     async with dial(server, "?voice=nova&speed=2") as line:
         ready = await line.hear()
         assert isinstance(ready, dict)
@@ -83,7 +83,7 @@ async def test_text_in_sound_out(server: RunningServer, dial: Dialled) -> None:
             await line.hear()
 
 
-async def test_a_clause_is_spoken_before_the_text_is_over(
+async def test_a_clause_is_spoken_before_the_text_ends(
     server: RunningServer, dial: Dialled
 ) -> None:
     async with dial(server) as line:
@@ -242,7 +242,7 @@ async def _ping_without_end(writer: asyncio.StreamWriter) -> None:
 
 
 async def test_unread_pongs_close_the_stream(server: RunningServer) -> None:
-    """As many as fit; without a bound their answers would be kept for ever."""
+    """Sends pings without reading; without a bound, the pongs would fill the memory."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
     asked = (
         f"GET /v1/audio/stream HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: Upgrade\r\n"

@@ -1,4 +1,4 @@
-"""The whole server but for the model: the real speaker over an engine and a clock of our own."""
+"""The whole server except the model: the real synthesizer with a scripted engine and clock."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def opened(
         engine.gate.set()
 
 
-async def test_streamed_and_joined_agree_in_every_sample(start_server: StartServer) -> None:
+async def test_streamed_and_whole_speech_have_the_same_samples(start_server: StartServer) -> None:
     answers = []
     for stream in (True, False):
         async with opened(start_server, ScriptedEngine()) as (server, _):
@@ -49,7 +49,7 @@ async def test_streamed_and_joined_agree_in_every_sample(start_server: StartServ
 
 
 async def until(socket: ClientConnection, kind: str) -> bytes:
-    """Return the sound that comes before a message of this kind."""
+    """Return the sound before the first message of this type."""
     sound = b""
     async with asyncio.timeout(5):
         while True:

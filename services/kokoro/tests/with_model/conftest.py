@@ -33,14 +33,14 @@ class Server:
     process: subprocess.Popen[bytes]
     log_file: Path
     ready_mib: float = 0
-    """What it occupied when it was warm, without its caches."""
+    """The memory after the warm-up, without the caches."""
 
     def status(self) -> dict[str, Any]:
         answer: dict[str, Any] = httpx.get(f"{self.url}/status", trust_env=False).json()
         return answer
 
     def memory_mib(self) -> float:
-        """Return what it occupies, without its caches: those may fill up to their bounds."""
+        """Return the memory without the caches, which may grow to their limits."""
         status = self.status()
         cached = sum(cache["bytes"] for cache in status["caches"].values())
         occupied: int = status["memory_bytes"] - cached
@@ -57,14 +57,14 @@ class Server:
 
 @pytest.fixture(scope="session")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of made-up weights: the lab's where it is, else one of our own."""
+    """Return the folder of made-up weights: the lab's if it exists, otherwise a new one."""
     writable = DEFAULT_CACHE.is_dir() and os.access(DEFAULT_CACHE, os.W_OK)
     return prepare(DEFAULT_CACHE if writable else tmp_path_factory.mktemp("weights"))
 
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the person's cache, where servers remember what they measured here."""
+    """Return the user's cache, where servers store their measurements."""
     return tmp_path_factory.mktemp("state")
 
 
@@ -80,7 +80,7 @@ def server(
 
 @contextmanager
 def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> Iterator[Server]:
-    """Start a server and wait until it answers, and is warm."""
+    """Start a server and wait until it responds and is warm."""
     command = [sys.executable, "-W", "error", "-P", "-m", "hearth_kokoro"]
     command += ["--model", str(weights / FP32), "--voices", str(weights / VOICES)]
     log_file = folder / "log"
@@ -107,7 +107,7 @@ def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> I
 
 
 def await_answer(server: Server, warm: bool) -> None:
-    """Wait until it answers, and is healthy where it shall be `warm`."""
+    """Wait until it responds and, if `warm`, is healthy."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and server.process.poll() is None:
         try:

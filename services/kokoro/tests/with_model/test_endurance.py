@@ -1,4 +1,4 @@
-"""The real process under load: clients that leave, many at once, memory, health meanwhile."""
+"""The real process under load: clients that disconnect, many clients, memory and health."""
 
 import concurrent.futures
 import itertools
@@ -26,7 +26,7 @@ WORDS = re.findall(
 
 
 def begin(server: Server, text: str = LONG) -> socket.socket:
-    """Ask for speech over a socket of our own, and wait until it is being made."""
+    """Request speech over a raw socket, and wait until its synthesis has started."""
     line = socket.create_connection(("127.0.0.1", server.port), timeout=30)
     body = json.dumps({"input": text, "response_format": "pcm"}).encode()
     head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -86,7 +86,7 @@ def test_a_repeat_starts_at_once(http: httpx.Client) -> None:
     assert statistics.median(waits_ms[1:]) < 30, waits_ms
 
 
-def test_sixty_four_clients(server: Server) -> None:
+def test_sixty_four_clients_are_served(server: Server) -> None:
     def ask(number: int) -> httpx.Response:
         body = {"input": f"Client {WORDS[number % 25]}.", "response_format": "opus"}
         return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=90, trust_env=False)
@@ -102,7 +102,7 @@ def test_sixty_four_clients(server: Server) -> None:
 
 
 def five_hundred_texts() -> list[str]:
-    """Return short texts, most of them known already, and between them twenty long ones.
+    """Return short texts, most of them cached, with twenty long ones among them.
 
     Each of those is one word, and so one piece whatever the pace: a size of its own for the
     engine, whose memory grows with each unless it is given back.
@@ -119,7 +119,9 @@ def five_hundred_texts() -> list[str]:
     return texts
 
 
-def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.Client) -> None:
+def test_memory_does_not_grow_over_five_hundred_requests(
+    server: Server, http: httpx.Client
+) -> None:
     texts = five_hundred_texts()
     assert len(texts) == 500
     assert len({len(text) for text in texts if len(text) >= 60}) == 20
@@ -146,7 +148,7 @@ def test_memory_is_flat_over_five_hundred_requests(server: Server, http: httpx.C
 
 
 def drop_half_way(http: httpx.Client, text: str) -> None:
-    """Hang up after the first sound of a text of two sentences."""
+    """Disconnect after the first sound of a text of two sentences."""
     body = {"input": f"{text} And then there is {text}", "response_format": "pcm"}
     with http.stream("POST", "/v1/audio/speech", json=body) as answer:
         assert next(answer.iter_raw())

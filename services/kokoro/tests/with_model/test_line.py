@@ -1,4 +1,4 @@
-"""`WS /v1/audio/stream` with the real model: talk, flush, cancel."""
+"""`WS /v1/audio/stream` with the real model: text, flush, cancel."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from .conftest import Server
 STORY = "Once upon a time, there was a kettle that could sing. It sang all day long, "
 
 
-async def test_talk_flush_and_cancel(server: Server) -> None:
+async def test_text_flush_and_cancel(server: Server) -> None:
     address = f"ws://127.0.0.1:{server.port}/v1/audio/stream?voice=af_heart"
     async with connect(address, proxy=None) as socket:
 

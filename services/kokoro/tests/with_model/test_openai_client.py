@@ -1,4 +1,4 @@
-"""The official `openai` client speaks with the real model, streamed and not."""
+"""The official `openai` client with the real model, streamed and whole."""
 
 import base64
 import json
@@ -88,7 +88,7 @@ def test_every_language_and_a_blend(client: OpenAI, voice: str, text: str) -> No
     assert hear(answer.content, "pcm").seconds > 0.4
 
 
-def test_errors_are_the_clients_own(client: OpenAI) -> None:
+def test_errors_are_the_clients_own_exceptions(client: OpenAI) -> None:
     with pytest.raises(BadRequestError, match="af_heart") as unknown:
         client.audio.speech.create(model="kokoro", voice="af_haert", input="Hello.")
     assert unknown.value.param == "voice"
