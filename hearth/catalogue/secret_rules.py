@@ -5,10 +5,9 @@ from collections.abc import Iterator, Mapping
 
 # Published values are not secret: upstream's default key of Pipelines.
 PUBLIC = frozenset({"0p3n-w3bu!"})
-# Shorter ones can be guessed: for people, and for programs.
-SHORTEST_PASSWORD, SHORTEST_KEY = 8, 16
-# People never type these, and generated ones are longer.
-SHORTEST_MACHINE = 32
+# Shorter ones can be guessed. The login rejects shorter passwords and consumers' keys, too; other
+# keys come from elsewhere. People never type machine secrets, and generated ones are longer.
+SHORTEST_PASSWORD, SHORTEST_KEY, SHORTEST_CONSUMER, SHORTEST_MACHINE = 12, 16, 24, 32
 _MACHINE = ("cookie_secret", "_master_key")
 # Different characters that must remain without the words below.
 _FEWEST_CHARACTERS = 5
@@ -31,7 +30,8 @@ def public(name: str, value: str) -> str | None:
 
 def weak(name: str, value: str) -> str | None:
     """Reject a value that can be guessed."""
-    least = SHORTEST_PASSWORD if name.endswith("_password") else SHORTEST_KEY
+    least = SHORTEST_CONSUMER if name.startswith("consumer_") else SHORTEST_KEY
+    least = SHORTEST_PASSWORD if name.endswith("_password") else least
     least = SHORTEST_MACHINE if name.endswith(_MACHINE) else least
     if known := public(name, value):
         return known
