@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RENDERED = ["compose", "incus", "caddy", "litellm"]
+RENDERED = ["incus", "caddy", "litellm"]
 
 
 def git(*words: str) -> str:

@@ -27,7 +27,7 @@ LOGS = ROOT / ".hearth" / "logs"
 BIN = Path(sys.executable).parent
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
 # What the reference inventory renders to; committed, so that a review shows what a change does.
-RENDERED = ["compose", "incus", "caddy", "litellm"]
+RENDERED = ["incus", "caddy", "litellm"]
 RENDER = "ansible/playbooks/render.yml"
 # A full-size speech model in a real process: minutes of processor time.
 MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
