@@ -62,7 +62,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter("this is not a terminal, so there is no way to ask: add --yes")
+        raise typer.BadParameter("this is not a terminal, so Hearth cannot ask: add --yes")
     typer.confirm(question, abort=True)
 
 

@@ -62,7 +62,7 @@ def patch_server(
         raise typer.BadParameter("add --path DIR or --container NAME")
     if not (yes or as_json or sys.stdin.isatty()):
         raise typer.BadParameter(
-            "this is not a terminal, so there is no way to ask: add --yes, or --json for no changes"
+            "this is not a terminal, so Hearth cannot ask: add --yes, or --json for no changes"
         )
     steps = frozenset() if take_back else ALL - {*(without or ())}
     try:

@@ -112,7 +112,7 @@ def _describe(house: House, name: str, data: bool, secrets: Collection[str] | No
         elif data:
             show(f"[red]goes[/red]    data in {volume.path}, for ever")
         else:
-            show(f"stays   data in {volume.path} (gone with --data)")
+            show(f"stays   data in {volume.path} (deleted with --data)")
 
 
 def _remove_all(project: Project, data: bool, yes: bool) -> None:

@@ -44,7 +44,7 @@ def show_status(as_json: AsJson = False) -> None:
         *(f"trust  {address}" for address in report.trust),
         f"root   {ROOT_CERTIFICATE} {report.fingerprint or '(not yet)'}",
         f"runs   {report.accelerator}",
-        *(f"comes  {line}" for line in report.pending),
+        *(f"note   {line}" for line in report.pending),
     ]
     content = Group(table(("", "name", "state", "since", "memory"), rows), *map(Text, lines))
     show_or_print(as_json, report.as_json(), content)

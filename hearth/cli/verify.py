@@ -88,7 +88,7 @@ def _drilled(drill: Drill) -> RenderableType:
         (line.alias, f"{line.right} of {line.of}", _seconds(line.quick_s), _seconds(line.slow_s))
         for line in drill.lines
     )
-    heads = (f"fallback, drilled {drill.made}", "as promised", "next member", "after silence")
+    heads = (f"fallback, drilled {drill.made}", "as expected", "next member", "after silence")
     return table(heads, rows)
 
 

@@ -30,7 +30,7 @@ PATIENCE_S = 1860.0
 _KILLED_S = 60.0
 _LOOK_AGAIN_S = 0.2
 _WORDS = 100
-_WAITS = "waits for the end of another run"
+_WAITS = "waiting for another run to finish"
 _OTHER = "another run is active on this machine"
 
 

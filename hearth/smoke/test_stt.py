@@ -133,7 +133,7 @@ def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, not
         assert finals, "there is no final text"
         assert any(str(event.payload["text"]).strip() for event in finals), "all finals are empty"
         waits.append(1000 * (finals[-1].at_s - result.started - LEAD_S - spoken.seconds))
-    about = "half a second of it is the wait for more; 3 s of speech"
+    about = "with the half second of silence that ends it; 3 s of speech"
     notes.figure(f"end of speech to text of {listener.name}", "ms", waits, about)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 DOCUMENTATION = """
 name: one_run
 type: notification
-short_description: One run of a playbook that changes the machine at a time
-description: Holds a lock of this machine while plays of site.yml run, with all that they started. A
-  second run ends before its first task and names its holder; processes of a killed run are
-  waited for.
+short_description: Allow one playbook run at a time to change the machine
+description: Holds a lock on this machine while site.yml and the processes that it started run. A
+  second run fails before its first task and names the holder. It waits for the processes of a
+  killed run.
 author: Hearth
 options:
   lock:
-    description: The file that is locked; with none, nothing is locked or waited for.
+    description: The lock file; without one, there is neither a lock nor a wait.
     type: str
     default: /run/hearth.lock
     env:

@@ -13,7 +13,7 @@ options:
   name: {description: Name of the folder among the programs., type: str, required: true}
   valves: {description: "Settings of pipelines: name of a pipeline to its valves.", type: dict}
   without: {description: Names of pipelines that are left out., type: list, elements: str}
-  owner: {description: The service that it is for; it goes with the last one., type: str}
+  owner: {description: The service that uses it; it is removed with the last one., type: str}
 """
 
 from typing import Any

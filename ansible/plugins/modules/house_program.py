@@ -15,7 +15,7 @@ options:
   source: {description: "A source of sources.lock.yml: name, version, url, sha256.", type: dict}
   files: {description: "Sources that are files instead of archives: the name of each, to its
     source.", type: dict}
-  mirrors: {description: Other places for the same addresses., type: dict}
+  mirrors: {description: Mirrors of the sources' addresses., type: dict}
   folder: {description: A folder of this machine that is installed like an archive.,
     type: path}
   patch_by: {description: Our package that patches the source or the folder before it runs.,
@@ -28,7 +28,7 @@ options:
   packages: {description: Our own packages that are installed beside them., type: list,
     elements: path}
   image: {description: Image whose Python runs the program., type: str}
-  owner: {description: The service that it is for; it goes with the last one., type: str}
+  owner: {description: The service that uses it; it is removed with the last one., type: str}
 """
 
 import hashlib

@@ -11,7 +11,7 @@ description: Instances, and programs and downloads that nothing else uses; volum
 author: Hearth
 options:
   house: {description: The house as derived from the catalogue., type: dict, required: true}
-  data: {description: Names of removed services whose data go., type: list, elements: str}
+  data: {description: Names of removed services whose data are deleted., type: list, elements: str}
 """
 
 from pathlib import Path

@@ -445,7 +445,7 @@ def converge_all(
 ) -> dict[str, Any]:
     """Converge the programs in order, up to the first failure."""
     if shutil.which("systemctl") is None:
-        raise Trouble("there is no systemd here, which this part of a house needs")
+        raise Trouble("systemd does not run here, and this part of a house needs it")
     if write and not secrets and any(differing_credentials(params) for params in programs):
         return {"changed": False, "needs_secrets": True}
     done: dict[str, Any] = {"changed": False, "did": [], "diff": []}

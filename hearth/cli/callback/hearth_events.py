@@ -92,4 +92,4 @@ def _message(fields: dict[str, Any]) -> str:
                 return lines[-1]
             # Our own modules report all problems at once, or the last output of a program.
             return "\n".join(lines[:_LINES]) if key == "msg" else lines[0]
-    return "it gave no reason"
+    return "no reason given"

@@ -181,7 +181,7 @@ class Gateway:
         line.name = wanted[:80]
         if wanted not in consumer.names:
             # The same message for unknown names: a key must not reveal other names.
-            message = f"this key does not open the model {wanted[:80]!r}"
+            message = f"this key may not use the model {wanted[:80]!r}"
             raise ServiceError(message, status=403, code="model_not_allowed")
         name = self._config.names[wanted]
         if bool(name.servers) != (line.path in SPEECH):

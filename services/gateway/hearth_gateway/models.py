@@ -25,7 +25,7 @@ def list_models(path: str, consumer: Consumer, config: GatewayConfig) -> dict[st
     if not wanted:
         return {"object": "list", "data": [_entry(name, consumer, config) for name in names]}
     if wanted not in consumer.names:
-        message = f"this key does not open the model {wanted[:80]!r}"
+        message = f"this key may not use the model {wanted[:80]!r}"
         raise ServiceError(message, status=404, code="model_not_found")
     return _entry(config.names[wanted], consumer, config)
 

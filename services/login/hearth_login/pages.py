@@ -26,7 +26,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 LIMIT_BYTES = 8192
 DEADLINE_S = 10.0
 
-_FOREIGN = "This did not come from this page. Please try again here."
+_FOREIGN = "This form was not sent from this page. Please try again here."
 _STALE = "This page was open for a long time. Please try again."
 _WRONG = "That is not the house password."
 

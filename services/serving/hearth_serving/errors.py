@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse
 
 log = logging.getLogger(__name__)
 
-BROKEN = "something broke here; the server's log says where"
+BROKEN = "internal error; the server's log shows where"
 """All that a client reads about an internal error."""
 
 _TYPES = {

@@ -92,7 +92,7 @@ def test_it_asks(
         ((), "add --path DIR or --container NAME"),
         (("--path", ".", "--without", "thread", "--yes"), "did you mean threads?"),
         (("--path", ".", "--without", "threads", "--take-back", "--yes"), "leave out --without"),
-        (("--path", "."), "there is no way to ask: add --yes"),
+        (("--path", "."), "Hearth cannot ask: add --yes"),
         (("--container", "x", "--engine", "lxd", "--yes"), "'lxd' is not one of"),
     ],
 )

@@ -185,7 +185,7 @@ def test_waiting_for_a_live_run_has_a_limit(folder: Path) -> None:
             pytest.fail("two at once")
         assert "\n" not in str(seen.value)
         (waits,) = told
-        assert waits.startswith("waits for the end of another run: ")
+        assert waits.startswith("waiting for another run to finish: ")
         with pytest.raises(runs.BusyError), runs.alone(told.append, lock):
             pytest.fail("two at once")
         assert len(told) == 1

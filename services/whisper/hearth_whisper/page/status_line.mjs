@@ -26,7 +26,7 @@ export class StatusLine {
   /** Change the state, and show its line. */
   setState(state, text) {
     this.#main.dataset.state = state;
-    this.#by("talk-label").textContent = state === "listening" ? "Line now" : "Talk";
+    this.#by("talk-label").textContent = state === "listening" ? "End line" : "Talk";
     this.show(text);
   }
 
