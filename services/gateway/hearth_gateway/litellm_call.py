@@ -25,6 +25,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Bounds what is held for a slow reader; LiteLLM waits while it is full.
 _QUEUE = 16
+# After this time, work that was cancelled and goes on is cancelled again.
+_CANCEL_S = 0.2
 # Other headers control LiteLLM (x-litellm-timeout, ...) or request an encoding.
 _PASSED = frozenset({b"host", b"authorization", b"user-agent"})
 
@@ -62,7 +64,10 @@ class Call:
         trace: TracebackType | None,
     ) -> None:
         """Cancel the call; LiteLLM closes its connection to the member."""
-        self._task.cancel()
+        while not self._task.done():
+            # LiteLLM can swallow a cancellation while it connects, and would go on unread.
+            self._task.cancel()
+            await asyncio.wait({self._task}, timeout=_CANCEL_S)
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 SUBTITLES = "1\n00:00:00,000 --> 00:00:01,000\none two\n\n"
 FOREVER_S = 60
@@ -34,6 +35,29 @@ class Recording:
     sha256: str
     size: int
     headers: dict[str, str]
+
+
+class WatchedStream(StreamingResponse):
+    """An event stream that adds its model to `left` when it stops before its last event.
+
+    The events themselves do not see it: a client may disconnect before the first one is due.
+    """
+
+    def __init__(self, events: AsyncIterator[str], model: str, left: list[str]) -> None:
+        super().__init__(self._until_end(events), media_type="text/event-stream")
+        self._model, self._left, self._ended = model, left, False
+
+    async def _until_end(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        async for event in events:
+            yield event
+        self._ended = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._ended:
+                self._left.append(self._model)
 
 
 @dataclass(slots=True)
@@ -70,8 +94,8 @@ class TranscriptionUpstream:
         if fault == "mute":
             await self._wait(request, fields["model"].removesuffix("-there"))
         if fields.get("stream") == "true":
-            words = self._events(fields["model"].removesuffix("-there"))
-            return StreamingResponse(words, media_type="text/event-stream")
+            model = fields["model"].removesuffix("-there")
+            return WatchedStream(self._events(model), model, self.left)
         if fields.get("response_format") == "srt":
             return PlainTextResponse(SUBTITLES)
         return JSONResponse({"text": "one two"})
@@ -109,11 +133,7 @@ class TranscriptionUpstream:
             return  # as a server ends that was told to stop: nothing is wrong with the connection
         if model.startswith("cut"):
             raise ConnectionResetError  # uvicorn ends the connection in the middle
-        try:
-            await asyncio.to_thread(self.go_on.wait, FOREVER_S)
-        except asyncio.CancelledError:
-            self.left.append(model)
-            raise
+        await asyncio.to_thread(self.go_on.wait, FOREVER_S)
         if model.startswith("failing"):
             # As Hearth's own whisper says it; cut in the middle, as a network may.
             failed = _event({"type": "error", "error": {"message": "the card is gone"}})

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .transcription_upstream import TranscriptionUpstream
+from .transcription_upstream import TranscriptionUpstream, WatchedStream
 
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
@@ -99,15 +99,7 @@ class Upstream:
         if not body.get("stream"):
             choice = {"index": 0, "message": {"role": "assistant", "content": "whole"}}
             return JSONResponse({"choices": [{**choice, "finish_reason": "stop"}]})
-        return StreamingResponse(self._words(model, fault, body), media_type="text/event-stream")
-
-    async def _words(self, model: str, fault: str, body: dict[str, Any]) -> AsyncIterator[str]:
-        try:
-            async for event in _chat_events(model, fault, body):
-                yield event
-        except asyncio.CancelledError:
-            self.left.append(model)
-            raise
+        return WatchedStream(_chat_events(model, fault, body), model, self.left)
 
     async def _completions(self, request: Request) -> Response:
         model, _ = await self._read(request)
