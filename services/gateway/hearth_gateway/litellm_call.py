@@ -25,8 +25,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 # Bounds what is held for a slow reader; LiteLLM waits while it is full.
 _QUEUE = 16
-# After this time, work that was cancelled and goes on is cancelled again.
-_CANCEL_S = 0.2
+# A stream has this long to end after its client has left; then, it is cancelled until it ends.
+_LEAVE_S, _CANCEL_S = 0.1, 1.0
 # Other headers control LiteLLM (x-litellm-timeout, ...) or request an encoding.
 _PASSED = frozenset({b"host", b"authorization", b"user-agent"})
 
@@ -48,6 +48,7 @@ class Call:
         self._content: bytes | None = content
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_QUEUE)
         self._held: list[bytes] = []
+        self._left = asyncio.Event()
         self._ended = False
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -63,9 +64,13 @@ class Call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Cancel the call; LiteLLM closes its connection to the member."""
+        """End the call; LiteLLM closes its connection to the member."""
+        # While it waits for the first event, LiteLLM closes the connection for a client that has
+        # left, and leaves it open when it is cancelled. Before that it sees no client.
+        self._left.set()
+        await asyncio.wait({self._task}, timeout=_LEAVE_S)
         while not self._task.done():
-            # LiteLLM can swallow a cancellation while it connects, and would go on unread.
+            # It can swallow a cancellation while it connects, and would go on unread.
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_CANCEL_S)
         await asyncio.gather(self._task, return_exceptions=True)
@@ -79,7 +84,8 @@ class Call:
 
     async def _receive(self) -> Message:
         if self._content is None:
-            await asyncio.Event().wait()  # until this call is cancelled
+            await self._left.wait()
+            return {"type": "http.disconnect"}
         content, self._content = self._content, None
         return {"type": "http.request", "body": content, "more_body": False}
 
