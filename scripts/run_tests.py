@@ -335,7 +335,10 @@ def main() -> int:
     if asked.sweep:
         argv = [sys.executable, "-m", "tests.kill.sweep", str(asked.sweep), *more]
         return subprocess.run(argv, cwd=ROOT, check=False).returncode  # noqa: S603 - our own program
-    some = asked.gates or asked.unit or asked.model or asked.lab or asked.long or asked.k
+    parts = asked.gates or asked.unit or asked.model or asked.lab or asked.long
+    # With a part, -k chooses among its tests; alone, it means unit tests.
+    asked.unit = asked.unit or bool(asked.k and not parts)
+    some = parts or asked.unit
     lab = asked.lab or asked.long or not some
     if lab and (problems := lab_preflight()):
         print(*(f"error: {line}" for line in problems), sep="\n", file=sys.stderr)
@@ -359,7 +362,7 @@ def main() -> int:
             print("\nA gate failed, so nothing else was started.")
             ledger(run)
             return 1
-    if asked.unit or asked.k or not some:
+    if asked.unit or not some:
         whole = asked.all or asked.unit or asked.k
         left_out = MODELS if whole else [*MODELS, *WHOLE_SERVERS]
         minutes = UNIT_MIN if whole else CORE_UNIT_MIN
