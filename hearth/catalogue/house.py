@@ -270,6 +270,10 @@ class House:
         """The first alias for chats that is offered."""
         return next((a for a in self.aliases.values() if a.offered and a.kind == "chat"), None)
 
+    def offering(self, capability: str) -> list[Service]:
+        """Return the services with a capability, such as `models` or `chat`."""
+        return [service for service in self.services.values() if capability in service.offers]
+
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
         return dict(_adapter(House).dump_python(self, mode="json"))

@@ -169,8 +169,8 @@ def _model(house: House, name: str | None) -> str:
 
 
 def _chat_service(house: House) -> Service:
-    for service in house.services.values():
-        if "chat" in service.offers and service.publish:
+    for service in house.offering("chat"):
+        if service.publish:
             return service
     raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
 

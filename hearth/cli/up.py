@@ -97,7 +97,7 @@ def _link_command(project: Project) -> None:
 
 def _show_first_answer(project: Project, house: House) -> None:
     """Wait for a model's first answer and print it."""
-    sites = [s.fqdn for o in house.services.values() if "models" in o.offers for s in o.publish]
+    sites = [site.fqdn for service in house.offering("models") for site in service.publish]
     if not sites:
         return
     edge, started = house_edge(house), time.monotonic()

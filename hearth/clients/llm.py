@@ -184,8 +184,8 @@ def json_caller(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> J
 
 def gateway_of(house: House) -> Service:
     """Return the service that routes models."""
-    if gateway := next((s for s in house.services.values() if "models" in s.offers), None):
-        return gateway
+    if gateways := house.offering("models"):
+        return gateways[0]
     raise ClientError("this house has no gateway: there is nothing to compare with")
 
 

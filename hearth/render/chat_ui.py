@@ -32,7 +32,7 @@ def chat_settings(
     Raises:
         ChatConfigError: A setting that Open WebUI does not read, or that the house sets itself.
     """
-    gateway = next(owner for owner in house.services.values() if "models" in owner.offers)
+    gateway, *_ = house.offering("models")
     connections = [(f"{gateway.url}/v1", "gateway_key")]
     if pipelines := _needed(house, service, "pipelines"):
         connections.append((pipelines.url, "pipelines_key"))

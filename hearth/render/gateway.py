@@ -61,7 +61,7 @@ def gateway_files(house: House) -> dict[str, dict[str, Any]]:
     forwards these requests itself, because LiteLLM would hold a whole recording in memory and wrap
     subtitles in JSON.
     """
-    routers = {name for name, service in house.services.items() if "models" in service.offers}
+    routers = {service.name for service in house.offering("models")}
     return {
         "aliases.json": _names(house),
         "consumers.json": {

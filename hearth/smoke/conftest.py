@@ -25,7 +25,7 @@ OFFERED = [alias for alias in HOUSE.aliases.values() if alias.offered]
 
 def offering(capability: str) -> list[Service]:
     """Return the published services with a capability."""
-    return [s for s in SERVICES if capability in s.offers and s.publish]
+    return [service for service in HOUSE.offering(capability) if service.publish]
 
 
 # The argument names of tests that run once per row.
