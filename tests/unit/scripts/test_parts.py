@@ -26,11 +26,12 @@ def test_each_middle_part_is_the_last_of_them_at_some_commit() -> None:
 
 def test_a_part_that_cannot_finish_in_time_is_skipped_and_the_last_parts_keep_their_time() -> None:
     middle, last = MIDDLE[0], LAST[0]
-    five = Budget(time.monotonic() + 300, slowness=1, reserve_min=4.5)
-    assert five.refusal(FIRST[0]) is None
-    assert five.refusal(last) is None
-    assert str(five.refusal(middle)).startswith("not started: it needs 6.0 min and 5.0 min")
-    slow = Budget(time.monotonic() + 600, slowness=2, reserve_min=4.5)
-    assert slow.refusal(middle)
-    assert Budget(time.monotonic() + 600, 1, 4.5).refusal(middle) is None
+    needed = middle.minutes + 4.5
+    short = Budget(time.monotonic() + 60 * (needed - 0.5), slowness=1, reserve_min=4.5)
+    assert short.refusal(FIRST[0]) is None
+    assert short.refusal(last) is None
+    assert str(short.refusal(middle)).startswith(f"not started: it needs {needed:.1f} min and ")
+    enough_s = 60 * (needed + 0.5)
+    assert Budget(time.monotonic() + enough_s, 1, 4.5).refusal(middle) is None
+    assert Budget(time.monotonic() + enough_s, slowness=2, reserve_min=4.5).refusal(middle)
     assert Budget(None, 9, 9).refusal(middle) is None
