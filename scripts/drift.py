@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# What the reference inventory renders to; committed, so that a review shows what a change does.
 RENDERED = ["incus", "caddy", "litellm"]
 
 

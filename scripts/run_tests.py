@@ -21,13 +21,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hearth.render.units import exposure_ceiling
+from scripts.drift import RENDERED
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".hearth" / "logs"
 BIN = Path(sys.executable).parent
 SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment", ".ci/run"]
-# What the reference inventory renders to; committed, so that a review shows what a change does.
-RENDERED = ["incus", "caddy", "litellm"]
 RENDER = "ansible/playbooks/render.yml"
 # A full-size speech model in a real process: minutes of processor time.
 MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
@@ -363,7 +362,7 @@ def main() -> int:
             ledger(run)
             return 1
     if asked.unit or not some:
-        whole = asked.all or asked.unit or asked.k
+        whole = asked.all or asked.unit
         left_out = MODELS if whole else [*MODELS, *WHOLE_SERVERS]
         minutes = UNIT_MIN if whole else CORE_UNIT_MIN
         start("unit", minutes, *TWO, *(f"--ignore={place}" for place in left_out), *chosen)

@@ -37,6 +37,14 @@ class Recording:
     headers: dict[str, str]
 
 
+def has_left(left: list[str], model: str, within_s: float) -> bool:
+    """Wait until the client of `model` has left, for so long; return whether it has."""
+    end = time.monotonic() + within_s
+    while model not in left and time.monotonic() < end:
+        time.sleep(0.02)
+    return model in left
+
+
 class WatchedStream(StreamingResponse):
     """An event stream that adds its model to `left` when it stops before its last event.
 
@@ -74,10 +82,7 @@ class TranscriptionUpstream:
 
     def was_disconnected(self, model: str, within_s: float = 30) -> bool:
         """Return whether the client of `model` disconnected before the end."""
-        end = time.monotonic() + within_s
-        while model not in self.left and time.monotonic() < end:
-            time.sleep(0.02)
-        return model in self.left
+        return has_left(self.left, model, within_s)
 
     async def transcribe(self, request: Request) -> Response:
         """Respond to one recording."""

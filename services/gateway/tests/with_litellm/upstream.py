@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from .transcription_upstream import TranscriptionUpstream, WatchedStream
+from .transcription_upstream import TranscriptionUpstream, WatchedStream, has_left
 
 WORDS = ["one ", "two ", "three ", "four"]
 FOREVER_S = 60
@@ -79,10 +78,7 @@ class Upstream:
 
     def was_disconnected(self, model: str, within_s: float = 30) -> bool:
         """Return whether the client of `model` disconnected before the end."""
-        end = time.monotonic() + within_s
-        while model not in self.left and time.monotonic() < end:
-            time.sleep(0.02)
-        return model in self.left
+        return has_left(self.left, model, within_s)
 
     async def _read(self, request: Request) -> tuple[str, dict[str, Any]]:
         body = await request.json()
