@@ -24,7 +24,7 @@ job.downloads = join(job.folder, "downloads");
 await rm(job.folder, { recursive: true, force: true });
 await mkdir(job.folder, { recursive: true });
 
-const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+const print = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
 /** Play one scene within its time and report whether it reached its end; an error is its result. */
 async function play(name, scene, browser) {
@@ -35,11 +35,11 @@ async function play(name, scene, browser) {
   });
   try {
     const found = await Promise.race([scene(browser, job), end]);
-    say({ scene: name, seconds: (performance.now() - began) / 1000, found });
+    print({ scene: name, seconds: (performance.now() - began) / 1000, found });
     return true;
   } catch (error) {
     const seconds = (performance.now() - began) / 1000;
-    say({ scene: name, seconds, error: error.stack, left: await left(name, browser) });
+    print({ scene: name, seconds, error: error.stack, left: await describePages(name, browser) });
     return false;
   } finally {
     clearTimeout(late);
@@ -50,15 +50,15 @@ async function play(name, scene, browser) {
 }
 
 /** Return the text of the pages of a broken scene, and take a screenshot of each. */
-async function left(name, browser) {
+async function describePages(name, browser) {
   const open = (await browser.pages()).slice(1);
-  const told = open.map(async (page, number) => {
+  const reports = open.map(async (page, number) => {
     await page.screenshot({ path: join(job.folder, `broken, ${name}, ${number}.png`) });
     const shown = await page.evaluate(() => document.body?.innerText);
     const known = await about(page).catch(({ message }) => ({ message }));
     return { ...known, shown, complaints: page.complaints };
   });
-  return (await Promise.allSettled(told)).map(({ value, reason }) => value ?? reason.message);
+  return (await Promise.allSettled(reports)).map(({ value, reason }) => value ?? reason.message);
 }
 
 for (const dark of [false, true]) {
@@ -67,12 +67,12 @@ for (const dark of [false, true]) {
   const began = performance.now();
   const browser = await open(job, { dark });
   const seconds = (performance.now() - began) / 1000;
-  say({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
+  print({ scene: dark ? "open in the dark" : "open", seconds, found: await browser.version() });
   for (const [name, scene] of scenes) {
     const isLogin = name.startsWith("log in") || name === "login";
-    const asked = !job.only || isLogin || job.only.includes(name);
+    const chosen = !job.only || isLogin || job.only.includes(name);
     // Without a login nothing can be tested; after any other error the next scene is played.
-    if (asked && !(await play(name, scene, browser)) && isLogin) break;
+    if (chosen && !(await play(name, scene, browser)) && isLogin) break;
   }
   await browser.close();
 }

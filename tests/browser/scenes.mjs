@@ -1,53 +1,53 @@
-import * as broken from "./scenes/broken.mjs";
-import * as chat from "./scenes/chatting.mjs";
-import * as door from "./scenes/door.mjs";
-import * as listened from "./scenes/listening.mjs";
-import * as looks from "./scenes/looks.mjs";
-import * as playing from "./scenes/playing.mjs";
-import * as trust from "./scenes/trusting.mjs";
-import * as using from "./scenes/using.mjs";
+import * as outages from "./scenes/outages.mjs";
+import * as chat from "./scenes/chat.mjs";
+import * as loginForm from "./scenes/login.mjs";
+import * as stt from "./scenes/stt.mjs";
+import * as appearance from "./scenes/appearance.mjs";
+import * as playback from "./scenes/playback.mjs";
+import * as trust from "./scenes/trust.mjs";
+import * as controls from "./scenes/controls.mjs";
 
 /**
  * Return the scenes of the TTS page, in the order in which they are played; in dark mode only
  * what looks different.
  */
 export function speaking(dark) {
-  if (dark) return inTheDark(door.login);
+  if (dark) return inTheDark(loginForm.login);
   return {
-    stranger: door.stranger,
-    login: door.login,
-    streaming: playing.streaming,
-    stop: playing.stop,
-    "without MediaSource": playing.withoutMediaSource,
-    "without AudioWorklet": playing.withoutAudioWorklet,
-    sample: using.sample,
-    blend: using.blend,
-    keyboard: using.keyboard,
-    download: using.download,
-    permalink: using.permalink,
-    accessibility: looks.accessibility,
-    phone: looks.phone,
-    "light pictures": looks.lightPictures,
-    "login ended": door.loginEnded,
+    stranger: loginForm.stranger,
+    login: loginForm.login,
+    streaming: playback.streaming,
+    stop: playback.stop,
+    "without MediaSource": playback.withoutMediaSource,
+    "without AudioWorklet": playback.withoutAudioWorklet,
+    sample: controls.sample,
+    blend: controls.blend,
+    keyboard: controls.keyboard,
+    download: controls.download,
+    permalink: controls.permalink,
+    accessibility: appearance.accessibility,
+    phone: appearance.phone,
+    "light pictures": appearance.lightPictures,
+    "login ended": loginForm.loginEnded,
   };
 }
 
 /** Return the scenes of the STT page. */
 export function listening(dark) {
-  if (dark) return inTheDark(listened.login);
+  if (dark) return inTheDark(stt.login);
   return {
-    stranger: door.stranger,
-    login: listened.login,
-    talk: listened.talk,
-    "line now": listened.lineNow,
-    upload: listened.upload,
-    picture: listened.picture,
-    "without a microphone": listened.withoutMicrophone,
-    keyboard: listened.keyboard,
-    accessibility: looks.accessibility,
-    phone: looks.phone,
-    "light pictures": looks.lightPictures,
-    "login ended": listened.loginEnded,
+    stranger: loginForm.stranger,
+    login: stt.login,
+    talk: stt.talk,
+    "line now": stt.lineNow,
+    upload: stt.upload,
+    picture: stt.picture,
+    "without a microphone": stt.withoutMicrophone,
+    keyboard: stt.keyboard,
+    accessibility: appearance.accessibility,
+    phone: appearance.phone,
+    "light pictures": appearance.lightPictures,
+    "login ended": stt.loginEnded,
   };
 }
 
@@ -63,7 +63,7 @@ export function chatting(dark, { browser }) {
     speaker: chat.speaker,
     dictation: chat.dictation,
     picture: chat.picture,
-    document: chat.letter,
+    document: chat.documentUpload,
     "second account": chat.second,
     "light pictures": chat.pictures,
   };
@@ -75,27 +75,27 @@ export function breaking(dark) {
   return {
     login: chat.login,
     call: chat.call,
-    reload: broken.reload,
-    "without LiteLLM": broken.withoutLitellm,
-    "without Ollama": broken.withoutOllama,
-    "without Kokoro": broken.withoutKokoro,
-    "without its server": broken.withoutServer,
+    reload: outages.reload,
+    "without LiteLLM": outages.withoutLitellm,
+    "without Ollama": outages.withoutOllama,
+    "without Kokoro": outages.withoutKokoro,
+    "without its server": outages.withoutServer,
   };
 }
 
 /** Return the scene of a person who goes away and comes back. */
 export function waiting(dark) {
-  return dark ? {} : { login: chat.login, idle: broken.idle };
+  return dark ? {} : { login: chat.login, idle: outages.idle };
 }
 
 /** Return the scenes of the trust page, on a device that trusts the house. */
 export function trusting(dark) {
   if (dark) return {};
   return {
-    believed: trust.believed,
-    accessibility: looks.accessibility,
-    phone: looks.phone,
-    doors: trust.doors,
+    believed: trust.trusted,
+    accessibility: appearance.accessibility,
+    phone: appearance.phone,
+    doors: trust.addresses,
   };
 }
 
@@ -103,15 +103,15 @@ export function trusting(dark) {
 export function mistrusting(dark) {
   if (dark) {
     return {
-      "accessibility in the dark": looks.accessibility,
-      "dark pictures": looks.darkPictures,
+      "accessibility in the dark": appearance.accessibility,
+      "dark pictures": appearance.darkPictures,
     };
   }
   return {
     stranger: trust.stranger,
     "without scripts": trust.withoutScripts,
-    accessibility: looks.accessibility,
-    phone: looks.phone,
+    accessibility: appearance.accessibility,
+    phone: appearance.phone,
   };
 }
 
@@ -122,6 +122,6 @@ export function nameless(dark) {
 
 const inTheDark = (login) => ({
   "log in in the dark": login,
-  "accessibility in the dark": looks.accessibility,
-  "dark pictures": looks.darkPictures,
+  "accessibility in the dark": appearance.accessibility,
+  "dark pictures": appearance.darkPictures,
 });

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { ear } from "./ear.mjs";
+import { recordAudio } from "./audio_recorder.mjs";
 
 /** How long a page may take to open, and one speech to end, on a machine that is busy. */
 const OPEN_MS = 60_000;
@@ -7,7 +7,7 @@ const SPEECH_MS = 60_000;
 const ENDED = ["done", "stopped", "failed"];
 
 /**
- * Open an address in a page of its own, with an ear in it and its errors recorded.
+ * Open an address in a page of its own, with a recorder in it and its errors recorded.
  *
  * @param {{without?: string[]}} options browser interfaces that are missing in this page
  * @returns the page, with `complaints`: the errors that it logged, and what it could not load
@@ -23,7 +23,7 @@ export async function visit(browser, address, { without = [] } = {}) {
   page.on("response", (answer) => {
     if (answer.status() >= 400) complaints.push(`HTTP ${answer.status()}: ${answer.url()}`);
   });
-  await page.evaluateOnNewDocument(ear, { without });
+  await page.evaluateOnNewDocument(recordAudio, { without });
   await page.goto(address);
   return Object.assign(page, { complaints });
 }
@@ -61,7 +61,7 @@ export async function chord(page, held, key) {
 
 /** Let the page speak the text in its field, wait until it has ended, and return the records. */
 export async function speak(page, press = () => page.click("#speak")) {
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await press();
   return ended(page);
 }
@@ -73,14 +73,14 @@ export async function ended(page) {
     { polling: 50, timeout: SPEECH_MS },
     ENDED,
   );
-  // For the page, the end is the last sample; the ear looks ten times a second.
+  // For the page, the end is the last sample; the recorder looks ten times a second.
   await pause(400);
   return about(page);
 }
 
 /** Return what was audible, and what the page itself reports. */
 export async function about(page) {
-  const heard = await page.evaluate(() => globalThis.__ear.report());
+  const heard = await page.evaluate(() => globalThis.__audio.report());
   const said = await page.evaluate(() => {
     const text = (id) => document.querySelector(id)?.textContent.trim() ?? null;
     const { state } = document.querySelector("main").dataset;
@@ -91,7 +91,7 @@ export async function about(page) {
 
 /** Wait until something is loud: not a pause, not the time before the first sound. */
 export async function sound(page) {
-  await page.waitForFunction(() => globalThis.__ear.loud(), { polling: 20, timeout: SPEECH_MS });
+  await page.waitForFunction(() => globalThis.__audio.loud(), { polling: 20, timeout: SPEECH_MS });
 }
 
 /** Return a text whose first words no server has spoken yet, so that none are remembered. */

@@ -53,7 +53,7 @@ def come(
     guest: str,
     browser: str,
     play: str,
-    deeds: Mapping[str, Callable[[], object]] | None = None,
+    actions: Mapping[str, Callable[[], object]] | None = None,
     **more: Any,
 ) -> Visit:
     """Let a browser play scenes, logged in as the administrator."""
@@ -62,7 +62,7 @@ def come(
     given = json.loads(house.shell(f"incus exec open-webui -- cat {chat.SETTINGS} </dev/null"))
     return visitor.visit(
         *(guest, browser, play, PAGE, done.stdout.strip()),
-        deeds=deeds,
+        actions=actions,
         email=given["environment"]["WEBUI_ADMIN_EMAIL"],
         sound=SOUND,
         picture=PICTURE,

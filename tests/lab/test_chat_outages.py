@@ -47,13 +47,13 @@ def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) ->
     """A visit in which programs end one after the other; all of them run again after it."""
     furnish(guest, tmp_path_factory.mktemp("handed in"))
     try:
-        return come(house, guest, "chromium", "breaking", deeds(house))
+        return come(house, guest, "chromium", "breaking", actions(house))
     finally:
         house.shell(f"{FAST}; {inside('open-webui', 'start')}")
         house.wait_green()
 
 
-def deeds(house: House) -> dict[str, Callable[[], object]]:
+def actions(house: House) -> dict[str, Callable[[], object]]:
     """Return the actions outside the browser that scenes may request."""
 
     def told(script: str) -> Callable[[], object]:
@@ -66,7 +66,7 @@ def deeds(house: House) -> dict[str, Callable[[], object]]:
         "hold the model": told(HELD),
         "let the model run": told(FAST),
         # A file that appears now does so while nothing reads it.
-        "reload the front door": told(f"systemctl reload hearth-caddy; {FAST}"),
+        "reload the reverse proxy": told(f"systemctl reload hearth-caddy; {FAST}"),
         **{f"end {name}": told(inside(name, killed)) for name in services},
         **{f"wait for {name}": house.wait_green for name in services},
         # Killed, it would be back before the page noticed; stopped, it stays away.

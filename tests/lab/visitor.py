@@ -120,16 +120,16 @@ class Errands:
     """Performs the actions outside the browser that a scene requests, as its output arrives."""
 
     guest: str
-    deeds: Mapping[str, Callable[[], object]]
+    actions: Mapping[str, Callable[[], object]]
     rest: bytes = b""
 
     def hear(self, said: bytes) -> None:
         """Perform what complete lines request; write the result where the scene waits for it."""
         *lines, self.rest = (self.rest + said).split(b"\n")
         for line in lines:
-            if line.startswith(b'{"deed"'):
+            if line.startswith(b'{"action"'):
                 asked = json.loads(line)
-                result = json.dumps(self._do(asked["deed"]))
+                result = json.dumps(self._do(asked["action"]))
                 # In one rename: the scene reads it as soon as it exists.
                 put = 'cat > "$0.new" && chmod 644 "$0.new" && mv "$0.new" "$0"'
                 argv = ["/bin/sh", "-c", put, asked["reply"]]
@@ -138,7 +138,7 @@ class Errands:
     def _do(self, name: str) -> object:
         # The scene waits for a result; with an error it breaks off and reports the reason.
         try:
-            return {"done": self.deeds[name]()}
+            return {"done": self.actions[name]()}
         except Exception as error:
             return {"failed": f"{type(error).__name__}: {error}"}
 
@@ -163,13 +163,13 @@ def visit(
     password: str = "",
     *,
     home: str = "/home/visitor",
-    deeds: Mapping[str, Callable[[], object]] | None = None,
+    actions: Mapping[str, Callable[[], object]] | None = None,
     within_s: float = VISIT_S,
     **more: Any,
 ) -> Visit:
     """Play a browser's scenes on the guest; return the results, with the screenshots copied here.
 
-    `deeds` are the actions that scenes may request meanwhile, by name. `home` is the folder with
+    `actions` are the actions that scenes may request meanwhile, by name. `home` is the folder with
     Chromium's certificate store: any other than the visitor's is empty.
     """
     folder = f"{_FOLDER_THERE}/{play}/{browser}"
@@ -180,7 +180,7 @@ def visit(
     settings = [f"HOME={home}", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
     argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
     argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
-    heard = _Heard(Errands(guest, deeds or {}))
+    heard = _Heard(Errands(guest, actions or {}))
     done = lab.run(guest, argv, stdin=json.dumps(job), timeout=within_s, stream_to=heard)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scene"')]
     assert done.returncode == 0, f"{browser}: {done.stdout[-4000:]}"

@@ -5,9 +5,9 @@
  * is recorded whenever its text changes, so a reader can tell a stream from a single piece, and knows
  * what was on the page when something else happened.
  */
-export function chatting() {
+export function recordChat() {
   const LINE = "/ws/socket.io/";
-  const noted = { shown: [], said: [], notices: [], lines: [] };
+  const records = { shown: [], said: [], notices: [], lines: [] };
 
   const Socket = globalThis.WebSocket;
   globalThis.WebSocket = class extends Socket {
@@ -15,7 +15,7 @@ export function chatting() {
       super(...given);
       if (new URL(given[0], location.href).pathname !== LINE) return;
       const line = { begun: performance.now(), greeted: null, ended: null };
-      noted.lines.push(line);
+      records.lines.push(line);
       this.addEventListener("message", ({ data }) => {
         // The last message of the server before the page may speak.
         if (String(data).startsWith("40")) line.greeted ??= performance.now();
@@ -27,9 +27,9 @@ export function chatting() {
   const text = (one) => one?.innerText.trim() ?? "";
   const all = (selector) => [...document.querySelectorAll(selector)];
   const look = () => {
-    note(noted.shown, text(all("#response-content-container").at(-1)));
-    note(noted.said, all("[data-sonner-toast]").map(text).join("\n"));
-    note(noted.notices, all("#hearth-connection:not([hidden])").map(text).join("\n"));
+    note(records.shown, text(all("#response-content-container").at(-1)));
+    note(records.said, all("[data-sonner-toast]").map(text).join("\n"));
+    note(records.notices, all("#hearth-connection:not([hidden])").map(text).join("\n"));
   };
   const note = (list, value) => {
     if ((list.at(-1)?.[1] ?? "") !== value) list.push([performance.now(), value]);
@@ -37,10 +37,10 @@ export function chatting() {
   const watch = { subtree: true, childList: true, characterData: true, attributes: true };
   new MutationObserver(look).observe(document, { ...watch, attributeFilter: ["hidden"] });
 
-  globalThis.__chatting = {
+  globalThis.__chat = {
     /** Forget what was shown and received so far. */
     clear() {
-      Object.assign(noted, { shown: [], said: [], notices: [] });
+      Object.assign(records, { shown: [], said: [], notices: [] });
     },
     /** Return the name of the last answer, and whether it has ended: then it can be read aloud. */
     last() {
@@ -51,7 +51,7 @@ export function chatting() {
       return { id: answers.at(-1)?.id ?? null, done };
     },
     /** Return in how many states an answer was shown since then. */
-    states: () => noted.shown.filter(([, shown]) => shown).length,
+    states: () => records.shown.filter(([, shown]) => shown).length,
     /** Return all of it, in milliseconds on the page's clock, with what stands there now. */
     report() {
       const messages = all("[id^=message-]")
@@ -63,7 +63,7 @@ export function chatting() {
           from: text(one).match(/^Answered by (.*)$/m)?.[1] ?? null,
           text: text(one.querySelector("#response-content-container") ?? one),
         }));
-      return { ...noted, messages, now: performance.now() };
+      return { ...records, messages, now: performance.now() };
     },
   };
 }

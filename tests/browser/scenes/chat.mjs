@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { ANSWER_MS, ask, come, deed, enter, handIn, logIn, request, streams, told } from "../talk.mjs";
+import { ANSWER_MS, ask, openPage, act, enter, uploadFile, logIn, request, streams, observed } from "../chat.mjs";
 import { about, pause, sound } from "../visit.mjs";
 
 const QUESTION = "What is there to eat today?";
@@ -13,7 +13,7 @@ const SPEAKING_MS = 4000;
 
 /** Open the chat without a login; return what is shown instead. */
 export async function stranger(browser, job) {
-  const page = await come(browser, job);
+  const page = await openPage(browser, job);
   await page.waitForSelector("#email");
   return page.evaluate(() => ({
     secure: isSecureContext,
@@ -25,9 +25,9 @@ export async function stranger(browser, job) {
 
 /** Log in as the administrator; return which models there are to choose from. */
 export async function login(browser, job) {
-  const page = await come(browser, job);
+  const page = await openPage(browser, job);
   await logIn(page, job.email, job.password);
-  return { ...(await choices(page)), ...(await told(page)) };
+  return { ...(await choices(page)), ...(await observed(page)) };
 }
 
 /** Open the list of models; return what it shows of each, and their descriptions. */
@@ -78,10 +78,10 @@ async function choose(page, id) {
 export async function speaker(browser, job) {
   const page = await enter(browser, job, job.chat.slice(1));
   await page.waitForSelector("[id^=speak-button-]");
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await page.click("[id^=speak-button-]");
   await sound(page);
-  // More than one look of the ear at it.
+  // More than one look of the recorder at it.
   await pause(1000);
   return { ...(await about(page)), complaints: page.complaints };
 }
@@ -90,12 +90,12 @@ export async function speaker(browser, job) {
 export async function again(browser, job) {
   const page = await enter(browser, job, job.chat.slice(1));
   await page.waitForSelector("[id^=speak-button-]");
-  const before = await told(page);
+  const before = await observed(page);
   await page.reload();
   await page.waitForSelector("[id^=speak-button-]");
   // The list of chats is loaded by itself, and not with the messages.
   await page.waitForSelector(`a[href="${job.chat}"]`);
-  const after = await told(page);
+  const after = await observed(page);
   const { length } = await page.$$(`a[href="${job.chat}"]`);
   return { before: before.messages, after: after.messages, listed: length };
 }
@@ -115,7 +115,7 @@ export async function dictation(browser, job) {
   speech?.kill();
   const text = await page.$eval("#chat-input", (field) => field.innerText.trim());
   await page.screenshot({ path: join(job.folder, `${job.browser}-dictation.png`) });
-  return { text, ...(await told(page)) };
+  return { text, ...(await observed(page)) };
 }
 
 /**
@@ -131,15 +131,15 @@ export async function call(browser, job) {
   while (tries.length < TRIES && !tries.at(-1)?.early) {
     const page = await enter(browser, job);
     await page.click("button[aria-label='Voice mode']");
-    await deed(page, job, "slow the model");
+    await act(page, job, "slow the model");
     await streams(page, { before: null });
     await page.screenshot({ path: join(job.folder, `${job.browser}-call.png`) });
-    await page.waitForFunction(() => globalThis.__ear.report().answers[0]?.last_byte, {
+    await page.waitForFunction(() => globalThis.__audio.report().answers[0]?.last_byte, {
       ...{ polling: 50, timeout: ANSWER_MS },
     });
-    await deed(page, job, "let the model run");
+    await act(page, job, "let the model run");
     await page.waitForSelector("[id^=speak-button-]");
-    const [found, { answers, heard }] = [await told(page), await about(page)];
+    const [found, { answers, heard }] = [await observed(page), await about(page)];
     // An answer of one short sentence is synthesised whole.
     const part = answers[0].asked.input.length < found.messages.at(-1).text.length;
     const early = part && answers[0].at < found.states.at(-1)[0];
@@ -152,7 +152,7 @@ export async function call(browser, job) {
 /** Show a picture and ask about it. */
 export async function picture(browser, job) {
   const page = await enter(browser, job);
-  await handIn(page, job.picture);
+  await uploadFile(page, job.picture);
   const found = await ask(page, "What is in this picture?");
   await page.screenshot({ path: join(job.folder, `${job.browser}-picture.png`) });
   const drawn = await page.$$eval(".user-message img", (found) =>
@@ -162,9 +162,9 @@ export async function picture(browser, job) {
 }
 
 /** Upload a document, ask about it, and open the source that the answer cites. */
-export async function letter(browser, job) {
+export async function documentUpload(browser, job) {
   const page = await enter(browser, job);
-  await handIn(page, job.document);
+  await uploadFile(page, job.document);
   const found = await ask(page, job.question);
   const sources = await page.waitForSelector("[id^=message-] button[aria-label*=' source'][aria-expanded]");
   await sources.click();
@@ -187,14 +187,14 @@ export async function second(browser, job) {
     password: crypto.randomUUID(),
   };
   const { id } = await request(page, "POST", "/api/v1/auths/add", person);
-  const own = await browser.createBrowserContext();
+  const context = await browser.createBrowserContext();
   try {
-    const hers = await come(own, job);
-    await logIn(hers, person.email, person.password);
-    const seen = await choices(hers);
-    return { ...seen, ...(await ask(hers, QUESTION)) };
+    const own = await openPage(context, job);
+    await logIn(own, person.email, person.password);
+    const seen = await choices(own);
+    return { ...seen, ...(await ask(own, QUESTION)) };
   } finally {
-    await own.close();
+    await context.close();
     await request(page, "DELETE", `/api/v1/users/${id}`);
   }
 }

@@ -4,18 +4,18 @@ import { ready, visit } from "../visit.mjs";
 const SIZES = { desk: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
 
 /** Open the IP address, as after scanning the QR code, and do what the page requests. */
-export async function believed(browser, job) {
+export async function trusted(browser, job) {
   const page = await visit(browser, job.plain);
   await page.waitForFunction(() => location.protocol === "https:", { polling: 50 });
   await ready(page);
-  const arrived = await told(page);
+  const arrived = await observed(page);
   await page.click("#listen");
   await page.waitForFunction(
     () => document.querySelector("main").dataset.state === "green",
     { polling: 50 },
   );
   const names = await pictures(page, job, "green");
-  return { arrived, ...(await told(page)), pictures: names };
+  return { arrived, ...(await observed(page)), pictures: names };
 }
 
 /** Open the name and the IP address without trusting the house; return what both pages show. */
@@ -24,7 +24,7 @@ export async function stranger(browser, job) {
   for (const address of [job.page, job.plain]) {
     const page = await visit(browser, address);
     await ready(page);
-    seen[address] = await told(page);
+    seen[address] = await observed(page);
     seen[address].pictures = await pictures(page, job, `red-${new URL(address).hostname}`);
   }
   return { seen, secure: await opened(browser, `https://${job.site}/`) };
@@ -45,11 +45,11 @@ export async function withoutScripts(browser, job) {
 export async function nameless(browser, job) {
   const page = await visit(browser, job.plain);
   await ready(page);
-  return { ...(await told(page)), pictures: await pictures(page, job, "nameless") };
+  return { ...(await observed(page)), pictures: await pictures(page, job, "nameless") };
 }
 
 /** Open each of some addresses, and return the browser's result. */
-export async function doors(browser, job) {
+export async function addresses(browser, job) {
   const found = {};
   for (const [name, address] of Object.entries(job.doors)) {
     found[name] = await opened(browser, address);
@@ -69,7 +69,7 @@ async function opened(browser, address) {
 }
 
 /** Return what the page shows, and what of it is visible. */
-async function told(page) {
+async function observed(page) {
   const found = await page.evaluate(() => {
     const text = (one) => one.textContent.replace(/\s+/g, " ").trim();
     const rows = [...document.querySelectorAll("#checks li")];

@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { readFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { hearing } from "../hearing.mjs";
+import { recordRecognition } from "../stt_recorder.mjs";
 import { chord, pause, ready, visit } from "../visit.mjs";
-import { withoutLogin } from "./door.mjs";
-import { around, downloaded } from "./using.mjs";
+import { withoutLogin } from "./login.mjs";
+import { around, downloaded } from "./controls.mjs";
 
 const TALK_MS = 60_000;
 const TRIES = 3;
@@ -46,7 +46,7 @@ async function talkOnce(page, job) {
   await page.click("#stop");
   await states(page, ["done", "failed"]);
   speech?.kill();
-  return told(page);
+  return observed(page);
 }
 
 /** Request the line during speech. */
@@ -61,7 +61,7 @@ export async function lineNow(browser, job) {
   await lines(page, 1);
   // Long enough to see that the speech goes on.
   await pause(500);
-  const found = await told(page);
+  const found = await observed(page);
   await page.click("#stop");
   await states(page, ["done", "failed"]);
   speech?.kill();
@@ -74,7 +74,7 @@ export async function upload(browser, job) {
   await choose(page, job.long);
   await states(page, ["done", "failed"]);
   await page.screenshot({ path: join(job.folder, `${job.browser}-upload.png`) });
-  const found = await told(page);
+  const found = await observed(page);
   await page.select("#format", "srt");
   await page.click("#export");
   const name = await downloaded(job).catch(() => null);
@@ -90,10 +90,10 @@ export async function picture(browser, job) {
   await rename(`${pretender}.png`, pretender);
   await choose(page, pretender);
   await states(page, ["failed", "done"]);
-  const refused = await told(page);
+  const refused = await observed(page);
   await choose(page, job.sound);
   await states(page, ["done"]);
-  return { refused, ...(await told(page)) };
+  return { refused, ...(await observed(page)) };
 }
 
 /** Open the page in a browser without a microphone. */
@@ -101,7 +101,7 @@ export async function withoutMicrophone(browser, job) {
   const page = await enter(browser, job, { without: ["mediaDevices"] });
   await page.click("#talk");
   await states(page, ["failed"]);
-  return told(page);
+  return observed(page);
 }
 
 /** Use only the keyboard. */
@@ -110,10 +110,10 @@ export async function keyboard(browser, job) {
   const reached = await around(page);
   await chord(page, "Control", "Enter");
   await states(page, ["listening", "failed"]);
-  const began = await told(page);
+  const began = await observed(page);
   await page.keyboard.press("Escape");
   await states(page, ["done", "failed"]);
-  return { reached, began, ...(await told(page)) };
+  return { reached, began, ...(await observed(page)) };
 }
 
 /** Lose the login while the page is open, and speak. */
@@ -123,7 +123,7 @@ export async function loginEnded(browser, job) {
 
 async function enter(browser, job, options) {
   const page = await visit(browser, "about:blank", options);
-  await page.evaluateOnNewDocument(hearing);
+  await page.evaluateOnNewDocument(recordRecognition);
   await page.goto(job.page);
   await ready(page);
   return page;
@@ -132,7 +132,7 @@ async function enter(browser, job, options) {
 /** Wait until the page listens; return what plays the speech without a fake one. */
 async function listens(page, job) {
   await states(page, ["listening", "failed"]);
-  const { said } = await told(page);
+  const { said } = await observed(page);
   if (said.state === "failed") throw new Error(said.status);
   return job.browser === "firefox" ? spawn("paplay", [job.sound], { stdio: "ignore" }) : null;
 }
@@ -155,14 +155,14 @@ async function lines(page, count) {
       document.querySelector("main").dataset.state === "failed",
     count,
   );
-  if (await page.evaluate(isFailed)) throw new Error((await told(page)).said.status);
+  if (await page.evaluate(isFailed)) throw new Error((await observed(page)).said.status);
 }
 
 const started = (page) =>
-  until(page, () => globalThis.__hearing.report().events.some(({ type }) => type === "speech_started"));
+  until(page, () => globalThis.__recognition.report().events.some(({ type }) => type === "speech_started"));
 
-async function told(page) {
-  const found = await page.evaluate(() => globalThis.__hearing.report());
-  const { refusals } = await page.evaluate(() => globalThis.__ear.report());
+async function observed(page) {
+  const found = await page.evaluate(() => globalThis.__recognition.report());
+  const { refusals } = await page.evaluate(() => globalThis.__audio.report());
   return { ...found, refusals, complaints: page.complaints };
 }

@@ -31,7 +31,7 @@ export async function streaming(browser, job) {
 export async function stop(browser, job) {
   const page = await enter(browser, job);
   await write(page, fresh(`${FOUR_SENTENCES} ${FOUR_SENTENCES} ${FOUR_SENTENCES}`));
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await page.click("#speak");
   await sound(page);
   await pause(500);
@@ -49,10 +49,10 @@ export async function withoutMediaSource(browser, job) {
   const page = await enter(browser, job, { without: BUT_NOT.mediaSource });
   const gone = await page.evaluate(() => typeof MediaSource === "undefined");
   await write(page, fresh(FOUR_SENTENCES));
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await page.click("#speak");
   await sound(page);
-  await page.waitForFunction(() => globalThis.__ear.answered(), { polling: 50, timeout: 60_000 });
+  await page.waitForFunction(() => globalThis.__audio.answered(), { polling: 50, timeout: 60_000 });
   return { gone, ...(await about(page)), complaints: page.complaints };
 }
 

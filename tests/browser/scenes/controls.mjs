@@ -20,7 +20,7 @@ const DOWNLOAD_MS = 60_000;
 export async function sample(browser, job) {
   const page = await enter(browser, job);
   await page.select("#voice", "ef_dora");
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await page.click("#sample");
   await sound(page);
   return about(page);
@@ -44,7 +44,7 @@ export async function keyboard(browser, job) {
   await page.evaluate(() => document.querySelector("#text").focus());
   await chord(page, "Control", "a");
   await page.keyboard.type(fresh("The stairs are swept. The lamps are lit. The door is shut."));
-  await page.evaluate(() => globalThis.__ear.clear());
+  await page.evaluate(() => globalThis.__audio.clear());
   await chord(page, "Control", "Enter");
   await sound(page);
   const began = await about(page);
@@ -69,8 +69,8 @@ export async function around(page) {
   return page.evaluate(async () => {
     document.activeElement?.blur();
     await new Promise((done) => setTimeout(done, 500));
-    const told = ({ one, look, lookOf }) => ({ id: one.id, seen: look !== lookOf(one) });
-    return globalThis.__reached.map(told);
+    const visibility = ({ one, look, lookOf }) => ({ id: one.id, seen: look !== lookOf(one) });
+    return globalThis.__reached.map(visibility);
   });
 }
 

@@ -7,7 +7,7 @@
  *
  * @param {{without: string[]}} options names of browser interfaces that are missing in this page
  */
-export function ear({ without }) {
+export function recordAudio({ without }) {
   const SPEECH = "/v1/audio/speech";
   // The longest that an analyser remembers: 1.3 s at 24 kHz, so that a late look loses nothing.
   const MEMORY = 32768;
@@ -16,7 +16,7 @@ export function ear({ without }) {
   const SENT_RATE = 24000;
   // Speech is far above it; a buffer that ran dry is zero.
   const LOUD = 0.001;
-  const noted = { pressed: null, taps: [], answers: [], states: [], paths: [], speaking: [], refusals: [] };
+  const records = { pressed: null, taps: [], answers: [], states: [], paths: [], speaking: [], refusals: [] };
 
   for (const name of without) {
     if (name === "AudioWorklet") delete BaseAudioContext.prototype.audioWorklet;
@@ -28,7 +28,7 @@ export function ear({ without }) {
     const analyser = new AnalyserNode(context, { fftSize: MEMORY });
     plug.call(node, analyser);
     const mine = { context, analyser, seen: context.currentTime, blocks: [], lost_s: 0 };
-    noted.taps.push(mine);
+    records.taps.push(mine);
     setInterval(look, LOOK_MS, mine);
   };
 
@@ -58,7 +58,7 @@ export function ear({ without }) {
     return end;
   };
 
-  // An <audio> element that the page has not connected to a graph would bypass the ear.
+  // An <audio> element that the page has not connected to a graph would bypass the recorder.
   const led = new WeakSet();
   const lead = AudioContext.prototype.createMediaElementSource;
   AudioContext.prototype.createMediaElementSource = function (element) {
@@ -83,7 +83,7 @@ export function ear({ without }) {
     const url = new URL(where instanceof Request ? where.url : where, location.href);
     if (!url.pathname.endsWith(SPEECH)) return ask.call(this, where, options);
     const answer = { asked: JSON.parse(options.body), at: performance.now(), chunks: [] };
-    noted.answers.push(answer);
+    records.answers.push(answer);
     const response = await ask.call(this, where, options);
     answer.status = response.status;
     answer.type = response.headers.get("content-type");
@@ -98,19 +98,19 @@ export function ear({ without }) {
   };
 
   const press = (event) => {
-    if (event.isTrusted) noted.pressed = event.timeStamp;
+    if (event.isTrusted) records.pressed = event.timeStamp;
   };
   addEventListener("click", press, true);
   addEventListener("keydown", press, true);
   addEventListener("securitypolicyviolation", (event) => {
-    noted.refusals.push(`${event.violatedDirective}: ${event.blockedURI} at ${event.sourceFile}`);
+    records.refusals.push(`${event.violatedDirective}: ${event.blockedURI} at ${event.sourceFile}`);
   });
 
   const watch = () => {
     const main = document.querySelector("main");
-    note(noted.states, main?.dataset.state ?? "");
-    note(noted.paths, main?.dataset.path ?? "");
-    note(noted.speaking, document.querySelector("#speaking")?.textContent.trim() ?? "");
+    note(records.states, main?.dataset.state ?? "");
+    note(records.paths, main?.dataset.path ?? "");
+    note(records.speaking, document.querySelector("#speaking")?.textContent.trim() ?? "");
   };
   const note = (list, value) => {
     if (list.at(-1)?.[1] !== value) list.push([performance.now(), value]);
@@ -180,7 +180,7 @@ export function ear({ without }) {
     }
   }
 
-  const toldOf = (answer) => ({
+  const describe = (answer) => ({
     asked: answer.asked,
     status: answer.status,
     type: answer.type,
@@ -191,43 +191,43 @@ export function ear({ without }) {
     ...(answer.type?.startsWith("text/event-stream") ? readEvents(answer.chunks) : {}),
   });
 
-  globalThis.__ear = {
+  globalThis.__audio = {
     /** Forget what was audible so far; presses and responses from now on are of the next speech. */
     clear() {
-      noted.taps.forEach((mine) => {
+      records.taps.forEach((mine) => {
         look(mine);
         mine.blocks = [];
         mine.lost_s = 0;
       });
-      Object.assign(noted, { pressed: null, answers: [], states: [], paths: [], speaking: [] });
+      Object.assign(records, { pressed: null, answers: [], states: [], paths: [], speaking: [] });
       watch();
     },
     /** Return whether something was loud within the last tenth of a second. */
     loud() {
-      noted.taps.forEach(look);
+      records.taps.forEach(look);
       const since = performance.now() - 100;
       const now = ([at, peak]) => at > since && peak > LOUD;
-      return noted.taps.some((mine) => mine.blocks.slice(-20).some(now));
+      return records.taps.some((mine) => mine.blocks.slice(-20).some(now));
     },
     /** Return whether a response's last event came; the page need not read on to its very end. */
     answered() {
       const last = ({ chunks }) => new TextDecoder().decode(chunks.at(-1)?.[1]);
-      return noted.answers.some((answer) => last(answer).includes("speech.audio.done"));
+      return records.answers.some((answer) => last(answer).includes("speech.audio.done"));
     },
     /** Return all of it, in milliseconds on the clock of `pressed`. */
     report() {
-      noted.taps.forEach(look);
-      const blocks = noted.taps.flatMap((mine) => mine.blocks).sort(([one], [two]) => one - two);
+      records.taps.forEach(look);
+      const blocks = records.taps.flatMap((mine) => mine.blocks).sort(([one], [two]) => one - two);
       return {
-        pressed: noted.pressed,
+        pressed: records.pressed,
         epoch: performance.timeOrigin,
         heard: outline(blocks),
-        lost_s: noted.taps.reduce((sum, mine) => sum + mine.lost_s, 0),
-        answers: noted.answers.map(toldOf),
-        states: noted.states,
-        paths: noted.paths,
-        speaking: noted.speaking,
-        refusals: noted.refusals,
+        lost_s: records.taps.reduce((sum, mine) => sum + mine.lost_s, 0),
+        answers: records.answers.map(describe),
+        states: records.states,
+        paths: records.paths,
+        speaking: records.speaking,
+        refusals: records.refusals,
       };
     },
   };

@@ -13,11 +13,11 @@ export async function accessibility(browser, job) {
   const page = await enter(browser, job);
   await page.evaluate(await readFile(createRequire(import.meta.url).resolve("axe-core"), "utf8"));
   const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document));
-  const told = ({ id, impact, help, nodes }) => ({
+  const summary = ({ id, impact, help, nodes }) => ({
     ...{ id, impact, help },
     where: nodes.map(({ target }) => target.join(" ")),
   });
-  const serious = violations.filter(({ impact }) => SERIOUS.includes(impact)).map(told);
+  const serious = violations.filter(({ impact }) => SERIOUS.includes(impact)).map(summary);
   return { serious, lesser: violations.length - serious.length, passed: passes.length };
 }
 

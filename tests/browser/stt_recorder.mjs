@@ -5,11 +5,11 @@
  * loudness of the microphone comes from its samples, the messages from the socket, the text from the
  * document; what the page measures itself is only recorded beside it.
  */
-export function hearing() {
+export function recordRecognition() {
   const LOOK_MS = 100;
   const BLOCK_S = 0.005;
   const LOUD = 0.01;
-  const noted = { loud: [], events: [], sent: 0, rows: [], guesses: [], states: [] };
+  const records = { loud: [], events: [], sent: 0, rows: [], guesses: [], states: [] };
 
   const plug = AudioNode.prototype.connect;
   AudioNode.prototype.connect = function (to, ...more) {
@@ -32,7 +32,7 @@ export function hearing() {
       const isLoud = samples.subarray(at, at + size).some((one) => Math.abs(one) > LOUD);
       // When the end of this block was heard, on the clock of the page.
       const end = wall - ((samples.length - at - size) / context.sampleRate) * 1000;
-      if (isLoud) noted.loud.push(end);
+      if (isLoud) records.loud.push(end);
     }
     tap.seen = now;
   };
@@ -42,20 +42,20 @@ export function hearing() {
     constructor(...given) {
       super(...given);
       this.addEventListener("message", ({ data }) => {
-        noted.events.push({ at: performance.now(), ...JSON.parse(data) });
+        records.events.push({ at: performance.now(), ...JSON.parse(data) });
       });
     }
     send(message) {
-      if (typeof message !== "string") noted.sent += message.byteLength;
-      else noted.start ??= JSON.parse(message);
+      if (typeof message !== "string") records.sent += message.byteLength;
+      else records.start ??= JSON.parse(message);
       super.send(message);
     }
   };
 
   const watch = () => {
-    note(noted.rows, document.querySelectorAll("#finals li").length);
-    note(noted.guesses, document.querySelector("#partial")?.textContent ?? "");
-    note(noted.states, document.querySelector("main")?.dataset.state ?? "");
+    note(records.rows, document.querySelectorAll("#finals li").length);
+    note(records.guesses, document.querySelector("#partial")?.textContent ?? "");
+    note(records.states, document.querySelector("main")?.dataset.state ?? "");
   };
   const note = (list, value) => {
     if (list.at(-1)?.[1] !== value) list.push([performance.now(), value]);
@@ -66,7 +66,7 @@ export function hearing() {
     attributeFilter: ["data-state"],
   });
 
-  globalThis.__hearing = {
+  globalThis.__recognition = {
     /** Return all of it, in milliseconds on the page's clock. */
     report() {
       const text = (id) => document.querySelector(id)?.textContent.trim() ?? null;
@@ -77,7 +77,7 @@ export function hearing() {
       }));
       const { state } = document.querySelector("main").dataset;
       const said = { state, status: text("#status"), latency: text("#latency") };
-      return { ...noted, lines, said };
+      return { ...records, lines, said };
     },
   };
 }
