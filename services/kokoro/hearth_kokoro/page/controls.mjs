@@ -27,7 +27,7 @@ export class Controls {
     this.fill({ text: EXAMPLES["en-us"], ...initialValues() });
     addEventListener("hashchange", () => this.fill(readLink(location.hash)));
     // The text survives a reload and the login.
-    addEventListener("pagehide", () => keep(this.link));
+    addEventListener("pagehide", () => storeForm(this.link));
   }
 
   /** Offer these voices, and select the one of the link or of the last visit. */
@@ -40,7 +40,7 @@ export class Controls {
     const groups = groupsOf(voices, unsupported);
     this.#by("voice").replaceChildren(...groups.map((group) => optionsOf(group, group.refused)));
     // Only the first voice decides the language.
-    const second = groups.map((group) => optionsOf({ ...group, label: plain(group.label) }, false));
+    const second = groups.map((group) => optionsOf({ ...group, label: languageOf(group.label) }, false));
     this.#by("blend").replaceChildren(new Option("none", ""), ...second);
     const usual = this.#ids.includes(USUAL_VOICE) ? USUAL_VOICE : this.#ids[0];
     this.fill({ voice: this.#wanted ?? usual });
@@ -142,7 +142,7 @@ function initialValues() {
   return kept !== null && (isSame || Object.keys(here).length === 0) ? readLink(kept) : here;
 }
 
-function keep(form) {
+function storeForm(form) {
   sessionStorage.setItem(KEPT_FORM, form);
   sessionStorage.setItem(KEPT_LINK, location.hash);
 }
@@ -155,6 +155,6 @@ function optionsOf({ label, voices }, refused) {
   return group;
 }
 
-function plain(label) {
+function languageOf(label) {
   return label.split(":")[0];
 }

@@ -1,7 +1,7 @@
 // The page: its buttons, its keys and its status line.
 
 import { Controls } from "./controls.mjs";
-import { fileOf, nameOf, save } from "./download.mjs";
+import { fetchSpeech, fileName, save } from "./download.mjs";
 import { Meter } from "./meter.mjs";
 import { TextHighlighter } from "./text_highlighter.mjs";
 import { SpeechPlayer } from "./player.mjs";
@@ -56,7 +56,7 @@ function loginLink() {
   return link;
 }
 
-function offer() {
+function loadVoices() {
   offered ??= server
     .voices(() => setState("loading", "The server is loading its model…"))
     .then((voices) => {
@@ -81,10 +81,10 @@ function speak(event, text, isSample) {
   // The time of the event itself, so that a slow page counts as well.
   const began = Math.min(event.timeStamp, performance.now());
   const current = new SpeechPlayer(server, output, controls.request(text), began, {
-    opened: (path) => ifCurrent(current, () => opened(path)),
-    made: (share) => ifCurrent(current, () => made(share)),
-    first: (ms) => ifCurrent(current, () => sounds(ms)),
-    segment: (words) => ifCurrent(current, () => speaking(words, isSample)),
+    opened: (path) => ifCurrent(current, () => showPath(path)),
+    generated: (share) => ifCurrent(current, () => showGenerated(share)),
+    first: (ms) => ifCurrent(current, () => showFirstSound(ms)),
+    segment: (words) => ifCurrent(current, () => showSegment(words, isSample)),
     stall: (count) => ifCurrent(current, () => (by("stalls").textContent = String(count))),
     noOutput: () => ifCurrent(current, () => showStatus("No sound is playing. Check the audio output.")),
   });
@@ -93,7 +93,7 @@ function speak(event, text, isSample) {
   if (!isSample) highlighter.begin(text);
   meter.start();
   current.go().then(
-    () => ifCurrent(current, () => finish("done", endOf(current))),
+    () => ifCurrent(current, () => finish("done", summaryOf(current))),
     (error) => ifCurrent(current, () => (finish("failed", ""), fail(error))),
   );
 }
@@ -103,28 +103,28 @@ function ifCurrent(current, act) {
   if (player === current && !current.stopped) act();
 }
 
-function opened(path) {
+function showPath(path) {
   main.dataset.path = path;
 }
 
-function made(share) {
+function showGenerated(share) {
   if (main.dataset.path !== "blob" || main.dataset.state !== "waiting") return;
   // In quarters, because screen readers read each change aloud.
   showStatus(`This browser plays it once it is complete: ${25 * Math.floor(4 * share)} %.`);
 }
 
-function sounds(ms) {
+function showFirstSound(ms) {
   by("ttfa").textContent = `${(ms / 1000).toFixed(2)} s`;
   by("stalls").textContent = String(player.stalls);
   setState("speaking", "Speaking.");
 }
 
-function speaking(words, isSample) {
+function showSegment(words, isSample) {
   by("speaking").textContent = words.trim();
   if (!isSample) highlighter.show(words);
 }
 
-function endOf({ seconds, stalls }) {
+function summaryOf({ seconds, stalls }) {
   const gaps = stalls === 0 ? "" : stalls === 1 ? ", with one gap" : `, with ${stalls} gaps`;
   return `Done: ${seconds.toFixed(1)} s of audio${gaps}.`;
 }
@@ -150,9 +150,9 @@ async function download() {
   const { voice, format } = controls;
   try {
     by("progress").hidden = false;
-    const blob = await fileOf(server, controls.request(), format, saving.signal);
-    save(blob, nameOf(voice, format));
-    showStatus(`Saved: ${nameOf(voice, format)}, ${Math.ceil(blob.size / 1024).toLocaleString("en")} kB.`);
+    const blob = await fetchSpeech(server, controls.request(), format, saving.signal);
+    save(blob, fileName(voice, format));
+    showStatus(`Saved: ${fileName(voice, format)}, ${Math.ceil(blob.size / 1024).toLocaleString("en")} kB.`);
   } catch (error) {
     if (saving.signal.aborted) showStatus("Download stopped.");
     else explain(error);
@@ -180,14 +180,14 @@ async function useKey(event) {
   by("key").value = "";
   by("key-form").hidden = true;
   offered = null;
-  await offer();
+  await loadVoices();
   if (by("key-form").hidden) by("text").focus();
 }
 
 async function press(event, isSample) {
   // Browsers allow sound only in a user action.
   output.wake();
-  if (!controls.voice) await offer();
+  if (!controls.voice) await loadVoices();
   if (controls.voice) speak(event, isSample ? controls.sample : controls.text, isSample);
 }
 
@@ -214,4 +214,4 @@ for (const touch of ["mousedown", "pointerup", "keydown"]) {
   addEventListener(touch, () => output.prepare(), { once: true, capture: true, passive: true });
 }
 
-offer();
+loadVoices();

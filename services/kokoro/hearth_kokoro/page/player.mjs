@@ -4,7 +4,7 @@ import { bytesOf } from "./pcm.mjs";
 import { RATE } from "./audio_output.mjs";
 
 /**
- * Speaks one text. `callbacks` has opened(path), made(share), first(ms), segment(text),
+ * Speaks one text. `callbacks` has opened(path), generated(share), first(ms), segment(text),
  * stall(count) and noOutput().
  */
 export class SpeechPlayer {
@@ -93,8 +93,8 @@ export class SpeechPlayer {
     const bytes = bytesOf(audio);
     this.#sink.push(bytes, segment);
     this.#bytes += bytes.byteLength;
-    const made = this.#segments.reduce((sum, one) => sum + one.length, 0);
-    this.#callbacks.made(made / this.#request.input.length);
+    const generated = this.#segments.reduce((sum, one) => sum + one.length, 0);
+    this.#callbacks.generated(generated / this.#request.input.length);
     // A sink that failed never has room; its error ends the speech.
     await Promise.race([this.#end, this.#sink.room()]);
   }

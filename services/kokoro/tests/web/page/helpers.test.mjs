@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { nameOf } from "../../../hearth_kokoro/page/download.mjs";
+import { fileName } from "../../../hearth_kokoro/page/download.mjs";
 import { readLink, writeLink } from "../../../hearth_kokoro/page/link.mjs";
 import { placeOf } from "../../../hearth_kokoro/page/text_highlighter.mjs";
 import { withWait } from "../../../hearth_kokoro/page/server.mjs";
@@ -100,6 +100,6 @@ test("an error message contains the wait only once", () => {
 });
 
 test("a file is named after its voice", () => {
-  assert.equal(nameOf("af_heart(70)+bm_fable(30)", "mp3"), "af_heart-70-bm_fable-30.mp3");
-  assert.equal(nameOf("../..", "wav"), "speech.wav");
+  assert.equal(fileName("af_heart(70)+bm_fable(30)", "mp3"), "af_heart-70-bm_fable-30.mp3");
+  assert.equal(fileName("../..", "wav"), "speech.wav");
 });

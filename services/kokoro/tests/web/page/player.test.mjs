@@ -38,7 +38,7 @@ function serverOf(...events) {
 function runOf(server, output) {
   const heard = [];
   const told = (name) => (value) => heard.push([name, value]);
-  const names = ["opened", "made", "first", "segment", "stall", "noOutput"];
+  const names = ["opened", "generated", "first", "segment", "stall", "noOutput"];
   const callbacks = Object.fromEntries(names.map((name) => [name, told(name)]));
   const run = new SpeechPlayer(server, output, { input: "One. Two." }, 1000, callbacks);
   return { run, only: (name) => heard.filter(([what]) => what === name).map(([, v]) => v) };
@@ -63,7 +63,7 @@ test("each stall is counted and reported, like the first sound and the segments"
   assert.equal(run.stalls, 2);
   assert.deepEqual(only("first"), [380]);
   assert.deepEqual(only("segment"), ["One. ", "Two."]);
-  assert.deepEqual(only("made"), [5 / 9, 5 / 9, 1]);
+  assert.deepEqual(only("generated"), [5 / 9, 5 / 9, 1]);
   assert.equal(run.seconds, 3);
   assert.equal(server.request[0].response_format, "pcm");
   assert.equal(output.closed, 1);
@@ -104,7 +104,7 @@ test("an error of the player aborts the request and is reported", async () => {
   const late = new Promise((done) => setTimeout(done, 500, "hangs"));
   const end = run.go().catch((error) => error.message);
   assert.equal(await Promise.race([end, late]), "The browser stopped playback with an error.");
-  assert.equal(only("made").length, 1);
+  assert.equal(only("generated").length, 1);
   assert.ok(server.signal.aborted);
 });
 

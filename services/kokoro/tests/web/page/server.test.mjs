@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, mock, test } from "node:test";
 
-import { fileOf } from "../../../hearth_kokoro/page/download.mjs";
+import { fetchSpeech } from "../../../hearth_kokoro/page/download.mjs";
 import { Server } from "../../../hearth_kokoro/page/server.mjs";
 
 let tab;
@@ -105,7 +105,7 @@ test("a file is requested as a whole in every format, so it has the same segment
   for (const format of ["mp3", "opus", "aac", "flac", "wav", "pcm"]) {
     const response = new Response("sound", { headers: { "Content-Type": "audio/ogg" } });
     answering(response);
-    const file = await fileOf(new Server(false), { input: "One." }, format, null);
+    const file = await fetchSpeech(new Server(false), { input: "One." }, format, null);
     const wanted = { model: "kokoro", input: "One.", response_format: format, stream: false };
     assert.deepEqual(request.map(({ body }) => body), [wanted]);
     assert.equal(await file.text(), "sound");
