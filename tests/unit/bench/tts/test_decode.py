@@ -104,7 +104,7 @@ def test_a_late_second_half_is_a_stall(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["wav", "mp3", "opus", "aac", "flac"])
 def test_other_content_is_not_sound(kind: str) -> None:
-    with pytest.raises(ClientError, match={"wav": "WAV", "opus": "Ogg"}.get(kind, kind)):
+    with pytest.raises(ClientError, match=f"no sound in 1320 bytes of {kind}"):
         decode(kind, [Chunk(0.1, b'{"error": "the model is loading"}' * 40)])
 
 
@@ -130,10 +130,18 @@ def test_chunks_after_a_wavs_samples_are_not_sound() -> None:
 def test_a_wav_that_would_be_misheard_is_refused(at: tuple[int, int]) -> None:
     data = bytearray(encoded("wav"))
     struct.pack_into("<H", data, *at)
-    with pytest.raises(ClientError, match="only mono of 16 bits"):
+    with pytest.raises(ClientError, match=r"wav with .* is not supported"):
         decode("wav", arriving(bytes(data), 999))
 
 
-def test_a_stream_cut_in_its_middle_keeps_what_came() -> None:
-    data = encoded("opus")
-    assert 0 < duration(decode("opus", arriving(data[: len(data) // 2], 999)).chunks, 48_000) < 1.5
+@pytest.mark.parametrize("kind", ["wav", "mp3", "opus", "aac", "flac"])
+def test_a_stream_cut_in_its_middle_keeps_what_came(kind: str) -> None:
+    data = encoded(kind)
+    sound = decode(kind, arriving(data[: len(data) * 2 // 3], 999))
+    assert 0 < duration(sound.chunks, sound.rate) < 1.9
+
+
+def test_ogg_without_the_header_of_opus_is_refused() -> None:
+    data = encoded("opus").replace(b"OpusHead", b"SomeHead")
+    with pytest.raises(ClientError, match="opus"):
+        decode("opus", arriving(data, 999))
