@@ -5,15 +5,15 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import httpx
 import typer
-from rich.console import RenderableType
+from rich.console import Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hearth.bench import STT_PARTS, STT_USUAL, TTS_PARTS, accelerator, view
@@ -21,7 +21,6 @@ from hearth.bench import baseline as baselines
 from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
 from hearth.bench import llm as llm_bench
-from hearth.bench.report import Report
 from hearth.bench.session import Plan, Session, measure
 from hearth.bench.session import Progress as Tell
 from hearth.bench.stt import run as stt_run
@@ -29,7 +28,7 @@ from hearth.bench.stt import view as stt_view
 from hearth.bench.tts import run as tts_run
 from hearth.bench.tts import view as tts_view
 from hearth.catalogue.house import House, Service
-from hearth.cli.console import AsJson, err, find, print_error, print_json, show
+from hearth.cli.console import AsJson, err, find, known, print_error, show_or_print
 from hearth.clients import ClientError
 from hearth.clients.chat import Person, sign_in
 from hearth.clients.edge import house_edge
@@ -46,18 +45,27 @@ from hearth.clients.llm import (
 from hearth.machine import engine
 from hearth.project import VERIFIER, Project, current
 
-CHAT_SETTINGS, CHAT_EMAIL = "/etc/hearth/open-webui.json", "WEBUI_ADMIN_EMAIL"
-
 app = typer.Typer(
     name="bench", help="Measure language models, speech and chat.", no_args_is_help=True
 )
 
-_ONLY = "Only this part, may be repeated: "
+
+def _create(folder: Path | None) -> Path | None:
+    """Create the folder of the results before anything is measured for them."""
+    try:
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{folder}: {error.strerror}") from None
+    return folder
+
+
+_ONLY, _OTHERS = "Only this part, may be repeated: ", "name another service, or a URL"
 Model = Annotated[
     str | None, typer.Option("--model", help="A model or alias. [default: the chat's]")
 ]
+Server = Annotated[str, typer.Option("--server", help="A service of the house, or a URL.")]
 ServerModel = Annotated[str, typer.Option("--model", help="The model's name on the server.")]
-Url = Annotated[str | None, typer.Option("--url", help="A server outside the house.")]
 KeyEnv = Annotated[
     str | None, typer.Option("--key-env", help="The environment variable with its key.")
 ]
@@ -75,11 +83,20 @@ AgainstKeyEnv = Annotated[
 Runs = Annotated[
     int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
 ]
-Markdown = Annotated[Path | None, typer.Option("--markdown", help="Write the tables as Markdown.")]
-Chart = Annotated[Path | None, typer.Option("--chart", help="Draw a chart as a PNG.")]
 Out = Annotated[
-    Path | None, typer.Option("--out", help="Write JSON, Markdown and PNG into a folder.")
+    Path | None,
+    typer.Option(
+        "--out",
+        callback=_create,
+        file_okay=False,
+        writable=True,
+        help="Write JSON, Markdown and a chart as PNG into a folder.",
+    ),
 ]
+_SPEECH: dict[str, tuple[type[Session[Any, Any, Any]], Any]] = {
+    "tts": (tts_run.TtsSession, tts_view),
+    "stt": (stt_run.SttSession, stt_view),
+}
 T = TypeVar("T")
 
 
@@ -108,8 +125,8 @@ def bench_llm(
 
     report, proof = _run(work)
     document = {"llm": asdict(report), "accelerator": proof.as_json()}
-    shown = (llm_bench.llm_view(report), accelerator.proof_text(proof))
-    _print(document if as_json else None, *shown)
+    content = Group(llm_bench.llm_view(report), accelerator.proof_text(proof))
+    show_or_print(as_json, document, content)
     raise typer.Exit(0 if report.fine else 1)
 
 
@@ -141,7 +158,10 @@ def bench_chat(
     """
     project = current()
     house = project.house()
-    service, name = _chat_service(house), _model(house, model)
+    service = next((one for one in house.offering("chat") if one.publish), None)
+    if service is None:
+        raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
+    name = _model(house, model)
 
     async def work(tell: Tell) -> chat_bench.ChatReport:
         admin = _chat_admin(project, house, service)
@@ -158,7 +178,7 @@ def bench_chat(
             )
 
     report = _run(work)
-    _print(asdict(report) if as_json else None, chat_bench.chat_view(report))
+    show_or_print(as_json, asdict(report), chat_bench.chat_view(report))
     raise typer.Exit(0 if report.fine else 1)
 
 
@@ -168,28 +188,19 @@ def _model(house: House, name: str | None) -> str:
     raise ClientError("no alias for chats is offered: name a model with --model")
 
 
-def _chat_service(house: House) -> Service:
-    for service in house.offering("chat"):
-        if service.publish:
-            return service
-    raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
-
-
 def _chat_admin(project: Project, house: House, service: Service) -> Person:
-    settings = json.loads(engine.read_file(service.instance, CHAT_SETTINGS))["environment"]
+    text = engine.read_file(service.instance, "/etc/hearth/open-webui.json")
+    email = json.loads(text)["environment"]["WEBUI_ADMIN_EMAIL"]
     server = house_edge(house).endpoint(service.publish[0].fqdn)
     try:
-        return sign_in(server, settings[CHAT_EMAIL], project.vault.get(service.admin_secret or ""))
+        return sign_in(server, email, project.vault.get(service.admin_secret or ""))
     except ClientError as error:
         raise ClientError(f"the first account cannot sign in: {error}") from error
 
 
 @app.command("tts")
 def bench_tts(
-    service: Annotated[
-        str, typer.Option("--service", help="Which of the house's TTS services.")
-    ] = "kokoro",
-    url: Url = None,
+    server: Server = "kokoro",
     key_env: KeyEnv = None,
     model: ServerModel = "kokoro",
     voice: Annotated[
@@ -217,8 +228,6 @@ def bench_tts(
     only: Annotated[
         list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(TTS_PARTS)}.")
     ] = None,
-    markdown: Markdown = None,
-    chart: Chart = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -227,28 +236,21 @@ def bench_tts(
     The first sound is the first decoded one above -45 dBFS. Exit code 1 when a target is missed.
     The JSON follows the schema docs/schema/bench-tts.json.
 
-    Example: hearth bench tts --quick --chart speech.png
+    Example: hearth bench tts --quick --out results
     """
     plan = tts_run.QUICK if quick else tts_run.TtsPlan()
-    parts, voices = _parts(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
-    _speech(
-        tts_run.TtsSession,
-        tts_view,
-        replace(plan, runs=runs or plan.runs, parts=parts, voices=voices),
-        Server(url or service, model, key_env),
-        Server(against, against_model, against_key_env, against_voice) if against else None,
-        baseline,
-        _files("bench-tts", markdown, chart, out),
-        as_json,
-    )
+    parts, voices = _in_order(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
+    servers = [_server("tts", "server", server, model, key_env)]
+    if against:
+        other = (against, against_model, against_key_env, against_voice)
+        servers.append(_server("tts", "other", *other))
+    plan = replace(plan, runs=runs or plan.runs, parts=parts, voices=voices)
+    _speech("tts", plan, servers, baseline, out, as_json)
 
 
 @app.command("stt")
 def bench_stt(
-    service: Annotated[
-        str, typer.Option("--service", help="Which of the house's STT services.")
-    ] = "whisper",
-    url: Url = None,
+    server: Server = "whisper",
     key_env: KeyEnv = None,
     model: ServerModel = "whisper-1",
     against: Against = None,
@@ -279,8 +281,6 @@ def bench_stt(
     minutes: Annotated[
         int, typer.Option("--minutes", min=1, max=600, help="Minutes of speech for memory.")
     ] = 60,
-    markdown: Markdown = None,
-    chart: Chart = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -290,51 +290,47 @@ def bench_stt(
     time. The part memory runs only when it is named. Exit code 1 when a target is missed. The
     JSON follows the schema docs/schema/bench-stt.json.
 
-    Example: hearth bench stt --quick --chart listening.png
+    Example: hearth bench stt --quick --out results
     """
     plan = stt_run.QUICK if quick else stt_run.SttPlan()
-    parts = _parts(STT_PARTS, only or STT_USUAL)
-    plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
-    _speech(
-        stt_run.SttSession,
-        stt_view,
-        replace(plan, end_of_speech_ms=end_of_speech_ms, loop_s=60 * minutes),
-        Server(url or service, model, key_env),
-        Server(against, against_model, against_key_env) if against else None,
-        baseline,
-        _files("bench-stt", markdown, chart, out),
-        as_json,
+    servers = [_server("stt", "server", server, model, key_env)]
+    if against:
+        other = (against, against_model, against_key_env)
+        servers.append(_server("stt", "other", *other))
+    plan = replace(
+        plan,
+        runs=runs or plan.runs,
+        parts=_in_order(STT_PARTS, only or STT_USUAL),
+        spoken=spoken,
+        end_of_speech_ms=end_of_speech_ms,
+        loop_s=60 * minutes,
     )
+    _speech("stt", plan, servers, baseline, out, as_json)
 
 
-def _parts(known: Sequence[str], only: Sequence[str]) -> tuple[str, ...]:
-    if unknown := sorted(set(only) - set(known)):
-        raise typer.BadParameter(f"--only {unknown[0]}: it is one of {', '.join(known)}")
-    return tuple(part for part in known if part in only)
+def _in_order(parts: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    names = {known("part", name, parts) for name in wanted}
+    return tuple(part for part in parts if part in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A server that the options name: by its URL, or a service of the house by its name."""
+Measured = tuple[Endpoint, Service | None]
+"""A server that is measured, and its service if it is one of the house."""
 
-    name: str
-    model: str
-    key_env: str | None
-    voice: str | None = None
 
-    def find(self, label: str, offers: str) -> tuple[Endpoint, Service | None]:
-        """Return its endpoint, and its service if it is one of the house."""
-        # A command line is visible to every user, so the key is in the environment.
-        if self.key_env and not os.environ.get(self.key_env):
-            raise typer.BadParameter(f"{self.key_env} is not set: put the key into that variable")
-        key, url, service = os.environ.get(self.key_env or ""), self.name, None
-        if "://" not in url:
-            found = find(current().house(), url)
-            if not isinstance(found, Service) or offers not in found.offers:
-                why = "name another service, or a URL"
-                raise typer.BadParameter(f"{url} offers no {offers}: {why}")
-            service, label, url = found, found.instance, found.url
-        return Endpoint(label, url, self.model, key, voice=self.voice), service
+def _server(
+    kind: str, label: str, name: str, model: str, key_env: str | None, voice: str | None = None
+) -> Measured:
+    """Return the server of this URL, or the service of the house of this name."""
+    # A command line is visible to every user, so the key is in the environment.
+    if key_env and not os.environ.get(key_env):
+        raise typer.BadParameter(f"{key_env} is not set: put the key into that variable")
+    key = os.environ.get(key_env or "")
+    if "://" in name:
+        return Endpoint(label, name, model, key, voice=voice), None
+    service, offers = find(current().house(), name), _SPEECH[kind][0].offers
+    if not isinstance(service, Service) or offers not in service.offers:
+        raise typer.BadParameter(f"{name} offers no {offers}: {_OTHERS}")
+    return Endpoint(service.instance, service.url, model, key, voice=voice), service
 
 
 def _through_caddy(service: Service, model: str) -> Endpoint | None:
@@ -346,70 +342,39 @@ def _through_caddy(service: Service, model: str) -> Endpoint | None:
     return edge.endpoint(service.publish[0].fqdn, key, name="caddy", model=model)
 
 
-Files = Mapping[str, Sequence[Path]]
-
-
-def _files(name: str, markdown: Path | None, chart: Path | None, out: Path | None) -> Files:
-    """Return the files of each form; refuse ones that cannot be written, before any measuring."""
-    given = (("json", None), ("md", markdown), ("png", chart))
-    both = {end: (path, out / f"{name}.{end}" if out else None) for end, path in given}
-    files = {end: [path for path in paths if path] for end, paths in both.items()}
-    try:
-        if out:
-            out.mkdir(parents=True, exist_ok=True)
-        for end, paths in files.items():
-            for path in paths if end != "png" or charts.available() else ():
-                path.open("a").close()
-    except OSError as error:
-        raise typer.BadParameter(f"{error.filename}: {error.strerror}") from error
-    return files
-
-
-def _write(report: Report, form: Any, files: Files) -> None:
-    """Write a report in every form, with the titles, sections and panels of its view."""
-    foot, sections = view.machine_text(report), form.sections(report)
-    for path in files["json"]:
-        text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
-        path.write_text(text, "utf-8")
-    command = shlex.join(["hearth", *sys.argv[1:]])
-    for path in files["md"]:
-        path.write_text(view.markdown(form.TITLE, command, foot, sections), "utf-8")
-    for path in files["png"]:
-        if not charts.available():
-            print_error(f"{path}: {charts.INSTALL}")
-            break
-        charts.draw(form.CHART, foot, form.panels(report), path)
-
-
 def _speech(
-    kind: type[Session[Any, Any, Any]],
-    form: Any,
+    name: str,
     plan: Plan,
-    server: Server,
-    against: Server | None,
+    servers: Sequence[Measured],
     command: str | None,
-    files: Files,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Measure, print and write the report, and exit with 1 where a target is missed."""
-    endpoint, service = server.find("server", kind.offers)
-    endpoints, more = [endpoint], dict[str, Any]()
-    if against:
-        other, same = against.find("other", kind.offers)
-        if same and service and same.name == service.name:
-            raise typer.BadParameter(f"--against {against.name}: name another service, or a URL")
-        endpoints.append(other)
+    kind, form = _SPEECH[name]
+    endpoints, services = zip(*servers, strict=True)
+    service, more = services[0], dict[str, Any]()
+    if service and service in services[1:]:
+        raise typer.BadParameter(f"--against {service.name}: {_OTHERS}")
     if argv := shlex.split(command or ""):
         more = {"baseline": lambda status: baselines.by_command(argv), "how": baselines.BY_COMMAND}
     elif service:
         command_of, how = kind.in_house
         more = {"baseline": baselines.in_service(service, command_of), "how": how}
     if service and kind is tts_run.TtsSession:
-        more["through"] = _through_caddy(service, server.model)
+        more["through"] = _through_caddy(service, endpoints[0].model)
     report = _run(lambda tell: measure(kind, endpoints, plan, progress=tell, **more))
-    shown = view.terminal(form.sections(report), view.machine_text(report))
-    _print(asdict(report) if as_json else None, shown)
-    _write(report, form, files)
+    foot, sections = view.machine_text(report), form.sections(report)
+    show_or_print(as_json, asdict(report), view.terminal(sections, foot))
+    if out:
+        text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
+        (out / f"bench-{name}.json").write_text(text, "utf-8")
+        page = view.markdown(form.TITLE, shlex.join(["hearth", *sys.argv[1:]]), foot, sections)
+        (out / f"bench-{name}.md").write_text(page, "utf-8")
+        if charts.available():
+            charts.draw(form.CHART, foot, form.panels(report), out / f"bench-{name}.png")
+        else:
+            print_error(f"{out}: {charts.INSTALL}")
     raise typer.Exit(0 if report.fine else 1)
 
 
@@ -423,12 +388,3 @@ def _run(work: Callable[[Tell], Coroutine[Any, Any, T]]) -> T:
             bar.update(task, completed=done, total=of, description=what)
 
         return asyncio.run(work(tell))
-
-
-def _print(document: Any, *shown: RenderableType) -> None:
-    """Print a document as JSON, or the text where there is none."""
-    if document is not None:
-        print_json(document)
-    else:
-        for each in shown:
-            show(each)

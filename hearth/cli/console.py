@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -74,10 +74,14 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> T
     return grid
 
 
+def known(kind: str, name: str, names: Collection[str]) -> str:
+    """Return a name that is one of `names`, or reject it and suggest the nearest one."""
+    if name not in names:
+        raise typer.BadParameter(f"no {kind} {name!r}: {suggest(name, names)}")
+    return name
+
+
 def find(house: House, name: str) -> Service | Part:
-    """Return the service or part of this name, or reject it and suggest the nearest name."""
-    known: dict[str, Service | Part] = {**house.services, **house.parts}
-    wanted = name.replace("-", "_")
-    if wanted not in known:
-        raise typer.BadParameter(f"no service {name!r}: {suggest(wanted, known)}")
-    return known[wanted]
+    """Return the service or part of this name."""
+    owners: dict[str, Service | Part] = {**house.services, **house.parts}
+    return owners[known("service", name.replace("-", "_"), owners)]

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from hearth.catalogue import suggest
-from hearth.cli.console import AsJson, err, note, out, print_error, print_json
+from hearth.cli.console import AsJson, err, known, note, out, print_error, print_json
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan
 from hearth_kokoro_patch.containers import ROOT, Container, find
 from hearth_kokoro_patch.record import FOLDER
@@ -54,8 +53,7 @@ def patch_server(
     Example: hearth kokoro-patch --container kokoro --without threads
     """
     for name in without or ():
-        if name not in ALL:
-            raise typer.BadParameter(f"no step {name!r}: {suggest(name, ALL)}")
+        known("step", name, ALL)
     if take_back and without:
         raise typer.BadParameter("--take-back undoes every step: leave out --without")
     if path is None and container is None:

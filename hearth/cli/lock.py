@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hearth.catalogue import House, suggest
-from hearth.cli.console import AsJson, err, show_or_print, table
+from hearth.catalogue import House
+from hearth.cli.console import AsJson, err, known, show_or_print, table
 from hearth.project import current
 from hearth.sources import Store
 from hearth.sources.download import manifest_digest
@@ -34,8 +34,7 @@ def lock_all(
     project = current()
     house = project.house()
     for name in names or ():
-        if name not in house.sources:
-            raise typer.BadParameter(f"no source {name!r}: {suggest(name, house.sources)}")
+        known("source", name, house.sources)
     wanted = fetched(house) | set(names or ())
     locked = lock_sources(
         Store(project.inventory, house.mirrors),

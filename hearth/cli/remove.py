@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-from hearth.catalogue import House, derive, suggest
+from hearth.catalogue import House, derive
 from hearth.cli import playbook, remote
-from hearth.cli.console import confirm, err, show, step
+from hearth.cli.console import confirm, err, known, show, step
 from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
@@ -52,7 +52,10 @@ def remove_service(
         _remove_all(project, data, yes)
         return
     house = project.house()
-    name = _known(project, house, service.replace("-", "_"))
+    name = service.replace("-", "_")
+    if name in house.parts:
+        raise typer.BadParameter(f"{name} is a part of every house: only --all removes it")
+    known("service", name, project.catalogue().services)
     _refuse_needed(house, name)
     is_here = house.machine.reach == "local"
     # Only the remote machine knows its GPU and its secrets.
@@ -71,15 +74,6 @@ def remove_service(
     receipt = run_tests(project, "home")
     show(view(receipt))
     raise typer.Exit(0 if receipt.good else 1)
-
-
-def _known(project: Project, house: House, name: str) -> str:
-    services = project.catalogue().services
-    if name in house.parts:
-        raise typer.BadParameter(f"{name} is a part of every house: only --all removes it")
-    if name not in services:
-        raise typer.BadParameter(f"no service {name!r}: {suggest(name, services)}")
-    return name
 
 
 def _refuse_needed(house: House, name: str) -> None:

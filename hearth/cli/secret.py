@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hearth.catalogue import suggest
-from hearth.cli.console import AsJson, err, out, show_or_print, table
+from hearth.cli.console import AsJson, err, known, out, show_or_print, table
 from hearth.project import current
 
 app = typer.Typer(
@@ -79,13 +78,7 @@ def set_secret(name: Name) -> None:
 
 
 def _known(name: str) -> str:
-    known = {*_names(), *current().vault.names(), *_provider_secrets()}
-    if name not in known:
-        raise typer.BadParameter(f"no secret {name!r}: {suggest(name, known)}")
-    return name
-
-
-def _provider_secrets() -> set[str]:
-    """Return the keys of all model providers, also of those that no alias uses yet."""
-    providers = current().catalogue().providers.values()
-    return {provider.secret for provider in providers if provider.secret}
+    project = current()
+    # The keys of all model providers, also of those that no alias uses yet.
+    keys = {one.secret for one in project.catalogue().providers.values() if one.secret}
+    return known("secret", name, {*_names(), *project.vault.names(), *keys})

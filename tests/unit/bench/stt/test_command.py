@@ -31,7 +31,7 @@ def measure(*arguments: str) -> tuple[int, str, str]:
 
 def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
     code, said, _ = measure(
-        *("--url", scripted.at("steady"), "--out", str(tmp_path / "new"), "--only", "live")
+        *("--server", scripted.at("steady"), "--out", str(tmp_path / "new"), "--only", "live")
     )
     assert code in (0, 1)
     assert "The baseline is not measured" in said
@@ -47,7 +47,7 @@ def test_without_matplotlib_all_but_the_chart_is_written(
     monkeypatch.setattr("hearth.bench.chart.available", lambda: False)
     out = tmp_path / "new"
     code, said, error = measure(
-        *("--url", scripted.at("steady"), "--out", str(out), "--only", "live")
+        *("--server", scripted.at("steady"), "--out", str(out), "--only", "live")
     )
     assert code in (0, 1)
     assert "The baseline is not measured" in said
@@ -62,14 +62,14 @@ def test_json_is_json_and_another_server_gets_its_own_requests(
     monkeypatch.setenv("OTHER_KEY", "sesame")
     other = ("--against", scripted.at("deaf"), "--against-model", "large", "--only", "file")
     _, said, _ = measure(
-        *("--url", scripted.at("steady"), *other, "--against-key-env", "OTHER_KEY", "--json")
+        *("--server", scripted.at("steady"), *other, "--against-key-env", "OTHER_KEY", "--json")
     )
     assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
     assert {form["model"] for form in scripted.forms} == {"whisper-1", "large"}
 
 
 def test_a_server_that_fails_ends_with_one(scripted: Scripted) -> None:
-    code, said, _ = measure("--url", scripted.at("erring"), "--only", "live")
+    code, said, _ = measure("--server", scripted.at("erring"), "--only", "live")
     assert code == 1
     assert "no model" in said
 
@@ -90,7 +90,7 @@ def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> 
     command = "false"
     _, said, _ = measure("--only", "vad", "--json", "--baseline", command)
     assert json.loads(said)["servers"][0]["url"] == scripted.at("steady")
-    code, _, error = measure("--service", "kokoro")
+    code, _, error = measure("--server", "kokoro")
     assert (code, "kokoro offers no transcription" in " ".join(error.split())) == (2, True)
     code, _, error = measure("--against", "whisper")
     assert (code, "name another service" in error) == (2, True)
@@ -100,14 +100,14 @@ def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> 
     ("arguments", "said"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
-        (("--only", "lives"), "it is one of live, file"),
-        (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
+        (("--only", "lives"), "no part 'lives': did you mean live?"),
+        (("--out", "/dev/null/all"), "/dev/null/all: Not a directory"),
     ],
 )
 def test_wrong_use_is_reported_before_any_request(
     scripted: Scripted, arguments: tuple[str, str], said: str
 ) -> None:
-    code, _, error = measure("--url", scripted.at("steady"), *arguments)
+    code, _, error = measure("--server", scripted.at("steady"), *arguments)
     assert code == 2
     assert said in " ".join(error.replace("│", " ").split())
     assert scripted.files == []

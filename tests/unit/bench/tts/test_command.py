@@ -43,7 +43,7 @@ def hearth(*arguments: str) -> tuple[int, str, str]:
 def test_what_buffers_ends_with_one_and_everything_is_written(
     brisk: Scripted, tmp_path: Path
 ) -> None:
-    code, said, _ = hearth("--url", brisk.at("buffering"), "--out", str(tmp_path / "new"))
+    code, said, _ = hearth("--server", brisk.at("buffering"), "--out", str(tmp_path / "new"))
     assert code == 1
     assert "not reached" in said
     report = json.loads((tmp_path / "new" / "bench-tts.json").read_text())
@@ -58,7 +58,7 @@ def test_json_is_json_and_another_server_gets_its_own_requests(
     monkeypatch.setenv("OTHER_KEY", "sesame")
     other = ("--against", brisk.at("steady"), "--against-model", "tts-1")
     more = ("--against-voice", "alloy", "--against-key-env", "OTHER_KEY", "--json")
-    _, said, _ = hearth("--url", brisk.at("buffering"), *other, *more)
+    _, said, _ = hearth("--server", brisk.at("buffering"), *other, *more)
     assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
     asked = {(body["model"], body["voice"]) for body in brisk.bodies}
     assert asked == {("kokoro", "af_heart"), ("tts-1", "alloy")}
@@ -78,15 +78,15 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("house")
 def test_a_service_of_the_house_is_compared_with_by_its_name(brisk: Scripted) -> None:
-    _, said, _ = hearth("--url", brisk.at("steady"), "--against", "kokoro-fastapi")
+    _, said, _ = hearth("--server", brisk.at("steady"), "--against", "kokoro-fastapi")
     (head,) = (line for line in said.splitlines() if line.startswith("medians"))
     assert head.split() == ["medians", "server", "kokoro-fastapi"]
-    code, _, error = hearth("--url", brisk.at("steady"), "--against", "kokoro_fast")
+    code, _, error = hearth("--server", brisk.at("steady"), "--against", "kokoro_fast")
     assert (code, "kokoro_fastapi" in error) == (2, True)
 
 
 def test_a_part_of_it_alone_is_measured(brisk: Scripted) -> None:
-    _, said, _ = hearth("--url", brisk.at("steady"), "--only", "paragraph", "--json")
+    _, said, _ = hearth("--server", brisk.at("steady"), "--only", "paragraph", "--json")
     (server,) = json.loads(said)["servers"]
     assert {figures["case"]["what"] for figures in server["figures"]} == {"paragraph"}
 
@@ -103,7 +103,7 @@ def test_a_missing_server_is_one_line(
 ) -> None:
     with kept_port() as port:
         url = f"http://127.0.0.1:{port}"
-        monkeypatch.setattr(sys, "argv", ["hearth", "bench", "tts", "--quick", "--url", url])
+        monkeypatch.setattr(sys, "argv", ["hearth", "bench", "tts", "--quick", "--server", url])
         with pytest.raises(SystemExit, match="1"):
             main()
     said, error = capsys.readouterr()
@@ -116,14 +116,14 @@ def test_a_missing_server_is_one_line(
     ("arguments", "said"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
-        (("--only", "phrases"), "it is one of phrase, caddy"),
-        (("--markdown", "/nowhere/at/all.md"), "/nowhere/at/all.md"),
+        (("--only", "phrases"), "no part 'phrases': did you mean phrase?"),
+        (("--out", "/dev/null/all"), "/dev/null/all: Not a directory"),
     ],
 )
 def test_wrong_use_is_reported_before_any_request(
     scripted: Scripted, arguments: tuple[str, str], said: str
 ) -> None:
-    code, _, error = hearth("--url", scripted.at("steady"), *arguments)
+    code, _, error = hearth("--server", scripted.at("steady"), *arguments)
     assert code == 2
     assert said in " ".join(error.replace("│", " ").split())
     assert scripted.bodies == []

@@ -47,7 +47,7 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
     )
     assert kokoro.publish[0].fqdn == "kokoro-stream.lan"
     monkeypatch.setattr(command, "find", lambda house, name: kokoro)
-    direct, found = command.Server("kokoro_gpu", "kokoro", None).find("server", "speech")
+    direct, found = command._server("tts", "server", "kokoro_gpu", "kokoro", None)
     assert found is not None
     assert (direct.name, direct.url) == ("kokoro-gpu", "http://10.0.0.3:8880")
     assert direct.authorization == {}
@@ -82,7 +82,7 @@ def test_another_tts_service_is_compared_with_and_no_other_program(
 ) -> None:
     house = shipped_house()
     monkeypatch.setattr(command, "current", lambda: SimpleNamespace(house=lambda: house))
-    other, _ = command.Server("kokoro", "kokoro", None, "af_sky").find("other", "speech")
+    other, _ = command._server("tts", "other", "kokoro", "kokoro", None, "af_sky")
     assert (other.url, other.voice) == (house.services["kokoro"].url, "af_sky")
     with pytest.raises(typer.BadParameter, match="ollama offers no speech"):
-        command.Server("ollama", "kokoro", None).find("other", "speech")
+        command._server("tts", "other", "ollama", "kokoro", None)
