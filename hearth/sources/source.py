@@ -54,6 +54,7 @@ class Limits:
     backoff_s: float = 1  # doubled each time
     backoff_max_s: float = 30
     spare_bytes: int = 256 << 20  # of the disk, left free for other programs
+    max_bytes: int = 1 << 40  # of a file whose size is not known
 
 
 def address_of(url: str, mirrors: Mapping[str, str]) -> str:

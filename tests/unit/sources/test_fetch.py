@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hearth.sources import Limits, Source, SourceError
-from hearth.sources.download import fetch
+from hearth.sources.download import fetch, manifest_digest
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 DIGEST = hashlib.sha256(CONTENT).hexdigest()
@@ -33,7 +33,7 @@ class Server:
     content: bytes = CONTENT
     etag: str = '"one"'
     plan: list[Callable[["Handler"], None]] = field(default_factory=list)
-    asked: list[dict[str, str]] = field(default_factory=list)
+    requests: list[dict[str, str]] = field(default_factory=list)
 
     def source(self, sha256: str | None = DIGEST, **more: object) -> Source:
         return Source("tool", "1.2", f"{self.base}/tool.tar", sha256, **more)  # type: ignore[arg-type]
@@ -41,11 +41,11 @@ class Server:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    told: Server
+    state: Server
 
     def do_GET(self) -> None:
-        self.told.asked.append({"path": self.path, **dict(self.headers.items())})
-        (self.told.plan.pop(0) if self.told.plan else behave)(self)
+        self.state.requests.append({"path": self.path, **dict(self.headers.items())})
+        (self.state.plan.pop(0) if self.state.plan else behave)(self)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -59,16 +59,16 @@ class Handler(BaseHTTPRequestHandler):
 
 def behave(handler: Handler, upto: int | None = None) -> None:
     """Serve the content with ETag, Range and If-Range; cut after `upto` bytes."""
-    told, start = handler.told, 0
+    content, etag, start = handler.state.content, handler.state.etag, 0
     wanted = re.fullmatch(r"bytes=(\d+)-", handler.headers.get("Range", ""))
-    if wanted and handler.headers.get("If-Range", told.etag) == told.etag:
+    if wanted and handler.headers.get("If-Range", etag) == etag:
         start = int(wanted[1])
-    body = told.content[start:]
-    more = {"Content_Length": str(len(body)), "ETag": told.etag}
-    if start >= len(told.content):
+    body = content[start:]
+    more = {"Content_Length": str(len(body)), "ETag": etag}
+    if start >= len(content):
         return handler.head(416, Content_Length="0")
     if start:
-        more["Content_Range"] = f"bytes {start}-{len(told.content) - 1}/{len(told.content)}"
+        more["Content_Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
     handler.head(206 if start else 200, **more)
     handler.wfile.write(body if upto is None else body[:upto])
     handler.close_connection = upto is not None
@@ -83,7 +83,7 @@ def ignore_range(handler: Handler) -> None:
     handler.wfile.write(CONTENT)
 
 
-def answer(status: int, **headers: str) -> Callable[[Handler], None]:
+def respond(status: int, **headers: str) -> Callable[[Handler], None]:
     return lambda handler: handler.head(status, Content_Length="0", **headers)
 
 
@@ -91,7 +91,7 @@ def stall(handler: Handler) -> None:
     handler.head(200, Content_Length=str(len(CONTENT)), ETag='"one"')
     handler.wfile.write(CONTENT[:300_000])
     handler.wfile.flush()
-    # Until whoever asked has left, and no longer than a minute.
+    # Until the client has left, and no longer than a minute.
     handler.connection.settimeout(60)
     handler.connection.recv(1)
     handler.close_connection = True
@@ -132,8 +132,8 @@ def wrong_part(handler: Handler) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    told = Server()
-    handler = type("Told", (Handler,), {"told": told})
+    state = Server()
+    handler = type("StatefulHandler", (Handler,), {"state": state})
 
     class Quiet(ThreadingHTTPServer):
         daemon_threads = True
@@ -142,10 +142,10 @@ def server() -> Iterator[Server]:
             """Clients that hang up are what is tested here."""
 
     with Quiet(("127.0.0.1", 0), handler) as listening:
-        told.base = f"http://127.0.0.1:{listening.server_address[1]}"
+        state.base = f"http://127.0.0.1:{listening.server_address[1]}"
         thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        yield told
+        yield state
         listening.shutdown()
 
 
@@ -153,15 +153,15 @@ def names(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".lock"))
 
 
-def test_fetches_once_and_verifies_ever_after(server: Server, tmp_path: Path) -> None:
+def test_a_file_is_fetched_once_and_then_verified(server: Server, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int | None]] = []
-    got = fetch(server.source(), tmp_path, {}, lambda *told: seen.append(told), QUICK)
+    got = fetch(server.source(), tmp_path, {}, lambda *progress: seen.append(progress), QUICK)
     assert got.path.read_bytes() == CONTENT
     assert got.sha256 == DIGEST
     assert seen[-1] == ("tool", len(CONTENT), len(CONTENT))
     assert names(tmp_path) == ["tool-1.2-tool.tar"]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path == got.path
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     got.path.write_bytes(b"damaged")
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
 
@@ -177,9 +177,9 @@ def test_a_cut_download_is_resumed(server: Server, tmp_path: Path, sha256: str |
     server.plan = [cut, cut, cut]
     got = fetch(server.source(sha256), tmp_path, {}, None, QUICK)
     assert got.sha256 == DIGEST
-    ranges = [asked.get("Range") for asked in server.asked]
+    ranges = [request.get("Range") for request in server.requests]
     assert ranges == [None, "bytes=300000-", "bytes=600000-", "bytes=900000-"]
-    assert {asked.get("If-Range") for asked in server.asked[1:]} == {'"one"'}
+    assert {request.get("If-Range") for request in server.requests[1:]} == {'"one"'}
 
 
 def test_a_file_that_changed_meanwhile_is_fetched_whole(server: Server, tmp_path: Path) -> None:
@@ -192,8 +192,8 @@ def test_a_file_that_changed_meanwhile_is_fetched_whole(server: Server, tmp_path
     assert got.path.read_bytes() == CONTENT[::-1]
 
 
-@pytest.mark.parametrize("odd", [ignore_range, answer(416), wrong_part, answer(500)])
-def test_odd_answers_to_a_resumption_do_no_harm(
+@pytest.mark.parametrize("odd", [ignore_range, respond(416), wrong_part, respond(500)])
+def test_an_odd_response_to_a_range_request_does_no_harm(
     server: Server, tmp_path: Path, odd: Callable[[Handler], None]
 ) -> None:
     server.plan = [cut, odd]
@@ -201,7 +201,7 @@ def test_odd_answers_to_a_resumption_do_no_harm(
 
 
 def test_pieces_of_two_files_are_never_joined(server: Server, tmp_path: Path) -> None:
-    """A server without validators, and another file the second time: only the digest tells."""
+    """Without validators, only the digest shows that the server has another file now."""
     server.etag = ""
     server.content = b"old" + CONTENT[3:]
 
@@ -211,31 +211,31 @@ def test_pieces_of_two_files_are_never_joined(server: Server, tmp_path: Path) ->
 
     server.plan = [cut_and_change]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).path.read_bytes() == CONTENT
-    assert [asked.get("Range") for asked in server.asked] == [None, "bytes=300000-", None]
+    assert [request.get("Range") for request in server.requests] == [None, "bytes=300000-", None]
 
 
 def test_without_validator_and_digest_nothing_is_joined(server: Server, tmp_path: Path) -> None:
     server.etag = ""
     server.plan = [cut]
     fetch(server.source(None), tmp_path, {}, None, QUICK)
-    assert [asked.get("Range") for asked in server.asked] == [None, None]
+    assert [request.get("Range") for request in server.requests] == [None, None]
 
 
-def test_temporary_trouble_is_tried_again(server: Server, tmp_path: Path) -> None:
-    server.plan = [answer(503, Retry_After="0"), answer(500)]
+def test_a_temporary_error_is_retried(server: Server, tmp_path: Path) -> None:
+    server.plan = [respond(503, Retry_After="0"), respond(500)]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
 
 
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ([answer(500)] * 3, r"it returned 500 \(0 bytes are here.*run this again later"),
-        ([answer(404)], r"it returned 404: name another address, a mirror prefix or a local file"),
-        ([answer(403)], "it returned 403: name another"),
-        ([answer(301, Location="/tool.tar")] * 30, "redirects in a loop"),
+        ([respond(500)] * 3, r"it returned 500 \(0 bytes are here.*run this again later"),
+        ([respond(404)], r"it returned 404: name another address, a mirror prefix or a local file"),
+        ([respond(403)], "it returned 403: name another"),
+        ([respond(301, Location="/tool.tar")] * 30, "redirects in a loop"),
     ],
 )
-def test_trouble_is_one_line(
+def test_an_error_is_one_line(
     server: Server, tmp_path: Path, plan: list[Callable[[Handler], None]], words: str
 ) -> None:
     server.plan = plan
@@ -245,31 +245,31 @@ def test_trouble_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_no_server_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_server_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no connection"):
         fetch(Source("tool", "1", "http://127.0.0.1:9/x", DIGEST), tmp_path, {}, None, QUICK)
 
 
 def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
-    server.plan = [answer(302, Location="/elsewhere")]
+    server.plan = [respond(302, Location="/moved")]
     assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
-    assert server.asked[1]["path"] == "/elsewhere"
+    assert server.requests[1]["path"] == "/moved"
 
 
-def test_another_digest_names_both_and_keeps_nothing(server: Server, tmp_path: Path) -> None:
+def test_a_digest_mismatch_names_both_and_keeps_nothing(server: Server, tmp_path: Path) -> None:
     expected = "0" * 64
     with pytest.raises(SourceError, match=f"sha256 is {DIGEST}, expected {expected}.*hearth lock"):
         fetch(server.source(expected), tmp_path, {}, None, QUICK)
     assert names(tmp_path) == []
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_a_stall_is_cut_and_resumed(server: Server, tmp_path: Path) -> None:
     server.plan = [stall]
-    # The second answer has to come within the stall as well.
+    # The second response has to come within the stall as well.
     limits = Limits(timeout_s=20, stall_s=2, attempts=2, backoff_s=0.01, spare_bytes=0)
     assert fetch(server.source(), tmp_path, {}, None, limits).sha256 == DIGEST
-    assert server.asked[1]["Range"] == "bytes=300000-"
+    assert server.requests[1]["Range"] == "bytes=300000-"
 
 
 @pytest.mark.parametrize("slow", [drip, drip_headers])
@@ -307,14 +307,14 @@ def test_a_wrong_length_is_refused(
     assert not (tmp_path / "tool-1.2-tool.tar").exists()
 
 
-def test_a_full_disk_is_said_before_the_first_byte(
+def test_a_full_disk_is_reported_before_the_first_byte(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
     with pytest.raises(SourceError, match=r"has 1,000,000 bytes free, 1,048,576 are needed"):
         fetch(server.source(), tmp_path, {}, None, QUICK)
-    assert (tmp_path / "tool-1.2-tool.tar.part").stat().st_size == 0
+    assert names(tmp_path) == []
 
 
 def test_the_longest_mirror_prefix_wins(server: Server, tmp_path: Path) -> None:
@@ -324,8 +324,8 @@ def test_the_longest_mirror_prefix_wins(server: Server, tmp_path: Path) -> None:
     }
     source = Source("tool", "1.2", "https://example.org/a/b.tar", DIGEST)
     assert fetch(source, tmp_path, mirrors, None, QUICK).sha256 == DIGEST
-    assert server.asked[0]["path"] == "/m/b.tar"
-    server.plan = [answer(404)]
+    assert server.requests[0]["path"] == "/m/b.tar"
+    server.plan = [respond(404)]
     with pytest.raises(SourceError, match="404") as caught:
         fetch(source, tmp_path / "fresh", mirrors, None, QUICK)
     assert "topsecret" not in str(caught.value)
@@ -345,7 +345,7 @@ def test_a_mirror_may_be_a_folder_and_a_source_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-def test_a_unverified_by_plain_http_is_refused(
+def test_plain_http_without_a_digest_is_refused(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hearth.sources.download._is_protected", lambda url: False)
@@ -354,15 +354,18 @@ def test_a_unverified_by_plain_http_is_refused(
     assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
 
 
-def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sha256", [DIGEST, None])
+def test_a_killed_download_continues_where_it_was(
+    server: Server, tmp_path: Path, sha256: str | None
+) -> None:
     server.plan = [stall]
     code = (
         "import sys; from pathlib import Path; from hearth.sources import Source\n"
         "from hearth.sources.download import fetch\n"
-        "fetch(Source('tool', '1.2', sys.argv[1], sys.argv[2]), Path(sys.argv[3]),"
+        "fetch(Source('tool', '1.2', sys.argv[1], sys.argv[2] or None), Path(sys.argv[3]),"
         " progress=lambda *_: print('some', flush=True))\n"
     )
-    arguments = [f"{server.base}/tool.tar", DIGEST, str(tmp_path)]
+    arguments = [f"{server.base}/tool.tar", sha256 or "", str(tmp_path)]
     with subprocess.Popen(
         [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE
     ) as running:
@@ -371,43 +374,71 @@ def test_a_killed_download_goes_on_where_it_was(server: Server, tmp_path: Path) 
         running.stdout.readline()
         os.kill(running.pid, signal.SIGKILL)
     part = (tmp_path / "tool-1.2-tool.tar.part").stat().st_size
-    assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
+    assert fetch(server.source(sha256), tmp_path, {}, None, QUICK).sha256 == DIGEST
     assert part > 0
-    assert server.asked[1]["Range"] == f"bytes={part}-"
+    assert server.requests[1]["Range"] == f"bytes={part}-"
     assert names(tmp_path) == ["tool-1.2-tool.tar"]
 
 
 PAGE = b"\n<!DOCTYPE html><html><body>Please sign in to the network</body></html>"
 
 
-def signed_in_page(handler: Handler) -> None:
+def sign_in_page(handler: Handler) -> None:
     handler.head(200, Content_Length=str(len(PAGE)), Content_Type="text/html; charset=utf-8")
     handler.wfile.write(PAGE)
 
 
-def page_without_a_name(handler: Handler) -> None:
+def page_without_a_type(handler: Handler) -> None:
     handler.head(200, Content_Length=str(len(PAGE)))
     handler.wfile.write(PAGE)
 
 
 @pytest.mark.parametrize("sha256", [DIGEST, None])
-@pytest.mark.parametrize("page", [signed_in_page, page_without_a_name])
+@pytest.mark.parametrize("page", [sign_in_page, page_without_a_type])
 def test_a_web_page_is_never_taken_for_the_file(
     server: Server, tmp_path: Path, page: Callable[[Handler], None], sha256: str | None
 ) -> None:
     server.plan = [page]
     with pytest.raises(SourceError, match=r"a web page, not .*the file: open the address in a br"):
         fetch(server.source(sha256), tmp_path, {}, None, QUICK)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     # The next run, on a network that lets it through, gets all of it.
     assert fetch(server.source(sha256), tmp_path, {}, None, QUICK).sha256 == DIGEST
 
 
 def test_half_a_file_outlives_a_web_page(server: Server, tmp_path: Path) -> None:
     once = Limits(timeout_s=20, stall_s=2, attempts=1, backoff_s=0.01, spare_bytes=0)
-    server.plan = [cut, signed_in_page]
+    server.plan = [cut, sign_in_page]
     for _ in range(2):
         with pytest.raises(SourceError):
             fetch(server.source(), tmp_path, {}, None, once)
     assert fetch(server.source(), tmp_path, {}, None, QUICK).sha256 == DIGEST
-    assert server.asked[-1]["Range"] == "bytes=300000-"
+    assert server.requests[-1]["Range"] == "bytes=300000-"
+
+
+REGISTRY = "https://registry.ollama.ai/"
+
+
+def test_a_manifest_is_digested_as_the_registry_serves_it(server: Server) -> None:
+    mirrors = {REGISTRY: f"{server.base}/"}
+    server.content = b'{"schemaVersion": 2}'
+    digest = hashlib.sha256(server.content).hexdigest()
+    assert manifest_digest("qwen3.5:4b", mirrors) == f"sha256:{digest}"
+    assert server.requests[0]["path"] == "/v2/library/qwen3.5/manifests/4b"
+    assert server.requests[0]["Accept"] == "application/vnd.docker.distribution.manifest.v2+json"
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        (respond(404), r"it returned 404: check its name in models\.yml"),
+        (sign_in_page, "a web page, not the file"),
+        (endless, "sends more than 1,048,576 bytes"),
+    ],
+)
+def test_what_is_not_a_manifest_is_one_line(
+    server: Server, response: Callable[[Handler], None], words: str
+) -> None:
+    server.plan = [response]
+    with pytest.raises(SourceError, match=f"^model a:b from {server.base}/.*{words}"):
+        manifest_digest("a:b", {REGISTRY: f"{server.base}/"})
