@@ -9,12 +9,23 @@ import typer.main
 
 import hearth
 
-# Command: its module. The order is that of --help.
-_MODULES = {
-    **{"check": "check", "up": "up", "verify": "verify", "status": "status"},
-    **{"logs": "logs", "shell": "logs", "models": "status", "secret": "secret"},
-    **{"lock": "lock", "backup": "backup", "restore": "backup", "remove": "remove"},
-    **{"bench": "bench", "lab": "lab", "kokoro-patch": "kokoro_patch"},
+# Command: its module, and its function or a typer app there. The order is that of --help.
+_COMMANDS = {
+    "check": "check:check_inventory",
+    "up": "up:build_and_verify",
+    "verify": "verify:verify_house",
+    "status": "status:show_status",
+    "logs": "logs:show_logs",
+    "shell": "logs:open_shell",
+    "models": "status:show_models",
+    "secret": "secret:app",
+    "lock": "lock:lock_all",
+    "backup": "backup:make_backup",
+    "restore": "backup:restore_backup",
+    "remove": "remove:remove_service",
+    "bench": "bench:app",
+    "lab": "lab:app",
+    "kokoro-patch": "kokoro_patch:patch_server",
 }
 
 
@@ -24,15 +35,18 @@ class LazyGroup(typer.core.TyperGroup):
     def __init__(self, **settings: Any) -> None:
         """Name the commands, for suggestions after a typing error."""
         super().__init__(**settings)
-        self.commands = dict.fromkeys(_MODULES)  # type: ignore[assignment]
+        self.commands = dict.fromkeys(_COMMANDS)  # type: ignore[assignment]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command, or None when the name is unknown."""
-        if cmd_name not in _MODULES:
+        if cmd_name not in _COMMANDS:
             return None
-        group = typer.main.get_group(
-            importlib.import_module(f"hearth.cli.{_MODULES[cmd_name]}").app
-        )
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(f"hearth.cli.{module}"), name)
+        if not isinstance(command, typer.Typer):
+            function, command = command, typer.Typer()
+            command.command(cmd_name)(function)
+        group = typer.main.get_group(command)
         return group.commands.get(cmd_name, group)
 
 

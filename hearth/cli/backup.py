@@ -1,9 +1,7 @@
 """`hearth backup` and `hearth restore`."""
 
-import contextlib
-import getpass
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +14,7 @@ from hearth.backup.archive import Contents, Manifest
 from hearth.backup.create import Subject, create_backup, rotate
 from hearth.catalogue.house import House
 from hearth.cli import playbook
-from hearth.cli.console import AsJson, err, note, print_json, show, step
+from hearth.cli.console import AsJson, err, note, print_json, read_hidden, show, step
 from hearth.files import locked
 from hearth.machine import runs
 from hearth.project import Project, current
@@ -29,10 +27,6 @@ STATE = Path("/var/lib/hearth/backup")
 _LOCK_S = 600
 
 
-app = typer.Typer()
-
-
-@app.command("backup")
 def make_backup(
     to: Annotated[
         Path | None,
@@ -59,7 +53,7 @@ def make_backup(
     settings = house.machine.backup
     subject = _subject(project, house)
     folder = to.absolute() if to else Path(settings.to)
-    with _alone():
+    with locked(LOCK, within_s=1):
         restoring.Journal(STATE, project.vault).refuse_unfinished()
         made = create_backup(subject, folder, step)
         # A backup with a damaged database must not replace one with a readable database.
@@ -80,7 +74,6 @@ def make_backup(
     raise typer.Exit(0 if made.good else 1)
 
 
-@app.command("restore")
 def restore_backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, on the house's machine.")],
     key: Annotated[
@@ -88,6 +81,8 @@ def restore_backup(
         typer.Option(
             "--key",
             metavar="KEYFILE",
+            exists=True,
+            dir_okay=False,
             help="The file with the recovery key; otherwise Hearth prompts for it.",
         ),
     ] = None,
@@ -113,7 +108,7 @@ def restore_backup(
         _describe(contents, as_json)
         return
     project = current()
-    with _alone():
+    with locked(LOCK, within_s=1):
         filled = restoring.restore_backup(file, identity, contents, _target(project), replace, step)
     if as_json:
         print_json({"restored": [folder.path for folder in filled], **restoring.as_json(contents)})
@@ -130,14 +125,9 @@ def restore_backup(
 
 def _identity(file: Path | None) -> str:
     """Read the recovery key from a file, from a terminal without showing it, or from a pipe."""
-    try:
-        if file is not None:
-            return age.read_identity(file.read_text(encoding="utf-8"))
-        if sys.stdin.isatty():
-            return age.read_identity(getpass.getpass("recovery key: "))
-        return age.read_identity(sys.stdin.read())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BackupError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    if file is not None:
+        return age.read_identity(file.read_text(encoding="utf-8", errors="replace"))
+    return age.read_identity(read_hidden("recovery key"))
 
 
 def _subject(project: Project, house: House) -> Subject:
@@ -173,15 +163,6 @@ def _converge(project: Project, house: House, only: Sequence[DataFolder]) -> Non
     """Converge the whole house, or some services and the machine that they run on."""
     hosts = ",".join(["localhost", house.machine.name, *(folder.instance for folder in only)])
     playbook.run(project, err, ("--limit", hosts) if only else ())
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    try:
-        with locked(LOCK, within_s=1):
-            yield
-    except PermissionError:
-        raise BackupError(f"{LOCK}: only root may do this: put `sudo` before the command") from None
 
 
 def _show_databases(manifest: Manifest) -> None:

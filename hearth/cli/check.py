@@ -6,10 +6,7 @@ from hearth.catalogue import CatalogueError
 from hearth.cli.console import AsJson, note, print_error, print_json, show
 from hearth.project import current
 
-app = typer.Typer()
 
-
-@app.command("check")
 def check_inventory(as_json: AsJson = False) -> None:
     """Read the inventory and report every problem in it.
 

@@ -1,8 +1,9 @@
 """Print results to stdout and everything else to stderr."""
 
+import getpass
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Annotated, Any
 
 import typer
@@ -66,6 +67,11 @@ def confirm(question: str, yes: bool) -> None:
     typer.confirm(question, abort=True)
 
 
+def read_hidden(prompt: str) -> str:
+    """Read a secret from a terminal, without showing it, or from standard input."""
+    return getpass.getpass(f"{prompt}: ") if sys.stdin.isatty() else sys.stdin.read()
+
+
 def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
     """Return a plain table."""
     grid = Table(*columns, box=None, pad_edge=False, header_style="dim")
@@ -79,6 +85,11 @@ def known(kind: str, name: str, names: Collection[str]) -> str:
     if name not in names:
         raise typer.BadParameter(f"no {kind} {name!r}: {suggest(name, names)}")
     return name
+
+
+def completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return a function that completes a word to these names."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
 def find(house: House, name: str) -> Service | Part:

@@ -10,17 +10,15 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from hearth.cli.console import AsJson, err, known, note, out, print_error, print_json
+from hearth.cli.console import AsJson, err, known, note, out, print_json
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan
 from hearth_kokoro_patch.containers import ROOT, Container, find
 from hearth_kokoro_patch.record import FOLDER
 
-app = typer.Typer()
 _QUESTION = "Change these files?"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@app.command("kokoro-patch")
 def patch_server(
     path: Annotated[
         Path | None,
@@ -63,16 +61,12 @@ def patch_server(
             "this is not a terminal, so Hearth cannot ask: add --yes, or --json for no changes"
         )
     steps = frozenset() if take_back else ALL - {*(without or ())}
-    try:
-        if container is None:
-            done = _offer(plan(path or Path(), steps), None, yes, as_json)
-        else:
-            there = find(container, engine, str(path or ROOT))
-            with _copied(there, steps) as copy:
-                done = _offer(plan(copy, steps), there, yes, as_json)
-    except PatchError as error:
-        print_error(str(error))
-        raise typer.Exit(1) from None
+    if container is None:
+        done = _offer(plan(path or Path(), steps), None, yes, as_json)
+    else:
+        there = find(container, engine, str(path or ROOT))
+        with _copied(there, steps) as copy:
+            done = _offer(plan(copy, steps), there, yes, as_json)
     raise typer.Exit(0 if done else 1)
 
 

@@ -14,10 +14,7 @@ from hearth.sources.download import manifest_digest
 from hearth.sources.lock import Locked, State, record_manifest
 from hearth.sources.lock import lock as lock_sources
 
-app = typer.Typer()
 
-
-@app.command("lock")
 def lock_all(
     names: Annotated[
         list[str] | None,

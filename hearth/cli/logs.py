@@ -7,26 +7,17 @@ from typing import Annotated
 
 import typer
 
-from hearth.cli.console import find
+from hearth.cli.console import completion, find
 from hearth.machine import engine, systemd
 from hearth.project import current
 
-app = typer.Typer()
-
-
-def _complete(incomplete: str) -> list[str]:
-    """Return the services and parts whose name starts with this text."""
-    house = current().house()
-    return [name for name in (*house.services, *house.parts) if name.startswith(incomplete)]
-
-
+_complete = completion(lambda: {**current().house().services, **current().house().parts})
 Name = Annotated[
     str,
     typer.Argument(metavar="SERVICE", help="A service or part.", autocompletion=_complete),
 ]
 
 
-@app.command("logs")
 def show_logs(
     service: Name,
     follow: Annotated[
@@ -49,7 +40,6 @@ def show_logs(
     _exec(instance, [*systemd.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
 
 
-@app.command("shell")
 def open_shell(service: Name) -> None:
     """Open a shell in the instance of a service.
 

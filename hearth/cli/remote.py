@@ -14,13 +14,8 @@ from hearth.cli.console import step
 from hearth.project import Project, current
 from hearth.remote.controller import CLONE, Target, follow, send, target
 
-# What needs the house itself; `check`, `lock` and `lab` work on the project here.
-COMMANDS = frozenset(
-    {
-        *("up", "verify", "status", "logs", "shell", "models", "secret", "bench"),
-        *("backup", "restore", "remove"),
-    }
-)
+# What works on the project here; every other command needs the house itself.
+_HERE = ("check", "lock", "lab", "kokoro-patch")
 
 
 def run_there(command: str, words: list[str]) -> int | None:
@@ -30,7 +25,7 @@ def run_there(command: str, words: list[str]) -> int | None:
     """
     # These two edit the inventory here, from which the house gets it.
     here = "--new-key" in words or (command == "remove" and "--all" not in words)
-    if command not in COMMANDS or here:
+    if command in _HERE or here:
         return None
     project = current()
     reach = project.house().machine.reach

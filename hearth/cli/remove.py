@@ -10,7 +10,7 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.catalogue import House, derive
 from hearth.cli import playbook, remote
-from hearth.cli.console import confirm, err, known, show, step
+from hearth.cli.console import completion, confirm, err, known, show, step
 from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
@@ -18,15 +18,9 @@ from hearth.remote.controller import prepared, target
 from hearth.remove import RemoveError, Trace, whole_house
 from hearth.remove.service import forgotten_secrets, note_absent
 
-
-def _complete(incomplete: str) -> list[str]:
-    return [name for name in current().catalogue().services if name.startswith(incomplete)]
+_complete = completion(lambda: current().catalogue().services)
 
 
-app = typer.Typer()
-
-
-@app.command("remove")
 def remove_service(
     service: Annotated[
         str | None,

@@ -1,12 +1,20 @@
 """`hearth secret`: list, show and set the house's secrets."""
 
-import getpass
 import sys
 from typing import Annotated
 
 import typer
 
-from hearth.cli.console import AsJson, err, known, out, show_or_print, table
+from hearth.cli.console import (
+    AsJson,
+    completion,
+    err,
+    known,
+    out,
+    read_hidden,
+    show_or_print,
+    table,
+)
 from hearth.project import current
 
 app = typer.Typer(
@@ -18,12 +26,9 @@ def _names() -> dict[str, str]:
     return dict(sorted(current().house().secrets.items()))
 
 
-def _complete(incomplete: str) -> list[str]:
-    return [name for name in _names() if name.startswith(incomplete)]
-
-
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="A secret's name.", autocompletion=_complete)
+    str,
+    typer.Argument(metavar="NAME", help="A secret's name.", autocompletion=completion(_names)),
 ]
 
 
@@ -72,8 +77,7 @@ def set_secret(name: Name) -> None:
     Example: hearth secret set openrouter_api_key < key.txt
     """
     _known(name)
-    value = getpass.getpass(f"{name}: ") if sys.stdin.isatty() else sys.stdin.read()
-    current().vault.set(name, value)
+    current().vault.set(name, read_hidden(name))
     err.print(f"{name} is set; `hearth up` hands it to the services that use it")
 
 

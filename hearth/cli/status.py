@@ -20,7 +20,6 @@ from hearth.clients.models import (
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import current
 
-app = typer.Typer()
 _STYLES = {
     **{READY: "green", CLOUD: "green", PULLING: "cyan", PENDING: "cyan"},
     **{FAILED: "red", TOO_BIG: "yellow", MISSING: "yellow"},
@@ -28,7 +27,6 @@ _STYLES = {
 _MINUTE_S, _HOUR_S = 60, 3600
 
 
-@app.command("status")
 def show_status(as_json: AsJson = False) -> None:
     """Show the state of each service, the addresses, and the root certificate.
 
@@ -51,7 +49,6 @@ def show_status(as_json: AsJson = False) -> None:
     raise typer.Exit(0 if report.good else 1)
 
 
-@app.command("models")
 def show_models(as_json: AsJson = False) -> None:
     """Show whether each model and alias is ready, or how far its download is.
 

@@ -29,10 +29,7 @@ _ANSWER_S = 300
 _POLL_S = 1
 _FINAL = (TOO_BIG, MISSING)
 
-app = typer.Typer()
 
-
-@app.command("up")
 def build_and_verify(
     lab: Annotated[
         bool, typer.Option("--lab", help="Build it in a throw-away lab machine.")

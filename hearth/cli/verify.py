@@ -12,11 +12,9 @@ from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project, current
 from hearth.smoke.receipt import Drill, Receipt, Verdict, number, run, write
 
-app = typer.Typer()
 _COLOURS = {"passed": "green", "failed": "red", "pending": "yellow", "not measured": "yellow"}
 
 
-@app.command("verify")
 def verify_house(
     drill: Annotated[
         bool,

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hearth import project
-from hearth.cli import main
+from hearth.cli.__main__ import main
 from hearth.cli.app import app
 from hearth.cli.logs import _complete
 from hearth.cli.secret import show_secret

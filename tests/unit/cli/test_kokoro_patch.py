@@ -105,8 +105,9 @@ def test_wrong_use_is_2(words: tuple[str, ...], hint: str) -> None:
 def test_a_refusal_is_one_line_and_1(tmp_path: Path) -> None:
     result = call("--path", str(tmp_path), "--yes")
     assert result.exit_code == 1
-    assert "holds no Kokoro-FastAPI: api/src/inference/kokoro_v1.py is missing" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
+    reason = str(result.exception)
+    assert "holds no Kokoro-FastAPI: api/src/inference/kokoro_v1.py is missing" in reason
+    assert len(reason.splitlines()) == 1
 
 
 def test_a_container_is_patched_through_a_copy(
@@ -137,7 +138,7 @@ def test_a_container_is_patched_through_a_copy(
     shutil.rmtree(folder / "api")
     refused = call(*words, "--yes")
     assert refused.exit_code == 1
-    assert "speech:/opt/tts: holds no Kokoro-FastAPI" in refused.stderr
+    assert "speech:/opt/tts: holds no Kokoro-FastAPI" in str(refused.exception)
 
 
 def test_what_a_killed_take_back_left_in_a_container_goes(
@@ -176,7 +177,7 @@ def test_a_mounted_checkout_is_patched_where_it_lies(
     monkeypatch.setattr(Container, "copy_out", copy_out)
     refused = call("--container", "speech", "--yes")
     assert refused.exit_code == 1
-    assert "speech: /app/api is mounted from /home/me/tts/api: use --path" in refused.stderr
+    assert "speech: /app/api is mounted from /home/me/tts/api: use --path" in str(refused.exception)
     # What was patched so once can still be taken back so.
     assert call("--container", "speech", "--take-back", "--yes").exit_code == 0
 
@@ -198,4 +199,4 @@ def test_an_error_of_the_engine_is_reported(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(kokoro_patch, "find", find)
     result = call("--container", "x", "--yes")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "error: no container 'x': podman" in result.stderr
+    assert str(result.exception) == "no container 'x': podman: no such container"

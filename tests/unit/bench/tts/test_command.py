@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hearth.bench.tts import run
-from hearth.cli import bench, main
+from hearth.cli import bench
+from hearth.cli.__main__ import main
 from tests.documents import shipped_house
 from tests.ports import kept_port
 from tests.unit.bench.tts.scripted import Scripted
