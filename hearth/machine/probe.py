@@ -1,10 +1,12 @@
 """A program of its own, sent whole into each instance: it tries many connections at once.
 
 Only Python's standard library, so that `/usr/bin/python3 -I -c PROGRAM` runs it anywhere. It reads
-`{"connect": [[address, port], ...], "resolve": [[server, name, type], ...]}` and prints
-`{"connect": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`. Outcomes are open,
+`{"connect": [[address, port], ...], "alone": [[address, port], ...],
+"resolve": [[server, name, type], ...]}` and prints `{"connect": [[outcome, seconds], ...],
+"alone": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`. Outcomes are open,
 rejected (by a firewall), refused (the port is closed), unreachable and silent. The code is that of
-the DNS answer, -1 for silence.
+the DNS answer, -1 for silence. Targets in `alone` are tried last, one after another, each until it
+is rejected quickly.
 """
 
 import errno
@@ -14,11 +16,15 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 WITHIN_S = 2.0
+QUICK_S = 1.0
+# The kernel limits its rejections to about one per second and target.
+PAUSE_S, TRIES = 1.1, 8
+# Most connections only wait for an answer.
+MOST_AT_ONCE = 512
 TYPES = {"A": 1, "AAAA": 28}
 OUTCOMES = {errno.ECONNREFUSED: "refused"}
 # How the kernel reports ICMP's "administratively prohibited", for IPv4 and IPv6.
@@ -41,6 +47,16 @@ def connect(address: str, port: int) -> tuple[str, float]:
     except OSError as error:
         outcome = OUTCOMES.get(error.errno or 0, "unreachable")
     return outcome, round(time.monotonic() - start, 4)
+
+
+def connect_alone(address: str, port: int) -> tuple[str, float]:
+    """Return the first quick rejection, or else the last outcome of several tries."""
+    for _ in range(TRIES):
+        time.sleep(PAUSE_S)
+        outcome, seconds = connect(address, port)
+        if outcome == "rejected" and seconds < QUICK_S:
+            break
+    return outcome, seconds
 
 
 def resolve(server: str, name: str, kind: str) -> tuple[int, list[str]]:
@@ -80,16 +96,15 @@ def _addresses(answer: bytes, offset: int) -> list[str]:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Run all attempts and queries at once."""
-    with ThreadPoolExecutor(max_workers=32) as pool:
-
-        def every(call: Callable[..., Any], rows: Iterable[list[Any]]) -> list[Any]:
-            return [future.result() for future in [pool.submit(call, *row) for row in rows]]
-
-        return {
-            "connect": every(connect, request.get("connect", [])),
-            "resolve": every(resolve, request.get("resolve", [])),
-        }
+    """Run all attempts and queries at once, then the targets of `alone`."""
+    with ThreadPoolExecutor(max_workers=MOST_AT_ONCE) as pool:
+        connected = pool.map(lambda row: connect(*row), request.get("connect", []))
+        resolved = pool.map(lambda row: resolve(*row), request.get("resolve", []))
+    return {
+        "connect": list(connected),
+        "resolve": list(resolved),
+        "alone": [connect_alone(*row) for row in request.get("alone", [])],
+    }
 
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import testinfra
 import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
-from hearth.catalogue.house import Part, Service
 from hearth.clients.edge import Answer, Edge
 from hearth.machine import engine, probe
 from hearth.smoke import unit_probe
 
-_COMMAND_S, _REQUEST_S = 60, 15
+_COMMAND_S, _PROGRAM_S, _REQUEST_S = 60, 180, 15
 
 
 class IncusBackend(BaseBackend):  # type: ignore[misc]
@@ -70,7 +69,7 @@ class Attempt:
     @property
     def quick(self) -> bool:
         """Whether the outcome was known within a second."""
-        return self.seconds < 1
+        return self.seconds < probe.QUICK_S
 
     def __str__(self) -> str:
         """The attempt in words."""
@@ -78,12 +77,19 @@ class Attempt:
 
 
 def connections(
-    instance: str | None, targets: list[tuple[str, int]], user: int | None = None
+    instance: str | None,
+    targets: Sequence[tuple[str, int]],
+    alone: Sequence[tuple[str, int]] = (),
+    user: int | None = None,
 ) -> list[Attempt]:
-    """Try TCP connections all at once; on the machine, `user` is the user id that tries."""
+    """Try TCP connections, all `targets` at once and then those that `probe` tries alone.
+
+    On the machine, `user` is the user id that tries.
+    """
     argv = [] if user is None else ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups"]
-    found = _send(instance, probe, {"connect": targets}, argv)["connect"]
-    return [Attempt(*target, *outcome) for target, outcome in zip(targets, found, strict=True)]
+    found = _send(instance, probe, {"connect": targets, "alone": alone}, argv)
+    rows = zip([*targets, *alone], [*found["connect"], *found["alone"]], strict=True)
+    return [Attempt(*target, *outcome) for target, outcome in rows]
 
 
 def dns_answers(
@@ -94,30 +100,10 @@ def dns_answers(
     return [(code, found) for code, found in _send(instance, probe, queries)["resolve"]]
 
 
-def sandbox(instance: str | None, unit: str, secrets: Sequence[str]) -> dict[str, Any] | None:
-    """Try what a unit's sandbox forbids (see `unit_probe`); `None` where it has no process.
-
-    `secrets` are path patterns that the unit must not read.
-    """
-    program = Path(unit_probe.__file__).read_text(encoding="utf-8")
-    request = {"task": "sandbox", "program": program, "unit": unit, "secrets": list(secrets)}
-    found = _send(instance, unit_probe, request)
-    return found if found["pid"] else None
-
-
-def loaded(instance: str | None, unit: str, packages: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the `packages` that a unit's process has loaded, and its `stale` files."""
-    request = {"task": "loaded", "unit": unit, "packages": list(packages)}
-    return _send(instance, unit_probe, request)
-
-
-def units(owner: Service | Part) -> list[tuple[str | None, str]]:
-    """Return the instance and the name of a unit and its helpers, such as its sidecar proxy."""
-    instance: str | None = getattr(owner, "instance", None)
-    pattern = owner.unit.removesuffix(".service") + "-*.service"
-    command = "systemctl list-units --all --plain --no-legend %s %s"
-    lines = host(instance).check_output(command, owner.unit, pattern).splitlines()
-    return [(instance, line.split()[0]) for line in lines]
+def inspection(instance: str | None, request: dict[str, Any]) -> dict[str, Any]:
+    """Return what `unit_probe` finds there; `request` is its request without the program."""
+    text = Path(unit_probe.__file__).read_text(encoding="utf-8")
+    return _send(instance, unit_probe, {**request, "program": text})
 
 
 def _send(
@@ -126,7 +112,7 @@ def _send(
     """Run a whole program there; return the JSON that it prints."""
     text = Path(str(program.__file__)).read_text(encoding="utf-8")
     argv = [*prefix, "/usr/bin/python3", "-I", "-c", text]
-    done = engine.execute(instance, argv, timeout=_COMMAND_S, stdin=json.dumps(request))
+    done = engine.execute(instance, argv, timeout=_PROGRAM_S, stdin=json.dumps(request))
     if done.returncode:
         raise engine.EngineError(f"{instance or 'this machine'}: the probe failed: {done.stderr}")
     return json.loads(done.stdout)  # type: ignore[no-any-return]

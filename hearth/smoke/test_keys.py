@@ -1,5 +1,6 @@
 """A key or the password is required everywhere, and no secret is readable where it must not be."""
 
+import functools
 import re
 from html import unescape
 from urllib.parse import urlencode
@@ -21,7 +22,7 @@ LOGIN, MODELS = "/hearth-login/", "/v1/models"
 HTML = {"Accept": "text/html"}
 # What a gateway may serve besides models; none of it is for the LAN.
 PATHS = ("ui", "ui/", "health", "key/generate", "key/info", "config/yaml", "metrics")
-LOG_LINES = 20_000
+JOURNAL = ["/usr/bin/journalctl", "--no-pager", "--boot", "--output=cat", "--lines=20000"]
 # Prints the command line and environment of every process.
 READ_PROCESSES = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null"
 
@@ -126,12 +127,17 @@ def test_no_key_is_in_a_caddyfile(secret_values: dict[str, str]) -> None:
     check("a Caddyfile contains", text, secret_values)
 
 
+@functools.cache
+def output(instance: str | None, *argv: str) -> str:
+    """Return what a command prints; every service's test reads the machine's output, too."""
+    return engine.execute(instance, argv, timeout=30).stdout
+
+
 def test_no_secret_is_in_a_command_line_or_environment(
     local: Service, secret_values: dict[str, str]
 ) -> None:
     for instance in (local.instance, None):
-        argv = ["/bin/sh", "-c", READ_PROCESSES]
-        text = engine.execute(instance, argv, timeout=30).stdout
+        text = output(instance, "/bin/sh", "-c", READ_PROCESSES)
         assert text
         check(f"a process of {instance or 'the machine'} shows", text, secret_values)
 
@@ -139,9 +145,8 @@ def test_no_secret_is_in_a_command_line_or_environment(
 def test_no_secret_is_in_a_log(
     local: Service, secret_values: dict[str, str], project: Project
 ) -> None:
-    argv = ["/usr/bin/journalctl", "--no-pager", "--boot", "--output=cat", f"--lines={LOG_LINES}"]
     for instance in (local.instance, None):
-        text = engine.execute(instance, argv, timeout=30).stdout
+        text = output(instance, *JOURNAL)
         check(f"the journal of {instance or 'the machine'} contains", text, secret_values)
     for path in project.logs.glob("*.log"):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -149,9 +154,9 @@ def test_no_secret_is_in_a_log(
 
 
 def test_only_root_can_read_the_files_of_secrets(local: Service) -> None:
-    command = "find /etc/hearth/credentials -type f -printf '%m %U %p\\n' 2>/dev/null; true"
+    find = ["/usr/bin/find", "/etc/hearth/credentials", "-type", "f", "-printf", r"%m %U %p\n"]
     for instance in (local.instance, None):
-        for line in host(instance).check_output(command).splitlines():
+        for line in output(instance, *find).splitlines():
             mode, owner, path = line.split(" ", 2)
             where = f"{instance or 'the machine'}: {path}"
             assert mode in ("400", "440"), f"{where} has mode {mode}"

@@ -1,9 +1,9 @@
 """Connections and names are as the catalogue says, tried from inside each instance."""
 
 import functools
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,29 +22,72 @@ OUTSIDE = [("1.1.1.1", 443), ("9.9.9.9", 53), ("192.0.2.1", 80)]
 # Ports that machines usually listen on, in addition to those that this one is seen to listen on.
 USUAL_PORTS = (22, 53, 80, 443, 2019, 8443, 9180)
 UNPRIVILEGED = 65534
-# The kernel limits its refusals to about one per second.
-REFUSAL_TRIES = 8
 NO_SUCH_NAME = 3
-Check = Callable[[Service, House], str]
-POOL = ThreadPoolExecutor(max_workers=8)
+Target = tuple[str, int]
 
 
-def everywhere(check: Check) -> Callable[[Service, House], None]:
-    """Return the test that fails with the problem that a check finds inside an instance.
+class Expected(NamedTuple):
+    """Targets that an instance must not reach; one of them, `alone`, must be rejected quickly.
 
-    Its first use starts the check in all instances: most of the time is spent waiting for silence,
-    and the kernel limits refusals per target.
+    "Refused" is a leak as well: the firewall answers "prohibited", so a closed port must have
+    answered. The kernel limits its rejections per second, so of many attempts most meet silence.
     """
-    started: dict[str, Future[str]] = {}
 
-    @functools.wraps(check)
+    closed: list[Target]
+    alone: list[Target]
+    open: Sequence[Target] = ()
+    leaks: tuple[str, ...] = ("open", "refused")
+
+
+Expect = Callable[[Service, House], Expected]
+Problem = str | Exception
+EXPECTED: dict[str, Expect] = {}
+STARTED: dict[str, Future[Mapping[str, Problem]]] = {}
+POOL = ThreadPoolExecutor(max_workers=16)
+
+
+def closed(expect: Expect) -> Callable[[Service, House], None]:
+    """Return the test that an instance reaches only what a function expects.
+
+    The first one starts the attempts of all such tests in all instances: most of the time is spent
+    waiting for silence, and the kernel limits rejections per instance.
+    """
+    EXPECTED[expect.__name__] = expect
+
+    @functools.wraps(expect)
     def test(local: Service, house: House) -> None:
-        if not started:
-            services = (service for service in house.services.values() if service.address)
-            started.update({s.name: POOL.submit(check, s, house) for s in services})
-        expect_nothing(started[local.name].result())
+        if not STARTED:
+            services = [service for service in house.services.values() if service.address]
+            STARTED.update({s.name: POOL.submit(problems, s, house) for s in services})
+        problem = STARTED[local.name].result()[expect.__name__]
+        if isinstance(problem, Exception):
+            raise problem
+        expect_nothing(problem)
 
     return test
+
+
+def problems(service: Service, house: House) -> Mapping[str, Problem]:
+    """Try the connections of all tests inside an instance; return the problem of each, or ""."""
+    found: dict[str, Problem] = {}
+    wanted: dict[str, Expected] = {}
+    for name, expect in EXPECTED.items():
+        try:
+            wanted[name] = expect(service, house)
+        except Exception as error:  # the test of this name raises it
+            found[name] = error
+    targets = list({target for one in wanted.values() for target in (*one.closed, *one.open)})
+    last = [target for one in wanted.values() for target in one.alone]
+    tried = connections(service.instance, targets, last)
+    by_target = dict(zip(targets, tried, strict=False))
+    rejected = dict(zip(last, tried[len(targets) :], strict=True))
+    for name, expected in wanted.items():
+        closed = [by_target[target] for target in expected.closed]
+        leaks = [str(one) for one in closed if one.outcome in expected.leaks]
+        late = unexpected([rejected[target] for target in expected.alone], "rejected")
+        unreached = unexpected([by_target[target] for target in expected.open], "open")
+        found[name] = unreached or "; ".join(leaks) or (late and f"not rejected quickly: {late}")
+    return found
 
 
 def unexpected(tried: list[Attempt], wanted: str) -> str:
@@ -58,34 +101,14 @@ def expect_nothing(problem: str) -> None:
         pytest.fail(problem, pytrace=False)
 
 
-def leaks(instance: str | None, targets: list[tuple[str, int]]) -> str:
-    """Return the targets that a packet reached, or that no refusal comes quickly.
-
-    "Refused" is a leak as well: the firewall answers "prohibited", so a closed port must have
-    answered. The kernel limits its refusals per second, so of many attempts most meet silence.
-    Only one, tried alone, must be refused quickly.
-    """
-    reached = [
-        str(one) for one in connections(instance, targets) if one.outcome in ("open", "refused")
-    ]
-    if reached:
-        return "; ".join(reached)
-    for _ in range(REFUSAL_TRIES):
-        (one,) = connections(instance, targets[:1])
-        if one.outcome == "rejected" and one.quick:
-            return ""
-        time.sleep(1.1)
-    return f"not rejected quickly: {one}"
-
-
 def test_a_service_reaches_what_it_needs(caller: Service, house: House) -> None:
     flows = [flow for flow in house.flows if flow.source == caller.name]
     targets = [(flow.target_address, flow.port) for flow in flows]
     expect_nothing(unexpected(connections(caller.instance, targets), "open"))
 
 
-@everywhere
-def test_a_service_reaches_no_other_service(local: Service, house: House) -> str:
+@closed
+def test_a_service_reaches_no_other_service(local: Service, house: House) -> Expected:
     # Also ports on which no service listens: "refused" would show that a packet passed.
     allowed = {
         (flow.target_address, flow.port) for flow in house.flows if flow.source == local.name
@@ -96,31 +119,30 @@ def test_a_service_reaches_no_other_service(local: Service, house: House) -> str
     targets |= {(f.target_address, f.port) for f in house.forbidden if f.source == local.name}
     if not targets - allowed:
         raise NotMeasured(f"{local.name} is alone")
-    return leaks(local.instance, sorted(targets - allowed))
+    return all_closed(targets - allowed)
 
 
-@everywhere
-def test_the_machine_answers_an_instance_nothing_but_dns(local: Service, house: House) -> str:
-    resolver, machine = house.machine.resolver_address, host(None)
+def all_closed(targets: set[Target]) -> Expected:
+    """Expect all targets to be closed, and the first one to be rejected quickly."""
+    return Expected(sorted(targets), sorted(targets)[:1])
+
+
+@closed
+def test_the_machine_answers_an_instance_nothing_but_dns(local: Service, house: House) -> Expected:
+    dns = (house.machine.resolver_address, 53)
     ports = {one.port for one in facts.listeners() if one.protocol == "tcp"} | set(USUAL_PORTS)
-    own = {
-        address
-        for name in machine.interface.names()
-        for address in machine.interface(name, family="inet").addresses
-        if not address.startswith("127.")
-    }
-    targets = {(address, port) for address in own | {resolver} for port in ports}
-    dns = unexpected(connections(local.instance, [(resolver, 53)]), "open")
-    return dns or leaks(local.instance, sorted(targets - {(resolver, 53)}))
+    own = {at for at in facts.addresses() if ":" not in at and not at.startswith("127.")}
+    targets = {(address, port) for address in own | {dns[0]} for port in ports}
+    return all_closed(targets - {dns})._replace(open=[dns])
 
 
-@everywhere
-def test_an_instance_reaches_no_public_address(local: Service, house: House) -> str:
-    return leaks(local.instance, OUTSIDE)
+@closed
+def test_an_instance_reaches_no_public_address(local: Service, house: House) -> Expected:
+    return Expected(OUTSIDE, OUTSIDE[:1])
 
 
-@everywhere
-def test_an_instance_reaches_no_name_outside_its_egress(local: Service, house: House) -> str:
+@closed
+def test_an_instance_reaches_no_name_outside_its_egress(local: Service, house: House) -> Expected:
     allowed = sorted(egress.host for egress in house.egress if egress.source == local.name)
     # The mirrors of the machine's own apt: names that exist and that no service needs.
     sites = host(None).check_output("apt-get indextargets --format '$(SITE)'").splitlines()
@@ -134,10 +156,10 @@ def test_an_instance_reaches_no_name_outside_its_egress(local: Service, house: H
         raise NotMeasured(f"{min(mirrors)} has no address here")
     # One server may have many names, and some of them are open on purpose.
     open_addresses = {address for _, found in shared for address in found}
-    targets = [(address, 443) for address in addresses if address not in open_addresses]
+    targets = {(address, 443) for address in addresses if address not in open_addresses}
     if not targets:
         raise NotMeasured(f"{min(mirrors)} has the same address as the egress of {local.name}")
-    return leaks(local.instance, targets)
+    return all_closed(targets)
 
 
 def test_egress_is_open(egress: Egress, house: House) -> None:
@@ -153,19 +175,17 @@ def test_egress_is_open(egress: Egress, house: House) -> None:
     assert any(one.outcome == "open" for one in tried), unexpected(tried, "open")
 
 
-@everywhere
-def test_ipv6_is_closed(local: Service, house: House) -> str:
+@closed
+def test_ipv6_is_closed(local: Service, house: House) -> Expected:
     links = host(local.instance).check_output("cat /proc/net/if_inet6 || true").splitlines()
     scopes = {line.split()[3] for line in links if line.split()[5] != "lo"}
-    if not scopes <= {"20"}:
-        return f"{local.name} has an IPv6 address that is not link-local"
+    assert scopes <= {"20"}, f"{local.name} has an IPv6 address that is not link-local"
     line = host(None).run("ip -6 -o addr show dev %s scope link", local.host_name).stdout
     if not scopes or "inet6" not in line:
-        return ""
+        return Expected([], [])
     address = line.split("inet6")[1].split("/")[0].strip()
-    tried = connections(local.instance, [(f"{address}%eth0", port) for port in USUAL_PORTS])
-    # Silence is as good as a refusal: no program waits for IPv6 without an address.
-    return "; ".join(str(one) for one in tried if one.outcome == "open")
+    # A refusal is as good as silence: no program waits for IPv6 without an address.
+    return Expected([(f"{address}%eth0", port) for port in USUAL_PORTS], [], leaks=("open",))
 
 
 def test_only_root_and_the_reverse_proxy_reach_an_instance(local: Service) -> None:

@@ -1,6 +1,7 @@
 """The pipelines server runs the inventory's pipelines, requires its key, and accepts no changes."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -93,9 +94,11 @@ def test_pipelines_are_read_only_and_cannot_install_packages(pipes: Service) -> 
 
 def test_only_services_that_need_pipelines_reach_them(pipes: Service, house: House) -> None:
     allowed = {flow.source for flow in house.flows if flow.target == pipes.name}
-    for service in house.services.values():
-        if service.address and service.name != pipes.name:
-            (tried,) = connections(service.instance, [(str(pipes.address), int(pipes.port or 0))])
-            wanted = ("open",) if service.name in allowed else ("rejected", "silent")
-            assert tried.outcome in wanted, f"from {service.name}: {tried}"
+    others = [s for s in house.services.values() if s.address and s.name != pipes.name]
+    target = [(str(pipes.address), int(pipes.port or 0))]
+    with ThreadPoolExecutor() as pool:
+        attempts = pool.map(lambda service: connections(service.instance, target), others)
+    for service, (tried,) in zip(others, attempts, strict=True):
+        wanted = ("open",) if service.name in allowed else ("rejected", "silent")
+        assert tried.outcome in wanted, f"from {service.name}: {tried}"
     assert not pipes.publish, "it has no login of its own: it must not be published"

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -12,11 +13,12 @@ from packaging.version import InvalidVersion, Version
 
 from hearth.catalogue.house import House, MinimumVersion, Part, Service
 from hearth.clients import health
-from hearth.machine import facts, instances, systemd
+from hearth.machine import facts, instances
 from hearth.machine.instances import DEFAULT_LIMITS
+from hearth.paths import FIREWALL_UNIT
 from hearth.project import Project
 from hearth.render.units import CREDENTIALS_FOLDER, exposure_ceiling
-from hearth.smoke.hosts import host, incus_config, loaded, sandbox, units
+from hearth.smoke.hosts import host, incus_config, inspection
 from hearth.smoke.plugin import Notes, NotMeasured
 from hearth.smoke.unit_probe import READ_ONLY, TMP
 
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.home
 LOOPBACK = ("127.", "::1")
 # Loads rules as root, with one capability; all others have a user of their own.
 AS_ROOT = "firewall"
+INCUS = "incus.service"
 # User ids below are the machine's own users, and those that its people get.
 FIRST_FREE_USER = 65536
 CONTAINERS = "/var/lib/incus/storage-pools/*/containers"
@@ -32,9 +35,49 @@ CONTAINERS = "/var/lib/incus/storage-pools/*/containers"
 SECRETS = (f"{CREDENTIALS_FOLDER}/*/*", "/etc/shadow", "/etc/gshadow")
 
 
-def test_the_unit_runs(owner: Service | Part) -> None:
-    state = systemd.unit_state(getattr(owner, "instance", None), owner.unit)
-    assert state.up, f"{owner.unit} is {state.active} ({state.sub}, {state.result})"
+# Returns the inspection of an instance, or of the machine (None), as `unit_probe` describes it.
+Inspected = Callable[[str | None], Mapping[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def inspected(house: House, project: Project) -> Iterator[Inspected]:
+    """The inspections of all instances and of the machine, made at once by the first test."""
+    kinds = {
+        kind: [one.name for one in house.minimum_versions.values() if one.kind == kind]
+        for kind in ("python", "debian")
+    }
+    versions = {"packages": kinds["python"], "debian": kinds["debian"]}
+    vault = (str(project.vault.path), str(project.vault.password_file))
+    on_machine = [*SECRETS, *vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*"]
+    parts = [*(part.unit for part in house.parts.values()), FIREWALL_UNIT]
+    requests: dict[str | None, Any] = {
+        service.instance: {"units": [service.unit], "others": [], "secrets": SECRETS}
+        for service in house.services.values()
+        if service.address
+    }
+    requests[None] = {"units": parts, "others": [INCUS], "secrets": on_machine}
+    with ThreadPoolExecutor(len(requests)) as pool:
+        started = {
+            instance: pool.submit(inspection, instance, request | versions)
+            for instance, request in requests.items()
+        }
+        yield lambda instance: started[instance].result()
+
+
+@pytest.fixture
+def units(owner: Service | Part, inspected: Inspected) -> Mapping[str, Any]:
+    """The inspected units of an owner: its own and its helpers, such as its sidecar proxy."""
+    helpers = owner.unit.removesuffix(".service") + "-"
+    found = inspected(getattr(owner, "instance", None))["units"]
+    return {
+        unit: seen for unit, seen in found.items() if unit == owner.unit or unit.startswith(helpers)
+    }
+
+
+def test_the_unit_runs(owner: Service | Part, units: Mapping[str, Any]) -> None:
+    state = units[owner.unit]["properties"]
+    active, sub, result = (state[name] for name in ("ActiveState", "SubState", "Result"))
+    assert active == "active", f"{owner.unit} is {active} ({sub}, {result})"
 
 
 def test_the_service_is_healthy(service: Service, notes: Notes) -> None:
@@ -53,13 +96,13 @@ def test_the_login_is_healthy(house: House) -> None:
 
 
 def test_no_program_is_older_than_its_minimum_version(
-    minimum: MinimumVersion, house: House, notes: Notes
+    minimum: MinimumVersion, house: House, inspected: Inspected, notes: Notes
 ) -> None:
     if minimum.oldest is None:
         raise NotMeasured(
             f"the minimum of {minimum.name} was lifted in inventory/local/minimum_versions.yml"
         )
-    found = dict(_versions(minimum, house))
+    found = dict(_versions(minimum, house, inspected))
     if not found:
         raise NotMeasured(f"{minimum.name} is not in this house")
     notes.versions[minimum.name] = min(found.values())
@@ -83,14 +126,15 @@ def _older(version: str, minimum: MinimumVersion) -> bool:
         pytest.fail(f"{minimum.name} reports {version!r}, which is not a version", pytrace=False)
 
 
-def _versions(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]]:
+def _versions(
+    minimum: MinimumVersion, house: House, inspected: Inspected
+) -> Iterator[tuple[str, str]]:
     """Yield each place where a program is in use, and its version there."""
     local = [service for service in house.services.values() if service.address]
     if minimum.kind == "debian":
         for instance in (None, *(service.instance for service in local)):
-            package = host(instance).package(minimum.name)
-            if package.is_installed:
-                yield f"in {instance}" if instance else "on the machine", package.version
+            if version := inspected(instance)["debian"].get(minimum.name):
+                yield f"in {instance}" if instance else "on the machine", version
         return
     for service in local:
         # A service that was built from a download reports its version.
@@ -99,61 +143,58 @@ def _versions(minimum: MinimumVersion, house: House) -> Iterator[tuple[str, str]
             answer = httpx.get(url, timeout=service.health.within_s, trust_env=False).json()
             yield f"in {service.name}", str(answer.get("version", ""))
         if minimum.kind == "python":
-            packages = loaded(service.instance, service.unit, [minimum.name])["packages"]
+            packages = inspected(service.instance)["units"][service.unit]["packages"]
             if minimum.name in packages:
                 yield f"in {service.name}", packages[minimum.name]
 
 
-def test_the_running_version_is_the_installed_one(owner: Service | Part) -> None:
+def test_the_running_version_is_the_installed_one(units: Mapping[str, Any]) -> None:
     """A library that was replaced stays in the memory of a process that loaded it before."""
-    for instance, unit in units(owner):
-        _check_loaded(instance, unit)
+    _check_loaded(units)
 
 
-def test_the_running_incus_is_the_installed_one() -> None:
-    _check_loaded(None, "incus.service")
+def test_the_running_incus_is_the_installed_one(inspected: Inspected) -> None:
+    _check_loaded({INCUS: inspected(None)["units"][INCUS]})
 
 
-def _check_loaded(instance: str | None, unit: str) -> None:
-    stale = loaded(instance, unit)["stale"]
-    assert not stale, f"{unit} still runs a file that was replaced ({stale[0]}): restart it"
+def _check_loaded(units: Mapping[str, Any]) -> None:
+    for unit, seen in units.items():
+        stale = seen["stale"]
+        assert not stale, f"{unit} still runs a file that was replaced ({stale[0]}): restart it"
 
 
-def test_units_are_hardened(owner: Service | Part, notes: Notes) -> None:
-    for instance, unit in units(owner):
-        report = host(instance).run("systemd-analyze security --no-pager %s", unit).stdout
-        level = re.search(r"Overall exposure level for \S+: ([\d.]+)", report)
+def test_units_are_hardened(units: Mapping[str, Any], notes: Notes) -> None:
+    for unit, seen in units.items():
+        level = re.search(r"Overall exposure level for \S+: ([\d.]+)", seen["security"])
         assert level, f"systemd-analyze reports no exposure of {unit}"
-        exposure = float(level[1])
-        ceiling = exposure_ceiling(host(instance).check_output("systemctl cat %s", unit))
+        exposure, ceiling = float(level[1]), exposure_ceiling(seen["text"])
         assert exposure <= ceiling, f"{unit} has exposure {exposure} of 10; its role has {ceiling}"
         notes.sample("exposure of the units", "of 10", exposure)
 
 
-def test_programs_do_not_run_as_root(owner: Service | Part) -> None:
-    for instance, unit in units(owner):
-        user = host(instance).service(unit).systemd_properties.get("User", "")
+def test_programs_do_not_run_as_root(owner: Service | Part, units: Mapping[str, Any]) -> None:
+    for unit, seen in units.items():
+        user = seen["properties"].get("User", "")
         is_root = user in ("", "root")
         assert is_root == (owner.name == AS_ROOT), f"{unit} runs as {user or 'root'}"
 
 
-def test_programs_are_sandboxed(owner: Service | Part, project: Project) -> None:
+def test_programs_are_sandboxed(owner: Service | Part, units: Mapping[str, Any]) -> None:
     """The living process is held to the restrictions in its unit's file."""
-    vault = (str(project.vault.path), str(project.vault.password_file))
-    on_machine = (*SECRETS, *vault, f"{CONTAINERS}/*/rootfs{CREDENTIALS_FOLDER}/*/*")
-    found = {
-        unit: sandbox(instance, unit, SECRETS if instance else on_machine)
-        for instance, unit in units(owner)
-    }
-    assert any(found.values()), f"no process of {owner.name} runs"
-    for unit, seen in found.items():
-        leaks = list(_leaks(seen, root=owner.name == AS_ROOT)) if seen else []
+    living = {unit: seen for unit, seen in units.items() if seen["sandbox"]}
+    assert living, f"no process of {owner.name} runs"
+    for unit, seen in living.items():
+        leaks = list(_leaks(seen, root=owner.name == AS_ROOT))
         assert not leaks, f"{unit}: {'; '.join(leaks)}"
 
 
 def _leaks(seen: dict[str, Any], *, root: bool) -> Iterator[str]:
     """Yield what a unit's process can do that it must not, and what the probe could not do."""
-    tried, status, capabilities = seen["tried"], seen["status"], seen["capabilities"]
+    if isinstance(seen["sandbox"], str):
+        yield f"the probe failed: {seen['sandbox']}"
+        return
+    tried, status = seen["sandbox"]["tried"], seen["sandbox"]["status"]
+    capabilities = seen["properties"]["CapabilityBoundingSet"].split()
     if tried["written"][TMP] != "done":
         yield f"the probe could not write its own /tmp ({tried['written'][TMP]})"
     # Not EACCES: file permissions alone do not hold against a program with a hole.
@@ -180,7 +221,9 @@ def _leaks(seen: dict[str, Any], *, root: bool) -> Iterator[str]:
         yield f"its process may gain {status['CapBnd']}, its unit names {capabilities}"
 
 
-def test_instances_are_unprivileged_and_limited(local: Service, notes: Notes) -> None:
+def test_instances_are_unprivileged_and_limited(
+    local: Service, inspected: Inspected, notes: Notes
+) -> None:
     config = incus_config(local.instance)
     assert config.get("security.privileged", "false") == "false", "the instance is privileged"
     missing = [key for key in DEFAULT_LIMITS if not config.get(key)]
@@ -191,16 +234,14 @@ def test_instances_are_unprivileged_and_limited(local: Service, notes: Notes) ->
             "keeps systemd from passing credentials on (docs/security.md)"
         )
     # The kernel's own value; a machine without memory controllers has no such file.
-    limit = host(local.instance).file("/sys/fs/cgroup/memory.max")
-    assert not limit.exists or limit.content_string.strip() != "max", "its memory has no limit"
+    assert inspected(local.instance)["memory_max"].strip() != "max", "its memory has no limit"
 
 
-def test_instances_share_no_users(house: House) -> None:
+def test_instances_share_no_users(house: House, inspected: Inspected) -> None:
     ranges = []
     for service in house.services.values():
         if service.address:
-            uid_map = host(service.instance).file("/proc/self/uid_map").content_string.split()
-            first, count = int(uid_map[1]), int(uid_map[2])
+            _, first, count, *_ = map(int, inspected(service.instance)["uid_map"])
             # 0 would be the machine's own root.
             assert first >= FIRST_FREE_USER, f"the users of {service.name} start at {first}"
             ranges.append((first, first + count, service.name))
@@ -209,16 +250,16 @@ def test_instances_share_no_users(house: House) -> None:
         assert end <= first, f"{one} and {other} share users of the machine"
 
 
-def test_an_instance_listens_only_where_the_catalogue_says(local: Service) -> None:
+def test_an_instance_listens_only_where_the_catalogue_says(
+    local: Service, inspected: Inspected
+) -> None:
     ports = {port for port in (local.port, local.metrics_port, *local.publish_tcp) if port}
-    known = {(at, port) for at in (local.address, "0.0.0.0", "::") for port in ports}
-    found = set()
-    for socket in host(local.instance).socket.get_listening_sockets():
-        protocol, _, where = socket.partition("://")
-        address, _, port = where.rpartition(":")
-        address = address.partition("%")[0]
-        if protocol in ("tcp", "udp") and not address.startswith(LOOPBACK):
-            found.add((address, int(port)))
+    known = {(at, port) for at in (local.address, "0.0.0.0", "::", "*") for port in ports}
+    found = {
+        (address, port)
+        for _, address, port in inspected(local.instance)["listening"]
+        if not address.startswith(LOOPBACK)
+    }
     more = ", ".join(f"{address} port {port}" for address, port in sorted(found - known))
     assert not more, f"{local.name} also listens on {more}"
     assert found, f"{local.name} listens nowhere"

@@ -1,15 +1,16 @@
-"""A program of its own, sent whole to the system where a unit runs, to inspect its main process.
+"""A program of its own, sent whole to an instance or the machine, to inspect the units there.
 
 Only Python's standard library, so that `/usr/bin/python3 -I -c PROGRAM` runs it anywhere, as root.
-It reads one JSON object and prints one; `pid` is 0 where the unit has no process.
+It reads one JSON object and prints one, so that a system with many units costs one command.
 
-* `{"task": "loaded", "unit": NAME, "packages": [PYTHON PACKAGES]}` returns `{"pid", "stale": [files
-  that were replaced under the process], "packages": {name: version}}`. Versions come from the files
-  that the process has mapped, not from where a link points now.
-* `{"task": "sandbox", "program": ITS OWN TEXT, "unit": NAME, "secrets": [path patterns]}` enters
-  the namespaces of the process as its user, without any capability, and tries what must fail. It
-  returns `{"pid", "status": {}, "capabilities": [], "tried": {}}` and leaves no file behind. An
-  attempt that succeeded is `done`; any other value is the kernel's name of the error.
+Of the request, `units` are inspected with their helpers, `others` only for their files; versions
+are of `packages` (Python) and `debian` (packages), `secrets` are path patterns, and `program` is
+this text. The response has `units` (see `unit`), `debian`, `listening` ([protocol, address, port]),
+`memory_max` ("" without a limit's file) and `uid_map`.
+
+To try what a unit's sandbox forbids, it enters the namespaces of the unit's process as its user,
+without any capability. It leaves no file behind. An attempt that succeeded is `done`; any other
+value is the kernel's name of the error.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ READ_ONLY = ("/usr", "/etc", "/var", "/opt")
 TMP = "/tmp"  # noqa: S108 - the probe tests whose it is
 HOMES = ("/root", "/home")
 STATUS = ("NoNewPrivs", "Seccomp", "CapBnd", "CapEff", "Uid", "Gid", "Groups")
+PROPERTIES = "ActiveState,SubState,Result,MainPID,User,CapabilityBoundingSet"
 CREDENTIALS = "/run/credentials"
 WITHIN_S = 20
 # The folder of one version of a program that Hearth installed.
@@ -37,14 +39,84 @@ PROGRAM = re.compile(r"/opt/hearth/[^/]+/[^/]+/")
 DELETED = " (deleted)"
 
 
-def loaded(request: dict[str, Any], pid: int) -> dict[str, Any]:
-    """Return the versions and the replaced files among what the process has open."""
+def inspect(request: dict[str, Any]) -> dict[str, Any]:
+    """Return everything about this system that the request names."""
+    return {
+        "units": {name: unit(name, request) for name in with_helpers(request["units"])}
+        | {name: loaded((), main_pid(name)) for name in request["others"]},
+        "debian": debian_versions(request["debian"]),
+        "listening": listening(),
+        "memory_max": _text("/sys/fs/cgroup/memory.max"),
+        "uid_map": _text("/proc/self/uid_map").split(),
+    }
+
+
+def with_helpers(units: Sequence[str]) -> list[str]:
+    """Return the units and their helpers, such as a sidecar proxy."""
+    patterns = [f"{name.removesuffix('.service')}-*.service" for name in units]
+    listed = _output(["systemctl", "list-units", "--all", "--plain", "--no-legend", *patterns])
+    return list(dict.fromkeys([*units, *(line.split()[0] for line in listed.splitlines())]))
+
+
+def unit(name: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Return systemd's view of a unit, its loaded files, and what its process can do.
+
+    `sandbox` is None without a process, and the text of the error where the probe failed.
+    """
+    shown = _output(["systemctl", "show", f"--property={PROPERTIES}", name])
+    properties = dict(line.partition("=")[::2] for line in shown.splitlines())
+    pid = int(properties["MainPID"] or 0)
+    found = {"properties": properties, **loaded(request["packages"], pid), "sandbox": None}
+    found["text"] = _output(["systemctl", "cat", name], strict=False)
+    found["security"] = _output(["systemd-analyze", "security", "--no-pager", name], strict=False)
+    if pid:
+        try:
+            found["sandbox"] = sandbox(name, pid, request)
+        except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
+            found["sandbox"] = str(error)
+    return found
+
+
+def main_pid(name: str) -> int:
+    """Return the main process of a unit, 0 where it has none."""
+    return int(_output(["systemctl", "show", "--property=MainPID", "--value", name]) or 0)
+
+
+def debian_versions(packages: Sequence[str]) -> dict[str, str]:
+    """Return the versions of those Debian packages that are installed."""
+    shown = "--showformat=${Package} ${Version} ${db:Status-Status}\\n"
+    rows = _output(["dpkg-query", "--show", shown, *packages], strict=False).splitlines()
+    found = (row.split() for row in rows if row.endswith(" installed"))
+    return {package: version for package, version, _ in found}
+
+
+def listening() -> list[tuple[str, str, int]]:
+    """Return the protocol, the address and the port of each listening socket."""
+    found = []
+    for line in _output(["ss", "-Hlntu"]).splitlines():
+        protocol, _, _, _, local, *_ = line.split()
+        address, _, port = local.rpartition(":")
+        found.append((protocol, address.partition("%")[0].strip("[]"), int(port)))
+    return found
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text()
+    return ""
+
+
+def loaded(packages: Sequence[str], pid: int) -> dict[str, Any]:
+    """Return the versions and the replaced files among what the process has open.
+
+    Versions come from the files that the process has mapped, not from where a link points now.
+    """
     mapped = files(pid) if pid else set()
     gone = sorted(name for name in mapped if name.endswith(DELETED) and _is_program(name))
     roots = sorted({found[0] for name in mapped if (found := PROGRAM.match(name))})
     versions = {
         name: package.version
-        for name in request["packages"]
+        for name in packages
         for package in importlib.metadata.distributions(name=name, path=roots)
     }
     return {"pid": pid, "stale": gone, "packages": versions}
@@ -67,12 +139,9 @@ def _is_program(name: str) -> bool:
     return name.startswith(("/usr/", "/opt/", "/lib")) and "/share/" not in name
 
 
-def sandbox(request: dict[str, Any], pid: int) -> dict[str, Any]:
+def sandbox(name: str, pid: int, request: dict[str, Any]) -> dict[str, Any]:
     """Read what the kernel holds the process to, then try from inside its namespaces."""
-    if not pid:
-        return {"pid": 0}
-    unit, status = request["unit"], kernel_status(pid)
-    own = f"{CREDENTIALS}/{unit}/"
+    status, own = kernel_status(pid), f"{CREDENTIALS}/{name}/"
     # The credentials of all other units are tried in any case.
     patterns = (*request["secrets"], f"{CREDENTIALS}/*/*")
     secrets = {path for pattern in patterns for path in glob.glob(pattern)}
@@ -82,13 +151,7 @@ def sandbox(request: dict[str, Any], pid: int) -> dict[str, Any]:
             "own": sorted(glob.glob(f"{own}*")),
             "secrets": sorted(p for p in secrets if not p.startswith(own) and os.path.isfile(p)),
         }
-        tried = _enter(pid, status, request["program"], inner)
-    capabilities = _property(unit, "CapabilityBoundingSet").split()
-    return {"pid": pid, "status": status, "capabilities": capabilities, "tried": tried}
-
-
-def _property(unit: str, name: str) -> str:
-    return _output(["systemctl", "show", f"--property={name}", "--value", unit]).strip()
+        return {"status": status, "tried": _enter(pid, status, request["program"], inner)}
 
 
 def kernel_status(pid: int) -> dict[str, str]:
@@ -110,12 +173,12 @@ def _enter(pid: int, status: dict[str, str], program: str, request: dict[str, An
     return json.loads(_output(argv, json.dumps(request)))
 
 
-def _output(argv: list[str], sent: str = "") -> str:
+def _output(argv: list[str], sent: str = "", *, strict: bool = True) -> str:
     done = subprocess.run(  # noqa: S603 - fixed words, numbers and a unit's name
         argv, input=sent, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
-    if done.returncode:
-        sys.exit(f"{done.stderr.strip()} (exit {done.returncode})")
+    if done.returncode and strict:
+        raise RuntimeError(f"{argv[0]}: {done.stderr.strip()} (exit {done.returncode})")
     return done.stdout
 
 
@@ -162,12 +225,6 @@ def _foreign_processes() -> list[str]:
     return found
 
 
-def main(request: dict[str, Any]) -> dict[str, Any]:
-    """Do one task from outside the unit's namespaces."""
-    pid = int(_property(request["unit"], "MainPID") or 0)
-    return {"loaded": loaded, "sandbox": sandbox}[request["task"]](request, pid)
-
-
 if __name__ == "__main__":
     given = json.load(sys.stdin)
-    print(json.dumps(attempts(given) if sys.argv[1:] == ["inside"] else main(given)))
+    print(json.dumps(attempts(given) if sys.argv[1:] == ["inside"] else inspect(given)))

@@ -80,3 +80,15 @@ def test_dns_answers_are_read(address: str, monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(socket.socket, "connect", elsewhere)
         assert probe.resolve(address, "llm.lan", "A") == (0, ["192.168.1.5"])
         thread.join()
+
+
+def test_a_target_is_tried_alone_until_it_is_rejected_quickly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "PAUSE_S", 0)
+    outcomes = [("silent", 2.0), ("rejected", 1.5), ("rejected", 0.1), ("open", 0.1)]
+    monkeypatch.setattr(probe, "connect", lambda *_: outcomes.pop(0))
+    request = {"alone": [["10.0.0.1", 80]]}
+    assert probe.answer(request)["alone"] == [("rejected", 0.1)]
+    outcomes[:] = [("silent", 2.0)] * probe.TRIES
+    assert probe.answer(request)["alone"] == [("silent", 2.0)]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +20,9 @@ MARKER = "/tmp/hearth-no-such-marker"
 def test_files_that_were_replaced_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     mapped = {"/usr/lib/libfine.so", "/usr/lib/libold.so (deleted)", "/var/data (deleted)"}
     monkeypatch.setattr(unit_probe, "files", lambda _pid: mapped)
-    found = unit_probe.loaded({"packages": []}, 1)
+    found = unit_probe.loaded([], 1)
     assert found == {"pid": 1, "stale": ["/usr/lib/libold.so (deleted)"], "packages": {}}
-    assert unit_probe.loaded({"packages": []}, 0) == {"pid": 0, "stale": [], "packages": {}}
+    assert unit_probe.loaded([], 0) == {"pid": 0, "stale": [], "packages": {}}
 
 
 def test_the_version_of_a_package_comes_from_the_folder_that_is_mapped(
@@ -29,7 +33,7 @@ def test_the_version_of_a_package_comes_from_the_folder_that_is_mapped(
     (info / "METADATA").write_text("Name: open-webui\nVersion: 1.2\n")
     monkeypatch.setattr(unit_probe, "PROGRAM", re.compile(rf"{tmp_path}/"))
     monkeypatch.setattr(unit_probe, "files", lambda _pid: {f"{tmp_path}/lib.so"})
-    found = unit_probe.loaded({"packages": ["open-webui", "other"]}, 1)
+    found = unit_probe.loaded(["open-webui", "other"], 1)
     assert found["packages"] == {"open-webui": "1.2"}
 
 
@@ -46,11 +50,57 @@ def test_the_inner_program_reports_each_attempt(
     monkeypatch.setattr(unit_probe, "TMP", str(tmp_path))
     own, secret = tmp_path / "own", tmp_path / "secret"
     own.write_text("x")
-    asked = {"marker": MARKER, "own": [str(own)], "secrets": [str(secret)]}
-    tried = unit_probe.attempts(asked)
+    request = {"marker": MARKER, "own": [str(own)], "secrets": [str(secret)]}
+    tried = unit_probe.attempts(request)
     assert tried["own"] == {str(own): "done"}
     assert tried["secrets"] == {str(secret): "ENOENT"}
     assert tried["written"] == {f"{tmp_path}/none": "ENOENT", str(tmp_path): "done"}
     assert tried["marker_seen"] is False
     assert tried["user"] == os.getuid()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["own"]
+
+
+STUBS = {
+    "systemctl": """case "$1 $*" in
+        list-units*) echo "ollama-proxy.service loaded active running A proxy" ;;
+        show*--value*) echo 0 ;;
+        show*) printf 'MainPID=%s\\nUser=ollama\\nActiveState=active\\n' "$PPID" ;;
+        cat*) echo "[Service]" ;;
+    esac""",
+    "systemd-analyze": 'echo "Overall exposure level for $3: 1.3 OK"',
+    "ss": 'echo "tcp LISTEN 0 128 10.0.0.1%eth0:80 0.0.0.0:*"; echo "tcp LISTEN 0 128 [::]:22 *:*"',
+    "dpkg-query": 'echo "caddy 2.6 installed"; echo "gone 1 config-files"; exit 1',
+    "nsenter": "echo no such namespace >&2; exit 1",
+}
+
+
+def test_one_program_inspects_everything_and_survives_a_probe_that_fails(tmp_path: Path) -> None:
+    for name, script in STUBS.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    program = Path(unit_probe.__file__).read_text()
+    request: dict[str, Any] = {
+        "units": ["ollama.service"],
+        "others": ["incus.service"],
+        "packages": [],
+    }
+    request |= {"debian": ["caddy", "gone"], "secrets": [], "program": program}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        input=json.dumps(request),
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    found = json.loads(done.stdout)
+    assert found["debian"] == {"caddy": "2.6"}
+    assert found["listening"] == [["tcp", "10.0.0.1", 80], ["tcp", "::", 22]]
+    own, proxy, other = found["units"].values()
+    assert list(found["units"]) == ["ollama.service", "ollama-proxy.service", "incus.service"]
+    assert own["properties"]["User"] == "ollama"
+    assert own["pid"] > 0
+    assert own["sandbox"] == "nsenter: no such namespace (exit 1)"
+    assert "exposure level for ollama.service" not in proxy["security"]
+    assert other == {"pid": 0, "stale": [], "packages": {}}

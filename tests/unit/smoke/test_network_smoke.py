@@ -1,0 +1,74 @@
+"""The smoke tests of the network find each leak, and try all targets of an instance at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hearth.smoke import test_network as smoke
+from hearth.smoke.hosts import Attempt
+from hearth.smoke.plugin import NotMeasured
+from hearth.smoke.test_network import Expected, Target
+
+CLOSED, OTHER, DNS = ("10.0.0.2", 80), ("10.0.0.2", 81), ("10.0.0.1", 53)
+SERVICE: Any = SimpleNamespace(name="ollama", instance="ollama")
+HOUSE: Any = SimpleNamespace()
+
+
+def neighbours(*_: Any) -> Expected:
+    return Expected([CLOSED, OTHER], [CLOSED], open=[DNS])
+
+
+def no_mirror(*_: Any) -> Expected:
+    raise NotMeasured("no mirror")
+
+
+def network(
+    monkeypatch: pytest.MonkeyPatch, alone: str = "rejected", **outcomes: str
+) -> Callable[[], Any]:
+    """Return what judges a network: by default everything is as it should be."""
+    known = {80: "silent", 81: "rejected", 53: "open"}
+    known |= {int(port[1:]): outcome for port, outcome in outcomes.items()}
+
+    def connections(
+        instance: str, targets: Sequence[Target], last: Sequence[Target]
+    ) -> list[Attempt]:
+        together = [Attempt(*target, known[target[1]], 0.1) for target in targets]
+        return [*together, *(Attempt(*target, alone, 0.1) for target in last)]
+
+    monkeypatch.setattr(smoke, "connections", connections)
+    monkeypatch.setattr(smoke, "EXPECTED", {"neighbours": neighbours, "mirrors": no_mirror})
+    return lambda: smoke.problems(SERVICE, HOUSE)
+
+
+def test_a_closed_network_has_no_problem_and_a_test_keeps_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = network(monkeypatch)()
+    assert found["neighbours"] == ""
+    assert str(found["mirrors"]) == "no mirror"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "problem"),
+    [
+        ({"p80": "open"}, "10.0.0.2 port 80: open"),
+        ({"p81": "refused"}, "10.0.0.2 port 81: refused"),
+        ({"p53": "rejected"}, "10.0.0.1 port 53: rejected"),
+        ({"alone": "silent"}, "not rejected quickly: 10.0.0.2 port 80: silent"),
+    ],
+)
+def test_each_leak_is_found(
+    monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, str], problem: str
+) -> None:
+    assert network(monkeypatch, **outcomes)()["neighbours"].startswith(problem)
+
+
+def test_a_refusal_may_be_as_good_as_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = network(monkeypatch, p80="refused")
+    lenient = Expected([CLOSED], [], leaks=("open",))
+    monkeypatch.setattr(smoke, "EXPECTED", {"lenient": lambda *_: lenient})
+    assert judge() == {"lenient": ""}
