@@ -7,7 +7,7 @@ Only age's native keys are used: a recipient is `age1…`, its identity is `AGE-
 import contextlib
 import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -80,37 +80,14 @@ def encrypting(recipient: str, target: IO[bytes]) -> Iterator[IO[bytes]]:
             raise BackupError(f"writing failed: {str(failed).rpartition('] ')[2]}")
 
 
-class Decrypted:
-    """The decrypted content of a file; every error names the file."""
-
-    def __init__(self, path: Path, pipe: IO[bytes], ended: Future[None]) -> None:
-        self._path, self._pipe, self._ended = path, pipe, ended
-
-    def read(self, size: int = -1) -> bytes:
-        """Return decrypted bytes, each authenticated; none at the end, which is checked."""
-        piece = self._pipe.read(size)
-        if len(piece) < size or not piece:
-            self.finish()
-        return piece
-
-    def finish(self) -> None:
-        """Read to the end and raise when the file is damaged."""
-        while self._pipe.read(2**20):
-            pass
-        if error := self._ended.exception():
-            if "No matching keys" in str(error):
-                raise BackupError(
-                    f"{self._path}: this key does not open it: it was made for another key"
-                )
-            raise BackupError(f"{self._path}: damaged or cut short: use another backup")
-
-
 @contextlib.contextmanager
-def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
+def decrypting(path: Path, identity: str) -> Iterator[IO[bytes]]:
     """Yield the decrypted content of a file as a stream; no file or argument holds the key.
 
+    Each byte that is read is authenticated. The end of the file is checked at the end of the block.
+
     Raises:
-        BackupError: a missing file, another format or key, or damage (while it is read).
+        BackupError: a missing file, another format or key, or damage.
     """
     from pyrage import decrypt_io, x25519
 
@@ -123,10 +100,26 @@ def decrypting(path: Path, identity: str) -> Iterator[Decrypted]:
             raise BackupError(f"{path}: not a backup of a house: age did not encrypt it")
         source.seek(0)
         reader, writer = os.pipe()
+        failed: Exception | None = None
 
         def work() -> None:
             with open(writer, "wb") as sink:
                 decrypt_io(source, sink, [x25519.Identity.from_str(identity)])
 
-        with ThreadPoolExecutor(1) as pool, open(reader, "rb") as pipe:
-            yield Decrypted(path, pipe, pool.submit(work))
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(work)
+            try:
+                with open(reader, "rb") as pipe:
+                    yield pipe
+                    while pipe.read(2**20):
+                        pass
+            except Exception as error:
+                failed = error
+            damage = ended.exception()
+        # Its own error is the reason for what its reader misses; a pipe breaks when that one stops.
+        if damage and not isinstance(damage, BrokenPipeError):
+            if "No matching keys" in str(damage):
+                raise BackupError(f"{path}: this key does not open it: it was made for another key")
+            raise BackupError(f"{path}: damaged or cut short: use another backup")
+        if failed:
+            raise failed

@@ -13,8 +13,9 @@ from typing import IO, cast
 
 from hearth.backup import BackupError
 from hearth.backup.age import encrypting
-from hearth.backup.agent import Child, DataFolder
+from hearth.backup.agent import DataFolder
 from hearth.backup.archive import (
+    DATA,
     FORMAT,
     HEADER,
     VAULT,
@@ -123,9 +124,7 @@ def _write(
         hearth=subject.version,
         made_at=now.isoformat(timespec="seconds"),
         volumes=[
-            Volume.model_validate(
-                {"service": folder.service, "path": folder.path, "copy_as": folder.copy_as}
-            )
+            Volume(service=folder.service, path=folder.path, copy_as=folder.copy_as)
             for folder in subject.folders
         ],
     )
@@ -146,9 +145,29 @@ def _write(
 
 def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
     """Copy one folder from the tar that its instance writes."""
+    report: Report | None = None
     with folder.program("copy", folder.copy_as) as child:
         child.close()
-        report = _add_members(writer, base, folder, child)
+        try:
+            with tarfile.open(fileobj=cast("IO[bytes]", child), mode="r|") as tar:
+                for info in tar:
+                    content = tar.extractfile(info) if info.isreg() else None
+                    if info.name == "report.json" and content and info.size < _REPORT_BYTES:
+                        report = Report.model_validate(json.load(content))
+                        continue
+                    # The name comes from an instance; the writer validates all but its start.
+                    start, _, name = info.name.partition("/")
+                    if start != DATA:
+                        raise BackupError(
+                            f"{folder.instance}: it names {info.name!r}, which is not a valid path "
+                            "in its folder"
+                        )
+                    writer.add(f"{base}{name}", info, content)
+        except (tarfile.TarError, ValueError) as error:
+            # The program's own error is the reason; a cut tar is only the consequence.
+            child.wait()
+            reason = str(error).partition("\n")[0]
+            raise BackupError(f"{folder.instance}: {folder.path}: {reason}") from None
         # The rest of the tar is padding; a program whose output is not read would not end.
         while child.read(2**20):
             pass
@@ -159,30 +178,3 @@ def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
         )
     writer.add_report(base, report)
     return report
-
-
-def _add_members(writer: Writer, base: str, folder: DataFolder, child: Child) -> Report | None:
-    report: Report | None = None
-    try:
-        with tarfile.open(fileobj=cast("IO[bytes]", child), mode="r|") as tar:
-            for info in tar:
-                content = tar.extractfile(info) if info.isreg() else None
-                if info.name == "report.json" and content and info.size < _REPORT_BYTES:
-                    report = Report.model_validate(json.load(content))
-                    continue
-                kind = "sqlite" if info.name.startswith("sqlite/") else "files"
-                writer.add(f"{base}{_below(info.name, kind)}", info, content)
-    except (tarfile.TarError, ValueError) as error:
-        # The program's own error is the reason; a cut tar is only the consequence.
-        child.wait()
-        reason = str(error).partition("\n")[0]
-        raise BackupError(f"{folder.instance}: {folder.path}: {reason}") from None
-    return report
-
-
-def _below(name: str, base: str) -> str:
-    """Return a member's name below `base`; the name comes from an instance."""
-    first, *rest = name.split("/")
-    if first != base or not rest or {"", ".", ".."} & {*rest} or "\0" in name:
-        raise BackupError(f"an instance names {name!r}, which is not a valid path in its folder")
-    return "/".join(rest)

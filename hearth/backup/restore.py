@@ -3,17 +3,16 @@
 import hashlib
 import json
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 from hearth.backup import BackupError
-from hearth.backup.age import Decrypted, decrypting
-from hearth.backup.agent import Child, DataFolder
-from hearth.backup.archive import DATA, Contents, check, members, renamed
-from hearth.backup.inside import add_json
+from hearth.backup.age import decrypting
+from hearth.backup.agent import DataFolder
+from hearth.backup.archive import DATA, Contents, check, members, renamed, small_file
 from hearth.files import write_atomic
 from hearth.machine import pki
 from hearth.machine.secrets import Vault
@@ -140,9 +139,10 @@ def read_backup(path: Path, identity: str) -> Contents:
         BackupError: another key, a newer format or damage, in one line; nothing was changed.
     """
     with decrypting(path, identity) as stream:
-        contents = check(stream, str(path))
-        stream.finish()
-    return contents
+        try:
+            return check(stream)
+        except BackupError as error:
+            raise BackupError(f"{path}: {error}") from None
 
 
 def restore_backup(
@@ -223,10 +223,7 @@ class _Restore:
             for folder in reversed(folders):
                 folder.stop()
             with decrypting(path, identity) as stream:
-                for folder, child in self._feed(stream, str(path)):
-                    self.log(f"{folder.service}: {folder.path}")
-                    child.close()
-                    child.wait()
+                self._stage(stream)
             self.log("exchange the data")
             for folder in folders:
                 folder.change("switch", self.name)
@@ -268,31 +265,32 @@ class _Restore:
         if values:
             self.target.vault.update(values)
 
-    def _feed(self, stream: Decrypted, where: str) -> Iterator[tuple[DataFolder, Child]]:
-        """Yield each folder's program once it was given all entries of that folder."""
-        entries = (one for one in members(stream, where) if one[0].name.startswith(f"{DATA}/"))
+    def _stage(self, stream: IO[bytes]) -> None:
+        """Write each folder's entries beside its data; they are those that were read before."""
+        missing = dict(self.contents.manifest.entries)
+        entries = (one for one in members(stream) if one[0].name.startswith(f"{DATA}/"))
         entry = next(entries, None)
-        for number, folder in enumerate(self.folders):
-            start = self.contents.header.prefixes[number]
-            with folder.program("stage", self.name) as child:
+        for folder, prefix in zip(self.folders, self.contents.header.prefixes, strict=True):
+            self.log(f"{folder.service}: {folder.path}")
+            with folder.program("stage") as child:
                 with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
-                    add_json(tar, "expect.json", self.contents.expected(number))
-                    while entry is not None and entry[0].name.startswith(start):
+                    while entry is not None and entry[0].name.startswith(prefix):
                         info, content = entry
-                        given = renamed(info, f"data/{info.name.removeprefix(start)}")
-                        tar.addfile(given, content)
+                        given = renamed(info, f"new/{info.name.removeprefix(prefix)}")
+                        tar.addfile(given, cast("IO[bytes]", content))
+                        if missing.pop(info.name, None) != content.entry():
+                            raise BackupError(f"{info.name} has changed since it was checked")
                         entry = next(entries, None)
-                yield folder, child
-        if entry is not None:
-            raise BackupError(f"{where}: {entry[0].name} is out of order")
+                    tar.addfile(*small_file("complete", self.name))
+                child.close()
+                child.wait()
+        if entry or any(name.startswith(f"{DATA}/") for name in missing):
+            raise BackupError("the backup has changed since it was checked")
 
 
 def _refuse_too_small(contents: Contents, folders: Sequence[DataFolder]) -> None:
     """Raise when old and new data do not fit beside each other; nothing is written yet."""
-    sizes = [
-        sum(entry["size"] for entry in contents.expected(number).values())
-        for number in range(len(folders))
-    ]
+    sizes = contents.sizes()
     for folder, size in zip(folders, sizes, strict=True):
         # Volumes share one disk; a folder of the machine may lie on another.
         needed = (size if folder.from_folder else sum(sizes)) + _SPARE_BYTES

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
 from hearth.backup import BackupError
+from hearth.backup.archive import small_file
 from hearth.backup.restore import Journal, read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place, put_back
 from tests.unit.backup.rows import all_of, words
@@ -109,6 +112,27 @@ def test_a_file_that_breaks_between_its_readings_changes_nothing(
     with pytest.raises(BackupError, match=r"damaged or cut short.*\nthe house is as it was before"):
         restore_backup(file, KEY, contents, house.target(), True, lambda text: None)
     untouched(house, data)
+
+
+def test_a_file_that_is_exchanged_between_its_readings_changes_nothing(
+    file: Path, data: Path, tmp_path: Path
+) -> None:
+    house = House(tmp_path, [place(data)], values=dict(OURS))
+    contents = read_backup(file, KEY)
+    backup(tmp_path / "other", place(data)).path.replace(file)
+    with pytest.raises(BackupError, match=r"has changed since .*\nthe house is as it was before"):
+        restore_backup(file, KEY, contents, house.target(), True, lambda text: None)
+    untouched(house, data)
+
+
+def test_a_program_whose_input_breaks_off_between_two_files_reports_it(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with place(tmp_path / "data").program("stage") as child:
+        with tarfile.open(fileobj=cast("IO[bytes]", child), mode="w|") as tar:
+            tar.addfile(*small_file("new/a", "1"))
+        child.close()
+        with pytest.raises(BackupError, match="the backup ended before its last file"):
+            child.wait()
 
 
 def test_secrets_from_before_a_kill_come_back_when_the_second_try_fails(
