@@ -157,8 +157,8 @@ def _take(
             who = other or error.holder.partition("\n")[0] or error
             waited = time.monotonic() - began
             if dead and waited >= PATIENCE_S and not killed:
-                # Ansible's worker holds it for as long as its task lasts.
-                _end(left_at_work(scope(lock), run.name), PATIENCE_S, say)
+                # Ansible's worker holds it for as long as its task lasts, and has no mark itself.
+                _end(_holders(lock) | left_at_work(scope(lock), run.name), PATIENCE_S, say)
                 killed = True
             if waited >= (PATIENCE_S + _KILLED_S if dead else within_s):
                 whose = "a process of a killed run does not end" if dead else _OTHER
@@ -168,6 +168,18 @@ def _take(
                 say(f"{why}: {who}")
                 told = why
             time.sleep(_LOOK_AGAIN_S)
+
+
+def _holders(lock: Path) -> dict[int, str]:
+    """Return the processes that hold this lock, and their commands."""
+    inode, found = f":{lock.stat().st_ino} ", dict[int, str]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            for entry in (folder / "fdinfo").iterdir():
+                text = entry.read_text()
+                if "FLOCK" in text and inode in text:
+                    found[int(folder.name)] = _command(folder)
+    return found
 
 
 def outlast(

@@ -72,12 +72,3 @@ def shown(address: str) -> str:
     if not parts.scheme:
         return address
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def secret_parts(mirrors: Mapping[str, str]) -> set[str]:
-    """Return what `shown` leaves out of the addresses of mirrors: passwords and tokens."""
-    parts = [urlsplit(address) for address in mirrors.values()]
-    found = {text for part in parts for text in (part.username, part.password, part.query)}
-    # Of a name and its password only the latter is secret.
-    found -= {part.username for part in parts if part.password}
-    return {text for text in found if text}

@@ -1,11 +1,43 @@
-"""Compare the installed pipelines with the inventory's; install what differs."""
+"""Install the files of inventory/pipelines/ and inventory/local/pipelines/, whole or not at all.
+
+Arguments: `name` (of the folder among the programs), `valves` (name of a pipeline to its settings),
+`without` (names of pipelines that are left out) and `owner` (the service that uses it; it is
+removed with the last one). A fresh folder is built under /var/lib/hearth/programs/NAME and one link
+is switched last, as in house_program; instances see it read-only.
+"""
 
 from __future__ import annotations
 
-from hearth.machine.look_first import LookFirst, module_beside
+from typing import Any, ClassVar
+
+from hearth.catalogue.pipelines import files
+from hearth.machine.action import HouseAction
+from hearth.paths import PROGRAMS
+from hearth.project import current
+from hearth.remove.service import is_wanted, want
+from hearth.sources import SourceError
+from hearth.sources.installers import install_pipelines
 
 
-class ActionModule(LookFirst):
-    """Start the module of the same name only if it has work to do."""
+class ActionModule(HouseAction):
+    """Install the pipelines if they differ from the installed ones."""
 
-    module = module_beside(__file__)
+    arguments: ClassVar = {
+        "name": {"type": "str", "required": True},
+        "valves": {"type": "dict", "default": {}},
+        "without": {"type": "list", "elements": "str", "default": []},
+        "owner": {"type": "str", "required": True},
+    }
+    errors = (SourceError,)
+
+    def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
+        """Install them, and return what was (or would be) done and the names of the pipelines."""
+        name, without = params["name"], params["without"]
+        noted = is_wanted(name, params["owner"])
+        if write and not noted:
+            want(name, params["owner"])
+        found = files(current().inventory)
+        installed = install_pipelines(found, params["valves"], without, PROGRAMS, name, write=write)
+        changed = installed.changed or not noted
+        names = sorted(found.keys() - set(without))
+        return {"changed": changed, "did": installed.did, "pipelines": names}

@@ -11,36 +11,31 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible import context
-from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
+from hearth.machine.action import HouseAction
 from hearth.remote.controller import RemoteError, follow, prepared, send, target
 
 # One row of Ansible's recap: `house : ok=5 changed=2 unreachable=0 failed=0 …`.
 _ROW = re.compile(r"^(\S+)\s+: (ok=\d+ .*)$")
 
 
-class ActionModule(ActionBase):
+class ActionModule(HouseAction):
     """Send the project there, run the playbook, and return its recap."""
 
-    _supports_check_mode = True
-    _requires_connection = False
+    arguments: ClassVar = {
+        "project": {"type": "path", "required": True},
+        "reach": {"type": "str", "required": True},
+        "playbook": {"type": "str", "required": True},
+    }
+    errors = (RemoteError,)
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+    def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Run it there; in check mode it is previewed there, which needs the project as well."""
-        result = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(
-            {
-                "project": {"type": "path", "required": True},
-                "reach": {"type": "str", "required": True},
-                "playbook": {"type": "str", "required": True},
-            }
-        )
         recap: dict[str, dict[str, int]] = {}
 
         def show(line: str) -> None:
@@ -49,22 +44,15 @@ class ActionModule(ActionBase):
                 words = (word.partition("=") for word in row[2].split())
                 recap[row[1]] = {name: int(count) for name, _, count in words}
 
-        there = target(arguments["reach"])
-        words = [".venv/bin/ansible-playbook", arguments["playbook"], *options(context.CLIARGS)]
-        try:
-            send(Path(arguments["project"]), there, self._display.display)
-            command = prepared(words, with_values=True)
-            code = follow(there, command, show, values=values(self._loader))
-        except RemoteError as error:
-            raise AnsibleActionFail(str(error)) from error
-        changed = sum(row.get("changed", 0) for row in recap.values())
-        result |= {"changed": changed > 0, "recap": recap, "rc": code}
-        if code:
-            result |= {
-                "failed": True,
-                "msg": f"the run on {there.host} failed: see its output above",
-            }
-        return result
+        there = target(params["reach"])
+        words = [".venv/bin/ansible-playbook", params["playbook"], *options(context.CLIARGS)]
+        send(Path(params["project"]), there, self._display.display)
+        command = prepared(words, with_values=True)
+        code = follow(there, command, show, values=values(self._loader))
+        changed = any(row.get("changed", 0) for row in recap.values())
+        result = {"changed": changed, "recap": recap, "rc": code}
+        failed = {"failed": True, "msg": f"the run on {there.host} failed: see its output above"}
+        return result | (failed if code else {})
 
 
 def options(given: Mapping[str, Any]) -> list[str]:

@@ -5,8 +5,6 @@ Arguments: `services` (of this machine, as derived from the catalogue), `record`
 that must not start). Returns `machine` (facts), `accelerators` (service to accelerator) and
 `packages` (missing or half-installed ones), and fails with one line for each violation before
 anything is changed.
-
-This is an action because it only reads, and Ansible's own process has all imports already.
 """
 
 from __future__ import annotations
@@ -14,12 +12,11 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import asdict
-from typing import Any
-
-from ansible.plugins.action import ActionBase
+from typing import Any, ClassVar
 
 from hearth.catalogue import derive, memory_shortage
 from hearth.catalogue.house import Service, from_vars
+from hearth.machine.action import HouseAction
 from hearth.machine.environment import read_environment
 from hearth.machine.facts import FactsError, listeners, read_facts
 from hearth.machine.preflight import (
@@ -35,28 +32,24 @@ from hearth.project import current
 UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 
 
-class ActionModule(ActionBase):
+class ActionModule(HouseAction):
     """Return the facts, or every violation at once."""
 
-    _supports_check_mode = True
-    _requires_connection = False
+    arguments: ClassVar = {
+        "services": {"type": "dict", "required": True},
+        "record": {"type": "dict", "required": True},
+        "packages": {"type": "list", "elements": "str", "required": True},
+        "masked": {"type": "list", "elements": "str", "required": True},
+    }
+    errors = (FactsError,)
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
+    def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Read the machine on which Ansible itself runs."""
-        result = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(
-            {
-                "services": {"type": "dict", "required": True},
-                "record": {"type": "dict", "required": True},
-                "packages": {"type": "list", "elements": "str", "required": True},
-                "masked": {"type": "list", "elements": "str", "required": True},
-            }
-        )
         states = {
-            **package_states(arguments["packages"]),
-            "unmasked": [unit for unit in arguments["masked"] if not is_masked(unit)],
+            **package_states(params["packages"]),
+            "unmasked": [unit for unit in params["masked"] if not is_masked(unit)],
         }
-        return result | read(arguments["services"], arguments["record"]) | {"packages": states}
+        return read(params["services"], params["record"]) | {"packages": states}
 
 
 def package_states(wanted: list[str]) -> dict[str, list[str]]:
@@ -88,10 +81,7 @@ def is_masked(unit: str) -> bool:
 def read(given: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """Return the task's result."""
     services = {name: from_vars(Service, service) for name, service in given.items()}
-    try:
-        facts = read_facts(record)
-    except FactsError as error:
-        return {"failed": True, "msg": str(error)}
+    facts = read_facts(record)
     house = derive(current().catalogue())
     environment = read_environment(house, facts, own_folders(house))
     locked_out = environment.nvidia_on_bus and environment.secure_boot

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Iterable
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from hearth.machine.look_first import module_beside
 from hearth.machine.secrets import SecretsError
 from hearth.project import current
 from hearth.render.programs import (
@@ -32,7 +33,19 @@ from hearth.render.programs import (
 )
 from hearth.render.units import UnitError
 
-MODULE = module_beside(__file__)
+
+def load_module() -> ModuleType:
+    """Import the module of the same name, which lies in no package."""
+    path = Path(__file__).resolve().parents[1] / "modules/service_converge.py"
+    spec = spec_from_file_location("hearth_service_converge", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MODULE = load_module()
 
 
 class ActionModule(ActionBase):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hearth.sources import SourceError
 from tests.mock_upstreams import kokoro_fastapi
 from tests.unit.plugins.by_path import plugin
 
-program: Any = plugin("modules", "house_program")
+program: Any = plugin("action", "house_program")
 ROOT = Path(__file__).parents[3]
 SPLIT = "split_pattern="
 
@@ -76,25 +77,55 @@ def test_an_invalid_step_or_upstream_is_one_line(
     assert not (tmp_path / "programs/it/current").exists()
 
 
-def test_a_mirrors_password_is_not_shown_by_ansible(tmp_path: Path) -> None:
-    """The module runs as Ansible runs it: what it answers is what -vvv shows."""
+# Ansible forks for each task, so what is set here holds there.
+RUN = """
+import sys
+from pathlib import Path
+from ansible.cli.playbook import PlaybookCLI
+from hearth import paths
+paths.DOWNLOADS = paths.PROGRAMS = Path("programs").resolve()
+PlaybookCLI.cli_executor(sys.argv)
+"""
+MIRROR_PLAY = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  module_defaults:
+    house_program: {name: it}
+  tasks:
+    - house_program:
+        source: {name: it, version: "1", url: "https://example.org/a/it.tar"}
+        mirrors:
+          https://example.org/a/: http://me:topsecret@127.0.0.1:PORT/a/
+          https://example.org/b/: https://oauthtoken@mirror.lan/b/
+"""
+
+
+@pytest.mark.parametrize("words", [["--check"], []], ids=["a preview", "a failed download"])
+def test_a_mirrors_password_is_not_shown_by_ansible(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "inventory").mkdir()
-    asked = {
-        "name": "it",
-        "source": {"name": "it", "version": "1", "url": "https://example.org/a/it.tar"},
-        "mirrors": {
-            "https://example.org/a/": f"{tmp_path}/a/",
-            "https://example.org/b/": "https://me:topsecret@mirror.lan/b/",
-            "https://example.org/c/": "https://oauthtoken@mirror.lan/c/",
-        },
-    }
-    module = ROOT / "ansible/plugins/modules/house_program.py"
-    given = json.dumps({"ANSIBLE_MODULE_ARGS": {**asked, "_ansible_check_mode": True}})
-    done = subprocess.run(
-        [sys.executable, module], input=given, capture_output=True, text=True, check=False,
-        timeout=60, env={**os.environ, "HEARTH_PROJECT": str(tmp_path)},
-    )  # fmt: skip
-    shown = json.loads(done.stdout)["invocation"]["module_args"]["mirrors"]
-    assert shown["https://example.org/b/"] == "https://me:********@mirror.lan/b/"
-    assert "topsecret" not in done.stdout + done.stderr
-    assert "oauthtoken" not in done.stdout + done.stderr
+    (tmp_path / "run.py").write_text(RUN)
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as mirror:
+        threading.Thread(target=mirror.serve_forever, daemon=True).start()
+        play = MIRROR_PLAY.replace("PORT", str(mirror.server_address[1]))
+        (tmp_path / "play.yml").write_text(play)
+        done = subprocess.run(
+            [sys.executable, "run.py", "-vvv", "-i", "localhost,", "play.yml", *words],
+            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
+            env={
+                **os.environ,
+                "ANSIBLE_ACTION_PLUGINS": str(ROOT / "ansible/plugins/action"),
+                "ANSIBLE_NOCOLOR": "1",
+                "HEARTH_PROJECT": str(tmp_path),
+            },
+        )  # fmt: skip
+        mirror.shutdown()
+    shown = done.stdout + done.stderr
+    if words:
+        assert done.returncode == 0, shown
+        assert "changed=1" in shown
+    else:
+        assert done.returncode == 2, shown
+        assert '"msg": "it 1 from http://127.0.0.1:' in shown
+    assert "topsecret" not in shown
+    assert "oauthtoken" not in shown

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,23 @@ def test_the_endless_last_task_of_a_killed_run_is_ended(
         assert not (folder / "go").exists()
     assert told[0].startswith(GOES_ON), told
     assert told[1].startswith("killed after more than 1 s: process"), told
+
+
+def test_the_worker_of_a_killed_run_is_ended_if_it_hangs_itself(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, dead = folder / "lock", runs.this_run(["hearth", "up"])
+    code = "import sys, time; from pathlib import Path; from hearth.files import locked\n"
+    code += "with locked(Path(sys.argv[1]), who=sys.argv[2]): print(flush=True); time.sleep(600)"
+    monkeypatch.setattr(runs, "PATIENCE_S", 1.0)
+    argv = [sys.executable, "-c", code, str(lock), replace(dead, started=1).dump()]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout
+        worker.stdout.readline()
+        messages: list[str] = []
+        with runs.alone(messages.append, lock):
+            assert worker.wait(WITHIN_S) == -signal.SIGKILL
+    assert f"process {worker.pid} (" in messages[1]
 
 
 def test_waiting_for_a_live_run_has_a_limit(folder: Path) -> None:

@@ -70,7 +70,7 @@ def test_git_that_came_with_the_project_goes_with_it(bare: Path) -> None:
     project = bare / "hearth"
     assert (project / before.EARLIER).read_text().split() == ["dpkg"]
     assert (project / before.NO_ANSIBLE).exists()
-    assert plugin("modules", "house_before").brought(project) == ["git"]
+    assert plugin("action", "house_before").brought(project) == ["git"]
     assert sorted(path.name for path in bare.glob("hearth.*")) == []
 
 
@@ -84,10 +84,10 @@ def test_what_the_environment_needs_goes_but_for_python_itself(bare: Path) -> No
         check=True,
         timeout=60,
     )
-    found = plugin("modules", "house_before").brought(bare / "project")
+    found = plugin("action", "house_before").brought(bare / "project")
     assert found == ["ca-certificates", "python3-venv"]
     assert (bare / "project" / before.EARLIER).read_text().split() == ["dpkg"]
 
 
 def test_a_machine_that_had_it_all_gave_nothing(tmp_path: Path) -> None:
-    assert plugin("modules", "house_before").brought(tmp_path) == []
+    assert plugin("action", "house_before").brought(tmp_path) == []
