@@ -43,22 +43,6 @@ class Row:
     since: int
     memory_bytes: int = 0
 
-    @property
-    def since_text(self) -> str:
-        """How long the state has lasted, in its largest unit."""
-        if not self.since:
-            return ""
-        seconds = max(0, int(time.time()) - self.since)
-        for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-            if seconds >= length:
-                return f"{seconds // length} {unit}"
-        return f"{seconds} s"
-
-    @property
-    def memory_text(self) -> str:
-        """The memory of the instance in MiB, or nothing."""
-        return f"{self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else ""
-
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -29,6 +29,10 @@ _COMMANDS = {
 }
 
 
+# What works on the project here; every other command needs the house itself.
+_HERE = ("check", "lock", "lab", "kokoro-patch")
+
+
 class LazyGroup(typer.core.TyperGroup):
     """A group whose commands are imported one at a time: importing all takes seconds."""
 
@@ -78,8 +82,16 @@ def main(
     """Build and run a private AI house on one Debian machine."""
     if {"-h", "--help", "--lab"} & {*sys.argv}:
         return
-    from hearth.cli import remote
+    command, words = str(context.invoked_subcommand), sys.argv[1:]
+    # These two edit the inventory here, from which the house gets it.
+    edits = "--new-key" in words or (command == "remove" and "--all" not in words)
+    if edits or command in _HERE:
+        return
+    from hearth.project import current
 
-    code = remote.run_there(str(context.invoked_subcommand), sys.argv[1:])
-    if code is not None:
-        raise typer.Exit(code)
+    project = current()
+    reach = project.house().machine.reach
+    if reach != "local":
+        from hearth.cli import remote
+
+        raise typer.Exit(remote.run(project, reach, words))

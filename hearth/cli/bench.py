@@ -267,20 +267,11 @@ def bench_stt(
         Path | None,
         typer.Option("--spoken", help="A folder of recordings for wer: a.wav with a.txt."),
     ] = None,
-    end_of_speech_ms: Annotated[
-        int,
-        typer.Option(
-            "--end-of-speech-ms", min=200, max=5000, help="The silence that ends an utterance."
-        ),
-    ] = 500,
     quick: Annotated[bool, typer.Option("--quick", help="About two minutes, not ten.")] = False,
     runs: Runs = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(STT_PARTS)}.")
     ] = None,
-    minutes: Annotated[
-        int, typer.Option("--minutes", min=1, max=600, help="Minutes of speech for memory.")
-    ] = 60,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -297,14 +288,8 @@ def bench_stt(
     if against:
         other = (against, against_model, against_key_env)
         servers.append(_server("stt", "other", *other))
-    plan = replace(
-        plan,
-        runs=runs or plan.runs,
-        parts=_in_order(STT_PARTS, only or STT_USUAL),
-        spoken=spoken,
-        end_of_speech_ms=end_of_speech_ms,
-        loop_s=60 * minutes,
-    )
+    parts = _in_order(STT_PARTS, only or STT_USUAL)
+    plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
     _speech("stt", plan, servers, baseline, out, as_json)
 
 

@@ -3,7 +3,7 @@
 import typer
 
 from hearth.catalogue import CatalogueError
-from hearth.cli.console import AsJson, note, print_error, print_json, show
+from hearth.cli.console import AsJson, note, print_json, show
 from hearth.project import current
 
 
@@ -17,10 +17,9 @@ def check_inventory(as_json: AsJson = False) -> None:
     try:
         house = current().house()
     except CatalogueError as error:
-        if as_json:
-            print_json({"good": False, "problems": [str(p) for p in error.problems]})
-        else:
-            print_error(str(error))
+        if not as_json:
+            raise
+        print_json({"good": False, "problems": [str(p) for p in error.problems]})
         raise typer.Exit(1) from None
     notes = []
     for alias in house.aliases.values():

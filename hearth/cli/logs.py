@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hearth.catalogue.house import Part, Service
 from hearth.cli.console import completion, find
 from hearth.machine import engine, systemd
 from hearth.project import current
@@ -54,12 +55,14 @@ def open_shell(service: Name) -> None:
     _exec(instance, ["/bin/bash", "-l"])
 
 
-def _instance(owner: object) -> str | None:
-    if getattr(owner, "runtime", "incus") == "external":
+def _instance(owner: Service | Part) -> str | None:
+    if isinstance(owner, Part):
+        return None
+    if owner.runtime == "external":
         raise typer.BadParameter(
             "this service runs on an external server, which Hearth cannot enter"
         )
-    return getattr(owner, "instance", None)
+    return owner.instance
 
 
 def _exec(instance: str | None, argv: list[str]) -> None:

@@ -11,25 +11,8 @@ import subprocess
 import sys
 
 from hearth.cli.console import step
-from hearth.project import Project, current
+from hearth.project import Project
 from hearth.remote.controller import CLONE, Target, follow, send, target
-
-# What works on the project here; every other command needs the house itself.
-_HERE = ("check", "lock", "lab", "kokoro-patch")
-
-
-def run_there(command: str, words: list[str]) -> int | None:
-    """Run `hearth WORDS` on the house's own machine, where that is another one.
-
-    Returns its exit code, or None if the command is for this machine.
-    """
-    # These two edit the inventory here, from which the house gets it.
-    here = "--new-key" in words or (command == "remove" and "--all" not in words)
-    if command in _HERE or here:
-        return None
-    project = current()
-    reach = project.house().machine.reach
-    return None if reach == "local" else run(project, reach, words)
 
 
 def run(project: Project, reach: str, words: list[str]) -> int:

@@ -1,7 +1,11 @@
 """`hearth status` and `hearth models`: the state of the house now."""
 
+import itertools
+import time
+
 import typer
 from rich.console import Group, RenderableType
+from rich.filesize import decimal
 from rich.text import Text
 
 from hearth import status as live
@@ -24,7 +28,7 @@ _STYLES = {
     **{READY: "green", CLOUD: "green", PULLING: "cyan", PENDING: "cyan"},
     **{FAILED: "red", TOO_BIG: "yellow", MISSING: "yellow"},
 }
-_MINUTE_S, _HOUR_S = 60, 3600
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 
 def show_status(as_json: AsJson = False) -> None:
@@ -34,7 +38,13 @@ def show_status(as_json: AsJson = False) -> None:
     """
     report = live.look(current().house())
     rows = (
-        ("●" if row.up else "○", row.name, Text(row.text), row.since_text, row.memory_text)
+        (
+            "●" if row.up else "○",
+            row.name,
+            Text(row.text),
+            time_text(time.time() - row.since) if row.since else "",
+            f"{row.memory_bytes / 2**20:.0f} MiB" if row.memory_bytes else "",
+        )
         for row in report.rows
     )
     lines = [
@@ -64,7 +74,7 @@ def overview_table(overview: Overview) -> RenderableType:
         (
             model.name,
             Text(_model_text(model), style=_STYLES.get(model.state, "dim")),
-            _size_text(model.total_bytes),
+            decimal(model.total_bytes) if model.total_bytes > 0 else "",
             Text(model.reason),
         )
         for model in overview.models.values()
@@ -92,18 +102,10 @@ def _model_text(model: ModelState) -> str:
     return f"pulling, {model.percent} %{speed}{left}"
 
 
-def _size_text(count: int) -> str:
-    """Return a size as model pages write it, or nothing for none."""
-    if count <= 0:
-        return ""
-    return f"{count / 1e9:.1f} GB" if count >= 10**9 else f"{count / 1e6:.1f} MB"
-
-
 def time_text(seconds: float) -> str:
     """Return a duration in its two largest units at most."""
     whole = round(seconds)
-    if whole < _MINUTE_S:
-        return f"{whole} s"
-    if whole < _HOUR_S:
-        return f"{whole // _MINUTE_S} min"
-    return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
+    for (unit, length), (smaller, part) in itertools.pairwise(_UNITS):
+        if whole >= length:
+            return f"{whole // length} {unit} {whole % length // part} {smaller}"
+    return f"{whole // 60} min" if whole >= 60 else f"{max(0, whole)} s"

@@ -66,7 +66,7 @@ def test_check_prints_every_problem_and_exits_1(house: Project) -> None:
     path.write_text(path.read_text().replace("port: 11434", "prot: 11434"))
     result = call("check")
     assert result.exit_code == 1
-    assert "inventory/services.yml:" in result.output.replace("\n", "")
+    assert "inventory/services.yml:" in str(result.exception)
     assert json.loads(call("check", "--json").stdout)["good"] is False
 
 

@@ -105,7 +105,7 @@ def test_only_the_right_answer_is_up(
 ) -> None:
     found = row(house, url, path, monkeypatch)
     assert (found.up, found.text) == (up, text)
-    assert (found.since_text, found.memory_text) == ("2 h", "3 MiB")
+    assert (found.since, found.memory_bytes) == (UP.since, 3 * 2**20)
 
 
 def test_an_answer_that_drips_for_ever_is_not_up(
@@ -120,7 +120,7 @@ def test_a_unit_that_is_down_shows_how_it_ended(
     house: House, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = row(house, url, "/healthy", monkeypatch, DOWN)
-    assert (found.up, found.text, found.since_text) == (False, "failed (failed, oom-kill)", "")
+    assert (found.up, found.text, found.since) == (False, "failed (failed, oom-kill)", 0)
 
 
 LOOPS = systemd.UnitState(

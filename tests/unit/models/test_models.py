@@ -254,7 +254,10 @@ def test_the_table_and_the_json_output() -> None:
     assert read["models"]["a"]["eta_s"] == 10.0
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(9.6, "10 s"), (119, "1 min"), (7400, "2 h 3 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-3, "0 s"), (9.6, "10 s"), (119, "1 min"), (7400, "2 h 3 min"), (90_000, "1 d 1 h")],
+)
 def test_durations(seconds: float, text: str) -> None:
     assert time_text(seconds) == text
 
