@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 from hearth.catalogue import schema
 from hearth.catalogue.records import SECTIONS
@@ -57,26 +56,29 @@ def configuration_page() -> str:
 
 
 def _tables(
-    shape: type[BaseModel], field: str, classes: dict[str, ast.ClassDef], formats: dict[str, str]
+    shape: type[Record], field: str, classes: dict[str, ast.ClassDef], formats: dict[str, str]
 ) -> Iterator[str]:
     """Yield the table of a kind of record, then those of the records inside it."""
-    node = classes[shape.__name__]
-    text = (ast.get_docstring(node) or "").strip()
-    inner: dict[str, type[BaseModel]] = {}
+    text = (ast.get_docstring(classes[shape.__name__]) or "").strip()
+    inner: dict[str, type[Record]] = {}
     rows = ["| field | value | default | meaning |", "| --- | --- | --- | --- |"]
-    annotations = {n.target.id: n.annotation for n in node.body if _is_field(n)}  # type: ignore[attr-defined]
-    meanings = dict(_documented(node.body))
-    for name, info in shape.model_fields.items():
-        shown = info.alias or name
-        label = f"`{field}{shown}`"
+    # A record has the fields of the record that it extends.
+    bases = [classes[base.__name__] for base in shape.__mro__ if base.__name__ in classes]
+    body = [node for base in bases for node in base.body]
+    annotations = {n.target.id: n.annotation for n in body if _is_field(n)}  # type: ignore[attr-defined]
+    meanings = dict(_documented(body))
+    for item in dataclasses.fields(shape):  # type: ignore[arg-type]
+        name = item.name
+        label = f"`{field}{name}`"
         value = _value(annotations[name], formats)
-        default = "**required**" if info.is_required() else _default(info.default)
+        required = item.default is item.default_factory is dataclasses.MISSING
+        default = "**required**" if required else _default(item.default)
         cells = (label, value, default, meanings[name])
         rows.append(f"| {' | '.join(_escaped(cell) for cell in cells)} |")
         for found in (n.id for n in ast.walk(annotations[name]) if isinstance(n, ast.Name)):
             if found in classes:
-                many = "NAME." if "dict" in ast.unparse(annotations[name]) else ""
-                inner[f"{field}{shown}.{many}"] = getattr(schema, found)
+                many = "NAME." if "Mapping" in ast.unparse(annotations[name]) else ""
+                inner[f"{field}{name}.{many}"] = getattr(schema, found)
     yield f"{text}\n"
     yield "\n".join(rows) + "\n"
     for below, record in inner.items():
@@ -112,9 +114,9 @@ def _value(node: ast.expr, formats: dict[str, str]) -> str:
             return ", ".join(f"`{ast.literal_eval(value)}`" for value in values)
         case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[first, *_])):
             return _value(first, formats)
-        case ast.Subscript(value=ast.Name(id="list"), slice=item):
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[item, _])):
             return f"a list: {_value(item, formats)}"
-        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[_, item])):
+        case ast.Subscript(value=ast.Name(id="Mapping"), slice=ast.Tuple(elts=[_, item])):
             return f"a mapping: {_value(item, formats)}"
     raise TypeError(f"{ast.unparse(node)}: tests/configuration.py has no words for this type")
 
@@ -124,6 +126,6 @@ def _escaped(cell: str) -> str:
 
 
 def _default(value: Any) -> str:
-    if value is None or value in ("", [], {}) or isinstance(value, BaseModel):
+    if value is None or value in ("", (), dataclasses.MISSING) or isinstance(value, Record):
         return "-"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -125,7 +125,7 @@ def service_table(house: House) -> str:
         (
             f"**{owner.name}**",
             owner.summary,
-            ", ".join(f"`https://{s.fqdn}`: {_AUTH[s.auth]}" for s in owner.publish) or "-",
+            ", ".join(f"`https://{s.fqdn}`: {_AUTH[s.auth]}" for s in owner.sites) or "-",
             where,
         )
         for where, owners in (

@@ -14,22 +14,12 @@ BASE = Path(__file__).parent / "fixtures" / "catalogue" / "base"
 _OLLAMA = Model(
     name="",
     id="",
-    summary="",
-    kind="chat",
     provider="ollama",
     litellm="ollama",
     local=True,
     pulled=True,
-    program=None,
     service="ollama",
-    url=None,
-    host=None,
-    secret=None,
-    download_bytes=None,
-    memory_bytes=None,
-    digest=None,
     usable=True,
-    reason=None,
 )
 
 
@@ -42,15 +32,10 @@ def alias(name: str, *members: str, **more: Any) -> Alias:
     """Return an alias that is offered."""
     made = Alias(
         name=name,
-        summary="",
         kind="chat",
         members=members,
         dropped={},
-        cloud=False,
-        first_token_timeout_s=60,
-        timeout_s=300,
         offered=True,
-        reason=None,
     )
     return replace(made, **more)
 
@@ -71,11 +56,18 @@ def small_house(
     """
     held = {
         name: Consumer(
-            name, "", ("litellm",), called if isinstance(called, str) else tuple(called), name
+            name=name,
+            summary="",
+            services=("litellm",),
+            models=called if isinstance(called, str) else tuple(called),
+            secret=name,
         )
         for name, called in consumers.items()
     }
-    held |= {name: Consumer(name, "", ("other",), "all", name) for name in elsewhere}
+    held |= {
+        name: Consumer(name=name, summary="", services=("other",), secret=name)
+        for name in elsewhere
+    }
     return replace(
         derive(load(BASE)),
         models={model.name: model for model in models},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
 from hearth.catalogue import house, models, naming, schema
@@ -60,9 +60,9 @@ def derive(
         published_ports=tuple(
             (service.address, service.port)
             for service in services.values()
-            if service.address and service.port and any(site.upstream for site in service.publish)
+            if service.address and service.port and any(site.upstream for site in service.sites)
         ),
-        sites=tuple(site for owner in owners for site in owner.publish),
+        sites=tuple(site for owner in owners for site in owner.sites),
         models=known,
         aliases=models.derive_aliases(catalogue, known),
         consumers=consumers,
@@ -72,17 +72,11 @@ def derive(
             **{p.secret: "given" for p in catalogue.providers.values() if p.secret},
         },
         sources={
-            name: house.Source(
-                name=name,
-                version=record.version,
-                url=record.url,
-                sha256=None if record.sha256 == "unverified" else record.sha256,
-                size=record.size,
-            )
+            name: house.Source(name=name, **house.values_of(record))
             for name, record in catalogue.sources.items()
         },
         minimum_versions={
-            name: house.MinimumVersion(name, record.kind, record.oldest, record.reason)
+            name: house.MinimumVersion(name=name, **house.values_of(record))
             for name, record in catalogue.minimum_versions.items()
         },
         mirrors=dict(catalogue.mirrors),
@@ -113,17 +107,12 @@ def _order(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
 
 
 def _machine(name: str, record: schema.MachineRecord) -> house.Machine:
-    backup = record.backup
-    # Without a recipient nothing can be encrypted.
-    at = backup.at if backup.recipient and backup.at != "off" else None
+    if not record.backup.recipient:
+        # Nothing can be encrypted.
+        record = replace(record, backup=replace(record.backup, at=None))
     # The machine has the first address of the range.
     resolver = next(ipaddress.IPv4Network(record.instances).hosts())
-    derived = {
-        "name": name,
-        "resolver_address": str(resolver),
-        "backup": backup.model_dump() | {"at": at},
-    }
-    return house.from_vars(house.Machine, record.model_dump() | derived)
+    return house.Machine(name=name, resolver_address=str(resolver), **house.values_of(record))
 
 
 def _url(record: schema.ServiceRecord) -> str:
@@ -138,35 +127,30 @@ def _service(
     order: int,
 ) -> house.Service:
     url, instance = _url(record), naming.hyphens(name)
-    offers = record.offers
+    values = house.values_of(record)
     if not record.here:
-        fields = schema.ServiceRecord.model_fields
-        record = record.model_copy(update={key: fields[key].default for key in _OF_INSTANCES})
-        needs, offers = (), [offer for offer in offers if offer != "models"]
+        values |= {item.name: item.default for item in fields(record) if item.name in _OF_INSTANCES}
+        values["publish_tcp"] = {}
+        needs, values["offers"] = (), tuple(o for o in record.offers if o != "models")
     derived = {
-        "name": name,
         "role": record.role or name,
         "on": record.on or machine.name,
-        "instance": instance,
-        "unit": f"{instance}.service",
-        "host_name": naming.link(instance),
         "url": url,
         "needs": needs,
-        "publish": _sites(machine, name, url, record),
-        "volumes": [
-            house.Volume(
-                name=instance + item.path.replace("/", "-"),
-                path=item.path,
-                copy=item.copy_as,
-                from_folder=item.from_folder,
-            )
-            for item in record.data
-        ],
-        "offers": offers,
-        "weights": (),
-        "start_order": order,
     }
-    return house.from_vars(house.Service, record.model_dump() | derived)
+    return house.Service(
+        **(values | derived),
+        name=name,
+        instance=instance,
+        unit=f"{instance}.service",
+        host_name=naming.link(instance),
+        sites=_sites(machine, name, url, record),
+        volumes=tuple(
+            house.Volume(name=instance + item.path.replace("/", "-"), **house.values_of(item))
+            for item in values["data"]
+        ),
+        start_order=order,
+    )
 
 
 def _with_models(
@@ -189,36 +173,28 @@ def _with_models(
 
 def _part(machine: house.Machine, name: str, record: schema.PartRecord) -> house.Part:
     url = f"http://{_LOOPBACK}:{record.port}" if record.port else None
-    derived = {
-        "name": name,
-        "role": record.role or name,
+    return house.Part(
+        **(house.values_of(record) | {"role": record.role or name}),
+        name=name,
         # Debian's packages have units without the prefix.
-        "unit": f"hearth-{naming.hyphens(name)}.service",
-        "url": url,
-        "publish": _sites(machine, name, url, record),
-    }
-    return house.from_vars(house.Part, record.model_dump() | derived)
+        unit=f"hearth-{naming.hyphens(name)}.service",
+        url=url,
+        sites=_sites(machine, name, url, record),
+    )
 
 
 def _sites(
-    machine: house.Machine,
-    owner: str,
-    url: str | None,
-    record: schema.ServiceRecord | schema.PartRecord,
+    machine: house.Machine, owner: str, url: str | None, record: schema.PartRecord
 ) -> tuple[house.Site, ...]:
     return tuple(
         house.Site(
+            **(house.values_of(site) | {"policy": " ".join((site.policy or "").split()) or None}),
             name=label,
             fqdn=f"{label}.{machine.domain}",
-            auth=site.auth,
-            paths=tuple(site.paths),
             uploads_bytes=naming.size_bytes(site.uploads) if site.uploads else None,
-            policy=" ".join(site.policy.split()) if site.policy else None,
             service=owner,
             upstream=f"{urlsplit(url).hostname}:{_port(url)}" if url and not site.files else None,
             upstream_url=None if site.files else url,
-            files=site.files,
-            plain=site.plain,
         )
         for label, site in record.publish.items()
     )
@@ -237,7 +213,7 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
             name=name,
             summary=record.summary,
             services=tuple(name for name in record.services if name not in gone),
-            models=record.models if record.models == "all" else tuple(record.models),
+            models=record.models,
             secret=f"consumer_{name}",
         )
         for name, record in catalogue.consumers.items()

@@ -1,60 +1,40 @@
-"""The house as every other program sees it: all names, addresses and flows derived once."""
+"""The house as every other program sees it: all names, addresses and flows derived once.
+
+Each type adds what is derived to its record; fields with another meaning are written here again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
-
-from hearth.catalogue.schema import HealthRecord, LimitsRecord
+from hearth.catalogue import schema
+from hearth.catalogue.schema import adapter
 
 T = TypeVar("T")
-# Made once for each kind, because that takes longer than its use.
-_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """Who opens backups, where they go, at what time of day (None: no timer), how many stay."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine(schema.MachineRecord):
+    """The computer that carries the house; `auto` is worked out on it.
 
-    recipient: str | None
-    to: str
-    at: str | None
-    keep: int
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The computer that carries the house; `auto` is worked out on it."""
+    Without a recipient or a time, its backup has no `at`.
+    """
 
     name: str
-    lan_interface: str
-    lan_address: str
-    instances: str
     resolver_address: str
-    domain: str
-    upstream_dns: str | tuple[str, ...]
-    reach: str
-    sleep: str
-    host_firewall: str
-    backup: Backup
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume(schema.DataRecord):
     """A folder that outlives its instance; `from_folder` of the machine replaces a volume."""
 
     name: str
-    path: str
-    copy: str
-    from_folder: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site(schema.PublishRecord):
     """One name on the LAN; either `upstream` (host:port) or `files` (a folder) answers it.
 
     A `plain` one answers without HTTPS as well, and at the machine's bare address.
@@ -62,15 +42,10 @@ class Site:
 
     name: str
     fqdn: str
-    auth: str
-    paths: tuple[str, ...]
     uploads_bytes: int | None
-    policy: str | None
     service: str
     upstream: str | None
     upstream_url: str | None
-    files: str | None
-    plain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,58 +62,35 @@ class Weights:
     wanted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """One program in its instance; an external one has only url, health and publish."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service(schema.ServiceRecord):
+    """One program in its instance; an external one has only url, health and publish.
+
+    `needs` has the names of services that are on.
+    """
 
     name: str
     role: str
-    summary: str
-    enabled: bool | Literal["auto"]
     on: str
-    runtime: str
     instance: str
     unit: str
     host_name: str
-    image: str
-    packages: tuple[str, ...]
-    sources: tuple[str, ...]
-    address: str | None
-    port: int | None
-    metrics_port: int | None
     url: str
-    paths: tuple[str, ...]
-    needs: tuple[str, ...]
-    egress: tuple[str, ...]
-    publish: tuple[Site, ...]
-    publish_tcp: Mapping[int, tuple[str, ...]]
-    health: HealthRecord
-    gpu: str
-    limits: LimitsRecord
+    sites: tuple[Site, ...]
     volumes: tuple[Volume, ...]
-    secrets: Mapping[str, str]
-    scrapes: bool
-    settings: Mapping[str, Any]
-    offers: tuple[str, ...]
-    weights: tuple[Weights, ...]
+    weights: tuple[Weights, ...] = ()
     start_order: int
-    admin_secret: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(schema.PartRecord):
     """What runs on the machine itself; `url` is on the machine's loopback."""
 
     name: str
     role: str
-    summary: str
     unit: str
     url: str | None
-    port: int | None
-    metrics_port: int | None
-    publish: tuple[Site, ...]
-    secrets: Mapping[str, str]
-    settings: Mapping[str, Any]
+    sites: tuple[Site, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +114,8 @@ class Egress:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model(schema.ModelRecord):
     """One model; `usable` says whether a request could be served, `reason` why not.
 
     A `local` model is served by a service of this house. If it is also `pulled`, that service
@@ -172,51 +124,41 @@ class Model:
 
     name: str
     id: str
-    summary: str
-    kind: str
-    provider: str
     litellm: str
     local: bool
     pulled: bool
-    program: str | None
-    service: str | None
-    url: str | None
-    host: str | None
-    secret: str | None
-    download_bytes: int | None
-    memory_bytes: int | None
-    digest: str | None
+    program: str | None = None
+    service: str | None = None
+    url: str | None = None
+    host: str | None = None
+    secret: str | None = None
+    download_bytes: int | None = None
+    memory_bytes: int | None = None
+    digest: str | None = None
     usable: bool
-    reason: str | None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alias(schema.AliasRecord):
     """A model name with its usable members in order; without any it is not `offered`.
 
     `dropped` has the members that are not usable, and why.
     """
 
     name: str
-    summary: str
     kind: str
     members: tuple[str, ...]
     dropped: Mapping[str, str]
-    cloud: bool
-    first_token_timeout_s: float
-    timeout_s: float
     offered: bool
-    reason: str | None
+    reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer(schema.ConsumerRecord):
     """Who holds a key: `models` is a list of names or `all`, `secret` names the key."""
 
     name: str
-    summary: str
-    services: tuple[str, ...]
-    models: str | tuple[str, ...]
     secret: str
 
 
@@ -234,14 +176,11 @@ class Source:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumVersion:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinimumVersion(schema.MinimumVersionRecord):
     """The oldest version of a program that will do, if any; `kind` says who knows its name."""
 
     name: str
-    kind: str
-    oldest: str | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +215,18 @@ class House:
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""
-        return dict(_adapter(House).dump_python(self, mode="json"))
+        return dict(adapter(House).dump_python(self, mode="json"))
 
 
 def from_vars(kind: type[T], plain: Mapping[str, Any]) -> T:
     """Return the house, or one value of it such as a Service, from its part of `as_vars`."""
-    made: T = _adapter(kind).validate_python(_exact(plain))
-    return made
+    value: T = adapter(kind).validate_python(_exact(plain), strict=False)
+    return value
+
+
+def values_of(record: schema.Record) -> dict[str, Any]:
+    """Return the fields of a record, from which a derived value is made."""
+    return {item.name: getattr(record, item.name) for item in fields(record)}  # type: ignore[arg-type]
 
 
 def _exact(value: Any) -> Any:

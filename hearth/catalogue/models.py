@@ -40,13 +40,9 @@ def _model(
     memory = naming.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:
         memory = round(download * _MEMORY_PER_DOWNLOAD)
-    manifest = catalogue.manifests.get(record.id or name, "unverified")
     return house.Model(
+        **(house.values_of(record) | {"id": record.id or name}),
         name=name,
-        id=record.id or name,
-        summary=record.summary,
-        kind=record.kind,
-        provider=record.provider,
         litellm=provider.litellm or record.provider,
         local=provider.service is not None,
         pulled=ours and program is None,
@@ -57,7 +53,7 @@ def _model(
         secret=provider.secret,
         download_bytes=download,
         memory_bytes=memory,
-        digest=None if manifest == "unverified" else manifest,
+        digest=catalogue.manifests.get(record.id or name),
         usable=reason is None,
         reason=reason,
     )
@@ -104,14 +100,10 @@ def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Mod
     dropped = {member: reason for member, reason in reasons.items() if reason}
     members = tuple(member for member in record.members if member not in dropped)
     return house.Alias(
+        **(house.values_of(record) | {"members": members}),
         name=name,
-        summary=record.summary,
         kind=models[record.members[0]].kind,
-        members=members,
         dropped=dropped,
-        cloud=record.cloud,
-        first_token_timeout_s=record.first_token_timeout_s,
-        timeout_s=record.timeout_s,
         offered=bool(members),
         reason=None if members else "; ".join(f"{n}: {reason}" for n, reason in dropped.items()),
     )

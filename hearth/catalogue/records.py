@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import typing
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hearth.catalogue import schema
 from hearth.catalogue.naming import Place, Problem, suggest
 from hearth.catalogue.read import Key, Node
+from hearth.catalogue.schema import adapter
 
 # What is wrong, and with which value.
 Finding = tuple[Key, str]
@@ -51,7 +54,7 @@ class Catalogue:
     providers: dict[str, schema.ProviderRecord] = field(default_factory=dict)
     aliases: dict[str, schema.AliasRecord] = field(default_factory=dict)
     sources: dict[str, schema.SourceRecord] = field(default_factory=dict)
-    manifests: dict[str, str] = field(default_factory=dict)
+    manifests: dict[str, str | None] = field(default_factory=dict)
     mirrors: dict[str, str] = field(default_factory=dict)
     minimum_versions: dict[str, schema.MinimumVersionRecord] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
@@ -76,11 +79,10 @@ class Catalogue:
                     yield self.problem((target,), text)
 
     def _fill_section(self, target: str, shape: Any, records: dict[str, Any]) -> Iterator[Problem]:
-        adapter: TypeAdapter[Any] = TypeAdapter(shape)
         typed = getattr(self, target)
         for name, raw in records.items():
             try:
-                typed[name] = adapter.validate_python(raw)
+                typed[name] = _validated(shape, raw)
             except ValidationError as error:
                 details = error.errors()
                 for item in details:
@@ -90,10 +92,8 @@ class Catalogue:
                 wrong = {item["loc"][0] for item in details if item["loc"]}
                 if isinstance(raw, dict) and all(item["loc"] for item in details):
                     rest = {key: value for key, value in raw.items() if key not in wrong}
-                    try:
-                        typed[name] = adapter.validate_python(rest)
-                    except ValidationError:
-                        continue
+                    with suppress(ValidationError):
+                        typed[name] = _validated(shape, rest)
 
     def at(self, *key: str | int) -> Place:
         """Return where a value is written, or the nearest value around it."""
@@ -143,15 +143,20 @@ class Catalogue:
         return self.at(*key).problem(text)
 
 
+def _validated(shape: Any, raw: Any) -> Any:
+    # As JSON, because pydantic's strict mode takes no dictionary for a dataclass.
+    return adapter(shape).validate_json(json.dumps(raw))
+
+
 _KINDS = {
     "string_type": "a text in quotes",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",
     "bool_type": "true or false",
-    "list_type": "a list, e.g. [a, b]",
+    "tuple_type": "a list, e.g. [a, b]",
     "dict_type": "a mapping of names to values",
-    "model_type": "a mapping of fields to values",
+    "dataclass_type": "a mapping of fields to values",
 }
 
 _BOUNDS = {
@@ -163,14 +168,14 @@ _BOUNDS = {
 
 def _explained(key: Key, shape: Any, error: ErrorDetails) -> str:
     """Turn pydantic's error into one line for the author of the file."""
-    label = ".".join(part for part in key[1:] if isinstance(part, str))
+    label = ".".join(part for part in key[1:] if isinstance(part, str) and part != "[key]")
     kind, context = error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
+    if kind == "unexpected_keyword_argument":
         parent = ".".join(part for part in key[1:-1] if isinstance(part, str))
         known = _fields(shape, error["loc"][:-1])
         return f"{parent} has no field {key[-1]}; {suggest(str(key[-1]), known)}"
     if kind == "missing":
-        (example, *_) = _fields(shape, error["loc"][:-1])[str(key[-1])].examples or ["…"]
+        (example,) = _fields(shape, error["loc"][:-1])[str(key[-1])].__metadata__[-1].examples
         return f"{label} is missing; write e.g. {key[-1]}: {example}"
     if kind == "value_error":
         return f"{label} {context['error']}"
@@ -195,12 +200,12 @@ def _short(value: object) -> str:
 
 def _fields(shape: Any, loc: Key) -> dict[str, Any]:
     """Return the fields of the record at a location inside `shape`, by their names in YAML."""
-    if not (isinstance(shape, type) and issubclass(shape, BaseModel)):
-        # The record type in `list[X]`, `dict[str, X]` or `X | None`.
+    if not is_dataclass(shape):
+        # The record type in `tuple[X, ...]`, `Mapping[str, X]` or `X | None`.
         inner = (_fields(item, loc) for item in typing.get_args(shape))
         return next(filter(None, inner), {})
-    fields = {info.alias or name: info for name, info in shape.model_fields.items()}
+    fields = typing.get_type_hints(shape, include_extras=True)
     for index, part in enumerate(loc):
         if part in fields:
-            return _fields(fields[str(part)].annotation, loc[index + 1 :])
+            return _fields(fields[str(part)], loc[index + 1 :])
     return fields

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from itertools import islice
@@ -12,8 +11,6 @@ from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
 from hearth.catalogue.schema import PartRecord, PublishRecord, ServiceRecord
 
-# The resolver and the reverse proxy; no service may take these.
-_HOUSE_PORTS = {53: "the resolver's", 80: "the reverse proxy's", 443: "the reverse proxy's"}
 _NARROWEST = 28
 # Private ranges that few routers hand out.
 _RANGES = ("10.140.30.0/24", "172.29.30.0/24")
@@ -133,18 +130,17 @@ def plain_sites(catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def published_ports(catalogue: Catalogue) -> Iterator[Finding]:
-    """Ports forwarded from the LAN are valid, and each has one owner."""
-    uses = []
-    for name, record in catalogue.services.items():
-        for written in record.publish_tcp:
-            key, text = ("services", name, "publish_tcp", written), f"{name}.publish_tcp {written}"
-            if not re.fullmatch("[0-9]+", written) or not 1 <= int(written) <= 65535:
-                yield key, f"{text} is not a valid port; write a number, e.g. 10300: []"
-            elif int(written) in _HOUSE_PORTS:
-                yield key, f"{text} is {_HOUSE_PORTS[int(written)]}; choose another port"
-            else:
-                uses.append((int(written), key, text, _another(int(written) + 1)))
-    yield from catalogue.clashes(uses)
+    """Each port forwarded from the LAN has one owner."""
+    return catalogue.clashes(
+        (
+            port,
+            ("services", name, "publish_tcp", str(port)),
+            f"{name}.publish_tcp {port}",
+            _another(port + 1),
+        )
+        for name, record in catalogue.services.items()
+        for port in record.publish_tcp
+    )
 
 
 def _sites(

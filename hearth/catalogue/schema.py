@@ -6,9 +6,12 @@ Unknown fields are rejected everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from hearth.catalogue import values
 from hearth.catalogue.values import address, formed, network, word_or_list
@@ -18,7 +21,7 @@ Address = Annotated[str, AfterValidator(address)]
 AutoAddress = Annotated[str, AfterValidator(lambda text: text if text == "auto" else address(text))]
 """`auto` or an IPv4 address"""
 AutoAddresses = Annotated[
-    Any,
+    str | tuple[str, ...],
     word_or_list(
         "auto", "is neither auto nor a list of addresses; write e.g. [9.9.9.9]", address, least=1
     ),
@@ -44,6 +47,8 @@ Reach = Annotated[str, formed("reach")]
 """`local` or `ssh://USER@HOST`"""
 Port = Annotated[int, Field(ge=1, le=65535)]
 """a port from 1 to 65535"""
+PublishedPort = Annotated[int, BeforeValidator(values.published_port)]
+"""a port from 1 to 65535, other than 53, 80 and 443"""
 Seconds = Annotated[float, Field(gt=0)]
 """seconds"""
 Count = Annotated[int, Field(ge=1)]
@@ -62,7 +67,7 @@ Size = Annotated[str, formed("size")]
 """a size, such as `3.4GB` or `8GiB`"""
 Memory = Annotated[str, formed("memory")]
 """a size, or a percentage of the machine's memory such as `60%`"""
-TimeOfDay = Annotated[str, formed("time")]
+TimeOfDay = Annotated[str | None, formed("time", none="off")]
 """`HH:MM` or `off`"""
 Recipient = Annotated[str, AfterValidator(values.recipient)]
 """an age recipient, `age1…`"""
@@ -72,27 +77,33 @@ Package = Annotated[str, formed("package")]
 """names of Debian packages"""
 Version = Annotated[str, formed("version")]
 """a version, such as `1.2.3`"""
-Sha256 = Annotated[str, formed("sha256")]
+Sha256 = Annotated[str | None, formed("sha256", none="unverified")]
 """64 hexadecimal digits, or `unverified`"""
-Digest = Annotated[str, formed("digest")]
+Digest = Annotated[str | None, formed("digest", none="unverified")]
 """`sha256:` and 64 hexadecimal digits, or `unverified`"""
-Enabled = Annotated[Any, PlainValidator(values.enabled)]
+Enabled = Annotated[bool | Literal["auto"], BeforeValidator(values.enabled)]
 """`true`, `false` or `auto`"""
 AllOrNames = Annotated[
-    Any, word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]")
+    str | tuple[str, ...],
+    word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]"),
 ]
 """`all`, or a list of aliases and models"""
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
 Offer = Literal["models", "chat", "pipelines", "speech", "speech_stream", "transcription"]
 
+# Made once for each type, because that takes longer than its use.
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
-class Record(BaseModel):
+
+class Record:
     """The base of all records: no unknown field, no conversion, no change after reading."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    __slots__ = ()
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupRecord(Record):
     """The nightly backup of a house."""
 
@@ -106,6 +117,7 @@ class BackupRecord(Record):
     """How many archives are kept; older ones are deleted."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRecord(Record):
     """The Debian machine that runs the instances; `auto` is detected on it."""
 
@@ -129,6 +141,7 @@ class MachineRecord(Record):
     """The nightly backup."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HealthRecord(Record):
     """A request that only a working service answers correctly."""
 
@@ -142,13 +155,14 @@ class HealthRecord(Record):
     """How long the service may take from its start to its first correct response."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublishRecord(Record):
     """One name on the LAN, served by Caddy with HTTPS."""
 
     auth: Annotated[Auth, Field(examples=["key"])]
     """Who may call it: `own` (the program's own login), `key` (a consumer's key), `house` (the
     house's password or a consumer's key) or `lan` (every device on the LAN)."""
-    paths: list[Route] = []
+    paths: tuple[Route, ...] = ()
     """The only paths that are published; without any, all are."""
     uploads: Size | None = None
     """Requests of 60 MB or more are streamed, up to this size; others are buffered, up to 64 MB."""
@@ -161,6 +175,7 @@ class PublishRecord(Record):
     `auth: lan`, and for one site of the house."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsRecord(Record):
     """Resource limits of one instance."""
 
@@ -172,24 +187,42 @@ class LimitsRecord(Record):
     """Processes and threads."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataRecord(Record):
     """A folder that outlives the instance."""
 
     path: Annotated[Folder, Field(examples=["/var/lib/name"])]
     """The folder in the instance."""
-    copy_as: Annotated[Literal["sqlite", "files", "none"], Field(alias="copy", examples=["files"])]
+    copy: Annotated[Literal["sqlite", "files", "none"], Field(examples=["files"])]
     """How a backup copies it: `none` is for what can be downloaded again."""
-    from_folder: Annotated[Folder | None, Field(alias="from")] = None
+    from_folder: Folder | None = None
     """A folder of the machine to use instead of a volume."""
 
 
-class ServiceRecord(Record):
-    """One program in an instance of its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartRecord(Record):
+    """A program that runs on the machine itself."""
 
     summary: Sentence
     """What it does, for people."""
     role: str | None = None
-    """The Ansible role; by default the one with the service's name. Two services may share one."""
+    """The Ansible role; by default the one of this name. Two services may share one."""
+    port: Port | None = None
+    """The port it listens on; required for a service, unless external."""
+    metrics_port: Port | None = None
+    """The port of its metrics; may be the same as `port`."""
+    publish: Mapping[str, PublishRecord] = field(default_factory=dict)
+    """Its names on the LAN."""
+    secrets: Mapping[str, SecretKind] = field(default_factory=dict)
+    """Its secrets: `random` ones are generated, `given` ones are set by hand."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of its role by their names, which the role's README lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRecord(PartRecord):
+    """One program in an instance of its own."""
+
     enabled: Enabled = True
     """`auto` enables it only where its GPU is present."""
     present: bool = True
@@ -202,25 +235,19 @@ class ServiceRecord(Record):
     """Where an external service listens; not for others."""
     image: Image = "debian/13"
     """The base image of the instance."""
-    packages: list[Package] = []
+    packages: tuple[Package, ...] = ()
     """Debian packages in the instance."""
-    sources: list[str] = []
+    sources: tuple[str, ...] = ()
     """Downloads it needs, by their names in `sources.lock.yml`."""
     address: Address | None = None
     """The instance's address, inside the machine's range; required unless external."""
-    port: Port | None = None
-    """The port it listens on; required unless external."""
-    metrics_port: Port | None = None
-    """The port of its metrics; may be the same as `port`."""
-    paths: list[Route] = []
+    paths: tuple[Route, ...] = ()
     """The only paths that other services may call, enforced by a proxy in the instance."""
-    needs: list[str] = []
+    needs: tuple[str, ...] = ()
     """Services it calls; they start first. `a | b` means the first one that is enabled."""
-    egress: list[Host] = []
+    egress: tuple[Host, ...] = ()
     """Hosts on the internet that it may connect to on port 443 while it runs."""
-    publish: dict[str, PublishRecord] = {}
-    """Its names on the LAN."""
-    publish_tcp: dict[str, list[Callers]] = {}
+    publish_tcp: Mapping[PublishedPort, tuple[Callers, ...]] = field(default_factory=dict)
     """Ports forwarded from the LAN, each with the addresses that may connect."""
     health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]
     """Its health check."""
@@ -228,17 +255,13 @@ class ServiceRecord(Record):
     """The accelerator it uses; one that is named and missing is an error, `auto` uses the CPU."""
     limits: LimitsRecord = LimitsRecord()
     """Resource limits."""
-    data: list[DataRecord] = []
+    data: tuple[DataRecord, ...] = ()
     """Folders that outlive the instance."""
-    secrets: dict[str, SecretKind] = {}
-    """Its secrets: `random` ones are generated, `given` ones are set by hand."""
     admin_secret: str | None = None
     """The secret with which its first account signs in; `hearth up` shows its name."""
     scrapes: bool = False
     """Whether it reads the metrics of all services; at most one does."""
-    settings: dict[str, Any] = {}
-    """Variables of its role by their names, which the role's README lists."""
-    offers: list[Offer] = []
+    offers: tuple[Offer, ...] = ()
     """Interfaces it provides: `models` (all models by one OpenAI API; at most one service), `chat`
     (a chat UI), `pipelines` (programs that appear as models), `speech` (OpenAI's speech
     endpoint), `speech_stream` (Hearth's streaming speech endpoints) or `transcription`."""
@@ -254,36 +277,19 @@ class ServiceRecord(Record):
         return self.runtime != "external"
 
 
-class PartRecord(Record):
-    """A program that runs on the machine itself."""
-
-    summary: Sentence
-    """What it does, for people."""
-    role: str | None = None
-    """The Ansible role; by default the one with the part's name."""
-    port: Port | None = None
-    """The port it listens on."""
-    metrics_port: Port | None = None
-    """The port of its metrics."""
-    publish: dict[str, PublishRecord] = {}
-    """Its names on the LAN."""
-    secrets: dict[str, SecretKind] = {}
-    """Its secrets."""
-    settings: dict[str, Any] = {}
-    """Variables of its role by their names, which the role's README lists."""
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRecord(Record):
     """A person, device or program that gets a key."""
 
     summary: Sentence
     """Who it is, for people."""
-    services: Annotated[list[str], Field(examples=["[litellm]"])]
+    services: Annotated[tuple[str, ...], Field(examples=["[litellm]"])]
     """The services that the key opens."""
     models: AllOrNames = "all"
     """The models that the key opens."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRecord(Record):
     """A server of models: a service of this house, or a host on the internet with a key."""
 
@@ -297,6 +303,7 @@ class ProviderRecord(Record):
     """LiteLLM's name for the provider; by default the provider's own name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRecord(Record):
     """One model that can be called by its name."""
 
@@ -312,14 +319,15 @@ class ModelRecord(Record):
     """The memory it takes while loaded; by default 1.2 times the download."""
     kind: Literal["chat", "embed", "vision", "transcribe"] = "chat"
     """What it does."""
-    files: list[str] = []
+    files: tuple[str, ...] = ()
     """The sources of its files, for `kind: transcribe`."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AliasRecord(Record):
     """A model name with an ordered list of models behind it."""
 
-    members: Annotated[list[str], Field(min_length=1, examples=['["qwen3.5:4b"]'])]
+    members: Annotated[tuple[str, ...], Field(min_length=1, examples=['["qwen3.5:4b"]'])]
     """Models, tried in this order until one answers."""
     summary: str = ""
     """What it is good for, for people."""
@@ -331,6 +339,7 @@ class AliasRecord(Record):
     """How long the whole response may take."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord(Record):
     """One download."""
 
@@ -338,12 +347,13 @@ class SourceRecord(Record):
     """Its version."""
     url: Annotated[Location, Field(examples=["https://example.org/name.tar"])]
     """Where it is."""
-    sha256: Sha256 = "unverified"
-    """Its digest; `unverified` trusts the first download and records its digest in `local/`."""
+    sha256: Sha256 = None
+    """Its digest; without one, the first download is trusted and recorded in `local/`."""
     size: Count | None = None
     """Its size in bytes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MinimumVersionRecord(Record):
     """The oldest version of a program that Hearth accepts."""
 

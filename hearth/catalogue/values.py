@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 
-from pydantic import AfterValidator, PlainValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from hearth.catalogue import naming
 
@@ -47,32 +47,32 @@ _FORMS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def formed(name: str) -> AfterValidator:
-    """Accept texts of this form."""
+def formed(name: str, none: str | None = None) -> AfterValidator:
+    """Accept texts of this form; the text `none` means that there is no value."""
     pattern, complaint = _FORMS[name]
 
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
+    def check(text: str | None) -> str | None:
+        if text is not None and not re.fullmatch(pattern, text):
             raise ValueError(f"{text!r} {complaint}")
-        return text
+        return None if text == none else text
 
     return AfterValidator(check)
 
 
 def word_or_list(
     word: str, complaint: str, check: Callable[[str], str] = str, least: int = 0
-) -> PlainValidator:
+) -> BeforeValidator:
     """Accept this word, or a list of at least that many texts that pass the check."""
 
-    def choose(value: object) -> str | list[str]:
+    def choose(value: object) -> str | tuple[str, ...]:
         if value == word:
             return word
         texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
         if not isinstance(value, list) or not texts or len(value) < least:
             raise ValueError(complaint)
-        return [check(item) for item in value]
+        return tuple(check(item) for item in value)
 
-    return PlainValidator(choose)
+    return BeforeValidator(choose)
 
 
 def _parsed(kind: Callable[[str], object], complaint: str) -> Callable[[str], str]:
@@ -145,6 +145,20 @@ def policy(text: str) -> str:
                     "worker-src for workers"
                 )
     return text
+
+
+# The resolver and the reverse proxy; no service may take these.
+_HOUSE_PORTS = {53: "the resolver's", 80: "the reverse proxy's", 443: "the reverse proxy's"}
+
+
+def published_port(text: str | int) -> int:
+    """Accept a port that services may publish."""
+    port = int(text) if re.fullmatch("[0-9]{1,5}", str(text)) else 0
+    if not 1 <= port <= 65535:
+        raise ValueError("is not a valid port; write a number, e.g. 10300: []")
+    if port in _HOUSE_PORTS:
+        raise ValueError(f"is {_HOUSE_PORTS[port]}; choose another port")
+    return port
 
 
 def enabled(value: object) -> bool | str:

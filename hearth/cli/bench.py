@@ -191,7 +191,7 @@ def _model(house: House, name: str | None) -> str:
 def _chat_admin(project: Project, house: House, service: Service) -> Person:
     text = engine.read_file(service.instance, "/etc/hearth/open-webui.json")
     email = json.loads(text)["environment"]["WEBUI_ADMIN_EMAIL"]
-    server = house_edge(house).endpoint(service.publish[0].fqdn)
+    server = house_edge(house).endpoint(service.sites[0].fqdn)
     try:
         return sign_in(server, email, project.vault.get(service.admin_secret or ""))
     except ClientError as error:
@@ -320,11 +320,11 @@ def _server(
 
 def _through_caddy(service: Service, model: str) -> Endpoint | None:
     """Return a published service as its clients reach it, with a consumer's key."""
-    if not service.publish:
+    if not service.sites:
         return None
     project = current()
     edge, key = house_edge(project.house()), project.vault.get(VERIFIER)
-    return edge.endpoint(service.publish[0].fqdn, key, name="caddy", model=model)
+    return edge.endpoint(service.sites[0].fqdn, key, name="caddy", model=model)
 
 
 def _speech(

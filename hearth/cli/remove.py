@@ -86,7 +86,7 @@ def _describe(house: House, name: str, data: bool, secrets: Collection[str] | No
     show(f"goes    {name}: its instance, its programs, and its entries elsewhere")
     if service is None:
         return
-    for site in service.publish:
+    for site in service.sites:
         show(f"goes    https://{site.fqdn}")
     owned = {**service.secrets, f"consumer_{name}": "random"}
     kept = {key: kind for key, kind in house.secrets.items() if key not in owned}

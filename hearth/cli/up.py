@@ -94,7 +94,7 @@ def _link_command(project: Project) -> None:
 
 def _show_first_answer(project: Project, house: House) -> None:
     """Wait for a model's first answer and print it."""
-    sites = [site.fqdn for service in house.offering("models") for site in service.publish]
+    sites = [site.fqdn for service in house.offering("models") for site in service.sites]
     if not sites:
         return
     edge, started = house_edge(house), time.monotonic()
@@ -174,5 +174,5 @@ def _complete(house: House, edge: Edge, gateway: str, key: str, model: Model) ->
                 return str(answer.json()["choices"][0]["message"]["content"]).strip()
             trouble = f"https://{gateway} returns HTTP {answer.status}: {answer.text[:200]}"
         time.sleep(_POLL_S)
-    owner = next(s.name for s in house.services.values() if gateway in {p.fqdn for p in s.publish})
+    owner = next(s.name for s in house.services.values() if gateway in {p.fqdn for p in s.sites})
     raise FirstAnswerError(f"{model.name} does not answer: {trouble}: see `hearth logs {owner}`")

@@ -253,8 +253,8 @@ def _room(house: House, facts: Facts, environment: Environment) -> Iterator[str]
         yield (
             f"{folder} has {free / _GIB:.1f} GiB free, and the models need "
             f"{sum(sizes.values()) / _GIB:.1f} GiB{besides} (the largest: {named}): free some "
-            f"space, choose a folder on another disk (`from:` in the service's data), or remove "
-            f"models in {_LOCAL}/models.yml and aliases.yml"
+            "space, choose a folder on another disk (`from_folder:` in the service's data), or "
+            f"remove models in {_LOCAL}/models.yml and aliases.yml"
         )
 
 

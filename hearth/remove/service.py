@@ -33,7 +33,7 @@ def traces(client: Client | None, house: House, data: Collection[str]) -> list[T
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
     """List the certificates of names that no longer exist; Caddy would only let them expire."""
-    names = {site.fqdn for service in house.removed.values() for site in service.publish}
+    names = {site.fqdn for service in house.removed.values() for site in service.sites}
     names -= {site.fqdn for site in house.sites}
     return [
         Trace(f"certificate of {name}", partial(shutil.rmtree, path))

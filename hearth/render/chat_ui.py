@@ -135,7 +135,7 @@ def _needed(house: House, service: Service, offer: str) -> Service | None:
 
 
 def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:
-    folder, origin = service.volumes[0].path, f"https://{service.publish[0].fqdn}"
+    folder, origin = service.volumes[0].path, f"https://{service.sites[0].fqdn}"
     return {
         "DATA_DIR": folder,
         "DATABASE_URL": f"sqlite:///{folder}/webui.db",
@@ -173,7 +173,7 @@ def _aliases(house: House, service: Service, url: str) -> dict[str, str]:
         # Without speech to text, hide the microphone and the call button.
         settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
     # The page rejects what the reverse proxy would reject, earlier and with a better message.
-    if size := service.publish[0].uploads_bytes:
+    if size := service.sites[0].uploads_bytes:
         settings["RAG_FILE_MAX_SIZE"] = str(size // 2**20)
     return settings
 

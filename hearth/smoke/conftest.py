@@ -25,7 +25,7 @@ OFFERED = [alias for alias in HOUSE.aliases.values() if alias.offered]
 
 def offering(capability: str) -> list[Service]:
     """Return the published services with a capability."""
-    return [service for service in HOUSE.offering(capability) if service.publish]
+    return [service for service in HOUSE.offering(capability) if service.sites]
 
 
 # The argument names of tests that run once per row.
@@ -144,7 +144,7 @@ def key(vault: Vault) -> str:
 @pytest.fixture(scope="session")
 def gateway() -> str:
     """The name of the site that offers the models."""
-    sites = [site.fqdn for service in offering("models") for site in service.publish]
+    sites = [site.fqdn for service in offering("models") for site in service.sites]
     if not sites:
         pytest.skip("this house publishes no models")
     return sites[0]

@@ -66,7 +66,7 @@ def password(chat: Service, vault: Vault) -> str:
 @pytest.fixture
 def server(chat: Service, edge: Edge) -> Endpoint:
     """The chat as a browser reaches it."""
-    return edge.endpoint(chat.publish[0].fqdn)
+    return edge.endpoint(chat.sites[0].fqdn)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ class Drill:
 
 @pytest.fixture(scope="module")
 def drill(house: House, gateway: str, edge: Edge, key: str, notes: Notes) -> Iterator[Drill]:
-    live = next(service for service in house.offering("models") if service.publish)
+    live = next(service for service in house.offering("models") if service.sites)
     load = loader(gateway, edge, key)
     own_s = next_members(house, load)
     timeout_s = round(max([FIRST_TOKEN_TIMEOUT_S, *(MARGIN * s for s in own_s.values())]), 1)

@@ -101,4 +101,4 @@ def test_only_services_that_need_pipelines_reach_them(pipes: Service, house: Hou
     for service, (tried,) in zip(others, attempts, strict=True):
         wanted = ("open",) if service.name in allowed else ("rejected", "silent")
         assert tried.outcome in wanted, f"from {service.name}: {tried}"
-    assert not pipes.publish, "it has no login of its own: it must not be published"
+    assert not pipes.sites, "it has no login of its own: it must not be published"

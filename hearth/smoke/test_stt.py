@@ -75,7 +75,7 @@ def test_a_file_of_speech_becomes_text(
     listener: Service, edge: Edge, key: str, notes: Notes
 ) -> None:
     texts: list[tuple[str, str]] = []
-    fqdn, kind = listener.publish[0].fqdn, "verbose_json"
+    fqdn, kind = listener.sites[0].fqdn, "verbose_json"
     for spoken in utterances(10):
         result = upload(edge, fqdn, key, wav(spoken.pcm), response_format=kind).json()
         assert result["text"].strip(), "the text is empty"
@@ -98,7 +98,7 @@ def test_it_keeps_up_with_speech_and_stays_healthy(
     listener: Service, edge: Edge, key: str, house: House, notes: Notes
 ) -> None:
     (spoken,) = utterances(30)
-    fqdn, sound = listener.publish[0].fqdn, wav(spoken.pcm)
+    fqdn, sound = listener.sites[0].fqdn, wav(spoken.pcm)
     # The first request may have to load the model, which belongs to no figure.
     upload(edge, fqdn, key, wav(utterances(1)[0].pcm))
     rtf, waits = [], []
@@ -125,7 +125,7 @@ def test_it_keeps_up_with_speech_and_stays_healthy(
 def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, notes: Notes) -> None:
     waits: list[float] = []
     for spoken in utterances(3):
-        endpoint = edge.endpoint(listener.publish[0].fqdn, key)
+        endpoint = edge.endpoint(listener.sites[0].fqdn, key)
         result = transcribe(endpoint, background_noise(LEAD_S) + spoken.pcm, WITHIN_S)
         found = stream_violations([event.payload for event in result.events], result.audio_s)
         assert not found, "; ".join(found)
@@ -138,7 +138,7 @@ def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, not
 
 
 def test_silence_yields_no_text(listener: Service, edge: Edge, key: str) -> None:
-    fqdn = listener.publish[0].fqdn
+    fqdn = listener.sites[0].fqdn
     for quiet in (bytes(QUIET_S * RATE * BYTES), background_noise(QUIET_S)):
         text = upload(edge, fqdn, key, wav(quiet)).json()["text"]
         assert text == "", f"silence became {len(text)} characters"
@@ -151,12 +151,12 @@ def test_a_file_without_sound_is_rejected_as_openai_does(
     listener: Service, edge: Edge, key: str
 ) -> None:
     for content in (PICTURE, b""):
-        answer = upload(edge, listener.publish[0].fqdn, key, content, 400)
+        answer = upload(edge, listener.sites[0].fqdn, key, content, 400)
         assert answer.json()["error"]["message"]
 
 
 def test_transcription_without_a_key_is_rejected(listener: Service, edge: Edge) -> None:
-    fqdn = listener.publish[0].fqdn
+    fqdn = listener.sites[0].fqdn
     for wrong in (None, "sk-wrong"):
         upload(edge, fqdn, wrong, wav(b""), 401)
         with pytest.raises(ClientError, match="HTTP 401"):
@@ -166,7 +166,7 @@ def test_transcription_without_a_key_is_rejected(listener: Service, edge: Edge) 
 def test_a_client_that_leaves_frees_its_work(
     listener: Service, edge: Edge, key: str, notes: Notes
 ) -> None:
-    fqdn, sound = listener.publish[0].fqdn, wav(utterances(30)[0].pcm * 8)
+    fqdn, sound = listener.sites[0].fqdn, wav(utterances(30)[0].pcm * 8)
     body, headers = form("long.wav", sound, model="whisper-1", stream="true")
     # The house may have other clients meanwhile.
     files, live = load_of(listener)

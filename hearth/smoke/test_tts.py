@@ -34,7 +34,7 @@ WEBSOCKET_S = 60.0
 @pytest.fixture
 def client(speech_server: Service, edge: Edge, key: str) -> TtsClient:
     """A client that reaches the speech server as a device does."""
-    return TtsClient(edge.endpoint(speech_server.publish[0].fqdn, key, call_s=60))
+    return TtsClient(edge.endpoint(speech_server.sites[0].fqdn, key, call_s=60))
 
 
 def test_speech_starts_early(speech_server: Service, client: TtsClient, notes: Notes) -> None:
@@ -184,7 +184,7 @@ def test_a_websocket_speaks_while_text_arrives(
 
 
 def test_a_websocket_without_a_key_is_rejected(speech_server: Service, edge: Edge) -> None:
-    if speech_server.publish[0].auth != "key":
+    if speech_server.sites[0].auth != "key":
         pytest.skip(f"{speech_server.name} is open on purpose")
     with pytest.raises(ClientError, match="HTTP 401"), _open(speech_server, edge, None):
         pass
@@ -192,4 +192,4 @@ def test_a_websocket_without_a_key_is_rejected(speech_server: Service, edge: Edg
 
 def _open(service: Service, edge: Edge, key: str | None) -> AbstractContextManager[WebSocket]:
     path = f"/v1/audio/stream?voice={VOICE}&response_format=pcm"
-    return opened(edge.endpoint(service.publish[0].fqdn, key), path, WEBSOCKET_S)
+    return opened(edge.endpoint(service.sites[0].fqdn, key), path, WEBSOCKET_S)

@@ -61,7 +61,7 @@ def test_the_overlay_merges_deep_and_replaces_lists(inventory: Path) -> None:
     ollama = load(inventory).services["ollama"]
     assert ollama.health.ready_s == 300
     assert ollama.health.path == "/api/version"
-    assert ollama.sources == []
+    assert ollama.sources == ()
     assert ollama.port == 11434
 
 

@@ -80,8 +80,7 @@ def row(
     within_s: float = 30,
 ) -> status.Row:
     service = house.services["ollama"]
-    given = {"path": path, "contains": "I am well", "within_s": within_s}
-    health = service.health.model_copy(update=given)
+    health = replace(service.health, path=path, contains="I am well", within_s=within_s)
     patch.setattr(systemd, "unit_state", lambda *_: unit)
     patch.setattr(engine, "state", lambda _: engine.State(True, 3 * 2**20))
     patch.setattr(status, "models", lambda _: Overview({}, {}))

@@ -126,7 +126,7 @@ def test_an_alias_without_usable_members_is_not_offered() -> None:
 
 def test_consumers_are_those_who_may_call_models() -> None:
     made = house()
-    speaker = Consumer("speaker", "", ("kokoro",), "all", "consumer_speaker")
+    speaker = Consumer(name="speaker", summary="", services=("kokoro",), secret="consumer_speaker")
     made = replace(made, consumers={**made.consumers, "speaker": speaker})
     consumers = gateway_files(made)["consumers.json"]
     assert consumers["guest"] == {"models": ["fast"]}

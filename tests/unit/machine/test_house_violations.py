@@ -16,7 +16,7 @@ from tests.unit.machine.samples import GIB, facts
 
 BASE = Path(__file__).parents[2] / "fixtures/catalogue/base"
 MORE_MODELS = (
-    "choose a folder on another disk (`from:` in the service's data), or remove models in "
+    "choose a folder on another disk (`from_folder:` in the service's data), or remove models in "
     "inventory/local/models.yml and aliases.yml"
 )
 

@@ -103,8 +103,7 @@ def test_the_module_uses_the_rule_of_the_status_and_the_smoke_tests(
     within_s: float,
     healthy: bool,
 ) -> None:
-    given = {"path": path, "contains": contains, "within_s": within_s}
-    record = ollama.health.model_copy(update=given)
+    record = replace(ollama.health, path=path, contains=contains, within_s=within_s)
     assert health.check(replace(ollama, url=server, health=record)).healthy == healthy
     assert (module.healthy(asked(f"{server}{path}", contains, within_s)) == "") == healthy
 

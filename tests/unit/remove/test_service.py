@@ -18,7 +18,7 @@ def house(*volumes: Volume) -> House:
         name="chat",
         sources=("chat_archive", "weights"),
         volumes=volumes,
-        publish=(chat, talk),
+        sites=(chat, talk),
         secrets={"chat_key": "random", "cloud_key": "given", "shared": "random"},
     )
     return replace(
@@ -39,7 +39,7 @@ def test_made_keys_go_and_given_or_shared_ones_stay() -> None:
 
 
 def test_what_opens_kept_data_stays_until_the_data_go() -> None:
-    kept = house(Volume("chat-data", "/var/lib/chat", "files", None))
+    kept = house(Volume(name="chat-data", path="/var/lib/chat", copy="files"))
     assert forgotten_secrets(kept) == ["consumer_chat"]
     assert forgotten_secrets(kept, ["chat"]) == ["chat_key", "cloud_key", "consumer_chat"]
 

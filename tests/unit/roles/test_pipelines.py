@@ -55,7 +55,7 @@ def test_only_the_chat_may_reach_it(tmp_path: Path) -> None:
     shipped = reference_house(tmp_path)
     callers = {flow["source"] for flow in shipped["flows"] if flow["target"] == "pipelines"}
     assert callers == {"open_webui"}
-    assert shipped["services"]["pipelines"]["publish"] == []
+    assert shipped["services"]["pipelines"]["sites"] == []
     assert not shipped["services"]["pipelines"]["publish_tcp"]
     assert not shipped["services"]["pipelines"]["egress"]
 

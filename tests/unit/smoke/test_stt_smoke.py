@@ -201,7 +201,7 @@ def running(scripted: Scripted) -> Iterator[Run]:
         port = live.socket.getsockname()[1]
         health = SimpleNamespace(path="/health", contains='"ok"', within_s=2.0)
         site = (SimpleNamespace(fqdn="whisper.lan"),)
-        service = SimpleNamespace(name="scripted", url=url, health=health, publish=site)
+        service = SimpleNamespace(name="scripted", url=url, health=health, sites=site)
 
         try:
             yield Run(service, PlainEdge(url, f"http://127.0.0.1:{port}"))

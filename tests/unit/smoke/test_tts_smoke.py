@@ -108,7 +108,7 @@ def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
     thread.start()
     url = f"http://127.0.0.1:{server.server_port}"
     health = SimpleNamespace(path="/health", contains='"ok"', within_s=2.0)
-    service = SimpleNamespace(name="scripted", url=url, health=health, publish=())
+    service = SimpleNamespace(name="scripted", url=url, health=health, sites=())
     try:
         yield service, TtsClient(Endpoint("scripted", url, key="key", call_s=10))
     finally:

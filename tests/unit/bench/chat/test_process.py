@@ -76,6 +76,6 @@ def test_only_the_new_process_counts_as_ready(
 def test_a_process_that_does_not_come_back_is_reported(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
-    slow = replace(service, health=service.health.model_copy(update={"ready_s": 0}))
+    slow = replace(service, health=replace(service.health, ready_s=0))
     with pytest.raises(ClientError, match="was not ready 0 s after its start"):
         process.inspect_process(slow, house(monkeypatch, Machine([41], [])), restart=True)

@@ -23,7 +23,7 @@ TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 def service(**more: Any) -> Any:
     sites = (SimpleNamespace(fqdn="kokoro-stream.lan"),)
     said = {"name": "kokoro_gpu", "instance": "kokoro-gpu", "url": "http://10.0.0.3:8880"}
-    return SimpleNamespace(**{**said, "address": "10.0.0.3", "publish": sites, **more})
+    return SimpleNamespace(**{**said, "address": "10.0.0.3", "sites": sites, **more})
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
         instance="kokoro-gpu",
         url="http://10.0.0.3:8880",
     )
-    assert kokoro.publish[0].fqdn == "kokoro-stream.lan"
+    assert kokoro.sites[0].fqdn == "kokoro-stream.lan"
     monkeypatch.setattr(command, "find", lambda house, name: kokoro)
     direct, found = command._server("tts", "server", "kokoro_gpu", "kokoro", None)
     assert found is not None
@@ -61,7 +61,7 @@ def test_a_service_is_called_directly_and_through_caddy(monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("edge")
 def test_a_service_that_is_not_published_or_is_external_has_less() -> None:
-    assert command._through_caddy(service(publish=()), "kokoro") is None
+    assert command._through_caddy(service(sites=()), "kokoro") is None
     with pytest.raises(ClientError, match="is external"):
         in_service(service(address=None), kokoro_command)({})
 
