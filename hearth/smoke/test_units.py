@@ -40,8 +40,8 @@ Inspected = Callable[[str | None], Mapping[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def inspected(house: House, project: Project) -> Iterator[Inspected]:
-    """The inspections of all instances and of the machine, made at once by the first test."""
+def inspected(house: House, project: Project) -> Inspected:
+    """The inspections of all instances and of the machine, made at once before the first test."""
     kinds = {
         kind: [one.name for one in house.minimum_versions.values() if one.kind == kind]
         for kind in ("python", "debian")
@@ -61,7 +61,7 @@ def inspected(house: House, project: Project) -> Iterator[Inspected]:
             instance: pool.submit(inspection, instance, request | versions)
             for instance, request in requests.items()
         }
-        yield lambda instance: started[instance].result()
+    return lambda instance: started[instance].result()
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smoke, "TEN", RUNS)
+    monkeypatch.setattr(smoke, "PHRASES", RUNS)
 
 
 def test_a_server_that_streams_passes_and_its_figures_are_noted() -> None:
@@ -199,3 +199,17 @@ def test_remarks_reach_the_receipt() -> None:
     notes = Notes()
     notes.remark("one line")
     assert notes.as_event()["remarks"] == ["one line"]
+
+
+def test_health_is_measured_while_the_server_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smoke, "HEALTH_CHECKS", 2)
+    notes = Notes()
+    with running(Scripted(streamed=ENDLESS)) as (service, client):
+        smoke.test_the_server_is_healthy_while_it_speaks(service, client, notes)
+    (figure,) = notes.figures
+    assert (figure.n, figure.unit) == (2, "ms")
+    with (
+        running(Scripted(streamed=1)) as (service, client),
+        pytest.raises(AssertionError, match="the speech ended before"),
+    ):
+        smoke.test_the_server_is_healthy_while_it_speaks(service, client, notes)
