@@ -12,6 +12,7 @@ import httpx
 from hearth.catalogue.house import Service
 from hearth.catalogue.schema import HealthRecord
 from hearth.clients.edge import body_until
+from hearth.clients.endpoints import needs_authorities
 
 # A program that systemd has restarted this often is in a crash loop. `hearth up` waits for two more
 # (decision 027).
@@ -40,10 +41,11 @@ def fault(health: HealthRecord, status: int, text: str) -> str:
 
 def check(service: Service) -> HealthResult:
     """Request the health of a service within its own deadline."""
-    health, start = service.health, time.monotonic()
+    health, verify = service.health, needs_authorities(service.url)
+    start = time.monotonic()
     try:
         with (
-            httpx.Client(timeout=health.within_s, trust_env=False) as client,
+            httpx.Client(timeout=health.within_s, trust_env=False, verify=verify) as client,
             client.stream("GET", service.url + health.path) as answer,
         ):
             body = b"".join(body_until(answer, start + health.within_s, health.within_s))

@@ -15,6 +15,7 @@ from cryptography import x509
 from hearth.catalogue.house import House, Site
 from hearth.clients import ClientError
 from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Endpoint
 from hearth.clients.websocket import opened
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.smoke.hosts import ask
@@ -43,10 +44,9 @@ def get(edge: Edge, host: str, path: str) -> tuple[int, bytes]:
 
     Return the status and the body; 0 where the connection ends without an answer.
     """
-    url, headers = f"http://{edge.address}{path}", {"Host": host}
     try:
-        answer = httpx.get(url, headers=headers, timeout=WITHIN_S, trust_env=False)
-    except NO_ANSWER:
+        answer = Endpoint(host, f"http://{edge.address}", host=host).send("GET", path, WITHIN_S)
+    except ClientError:
         return 0, b""
     return answer.status_code, answer.content
 

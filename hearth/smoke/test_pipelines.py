@@ -8,6 +8,7 @@ import pytest
 
 from hearth.catalogue.house import House, Service
 from hearth.catalogue.pipelines import files
+from hearth.clients.endpoints import Endpoint
 from hearth.machine.secrets import Vault
 from hearth.project import Project
 from hearth.smoke.hosts import connections, host
@@ -33,10 +34,8 @@ CHANGES = [
 
 def request(pipes: Service, method: str, path: str, key: str | None) -> httpx.Response:
     """Send a request to the server itself, as only the chat and the machine's root can."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     # Accepted by mistake, an empty body changes nothing.
-    url = f"{pipes.url}{path}"
-    return httpx.request(method, url, headers=headers, json={}, timeout=WITHIN_S, trust_env=False)
+    return Endpoint(pipes.name, pipes.url, key=key).send(method, path, WITHIN_S, json={})
 
 
 @pytest.fixture

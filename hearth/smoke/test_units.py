@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 from packaging.version import InvalidVersion, Version
 
 from hearth.catalogue.house import House, MinimumVersion, Part, Service
 from hearth.clients import health
+from hearth.clients.endpoints import get_json
 from hearth.machine import facts, instances
 from hearth.machine.instances import DEFAULT_LIMITS
 from hearth.paths import FIREWALL_UNIT
@@ -91,8 +91,7 @@ def test_the_login_is_healthy(house: House) -> None:
     login = house.parts.get("login")
     if login is None:
         raise NotMeasured("this house has no login")
-    answer = httpx.get(f"{login.url}/health", timeout=5, trust_env=False)
-    assert answer.json() == {"status": "ok"}
+    assert get_json(f"{login.url}/health", 5) == {"status": "ok"}
 
 
 def test_no_program_is_older_than_its_minimum_version(
@@ -140,7 +139,7 @@ def _versions(
         # A service that was built from a download reports its version.
         if minimum.kind == "source" and minimum.name in service.sources:
             url = f"{service.url}{service.health.path}"
-            answer = httpx.get(url, timeout=service.health.within_s, trust_env=False).json()
+            answer = get_json(url, service.health.within_s)
             yield f"in {service.name}", str(answer.get("version", ""))
         if minimum.kind == "python":
             packages = inspected(service.instance)["units"][service.unit]["packages"]
