@@ -17,7 +17,7 @@ import httpx
 
 from hearth.catalogue.house import Source
 from hearth.files import LockHeldError, locked, sync_folder
-from hearth.sources.source import (
+from hearth.sources import (
     Fetched,
     Limits,
     Progress,

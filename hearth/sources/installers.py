@@ -17,9 +17,9 @@ from typing import Any
 
 from hearth.catalogue.house import Source
 from hearth.catalogue.naming import suggest
+from hearth.sources import SourceError, Store, file_name
 from hearth.sources.lock import fetch_once, known
-from hearth.sources.programs import MANIFEST, Installed, install
-from hearth.sources.source import SourceError, Store, file_name
+from hearth.sources.programs import Installed, install
 from hearth.sources.unpack import sha256_of, unpack
 
 # Of a folder: Git's own files, and what Python makes beside its source.
@@ -41,8 +41,10 @@ class Change:
     digest: str = ""
     links: Mapping[str, str] = field(default_factory=dict)
 
-    def digest_with(self, origin: str) -> str:
+    def digest_with(self, origin: str | None) -> str | None:
         """Return the sha256 of all that the folder depends on; `origin` is the archive's."""
+        if origin is None:
+            return None
         lines = [f"{_CHANGE_VERSION} {origin} {self.digest}"]
         lines += [f"{path} -> {target}" for path, target in sorted(self.links.items())]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -61,8 +63,6 @@ def install_release(
             recognise it; the installed version stays.
     """
     source = _with_digest(store, source, write)
-    if source.sha256 is None:
-        return Installed("", store.programs / name / "new", "install")
 
     def fill(folder: Path, _lock: int) -> None:
         unpack(fetch_once(store, source).path, folder, name)
@@ -85,15 +85,7 @@ def install_plain(
     """
     wanted = {file: _with_digest(store, source, write) for file, source in files.items()}
     digests = {file: source.sha256 for file, source in wanted.items() if source.sha256}
-    if len(digests) < len(wanted):
-        return Installed("", store.programs / name / "new", "install")
-    digest = _digest_of(digests)
-    place = store.programs / name / digest
-    if place.is_dir() and not all((place / file).is_file() for file in wanted):
-        # The same bytes under another name: without its record the folder is rebuilt.
-        if not write:
-            return Installed(digest, place, "repair")
-        (place / MANIFEST).unlink(missing_ok=True)
+    digest = _digest_of(digests) if len(digests) == len(wanted) else None
 
     def fill(folder: Path, _lock: int) -> None:
         for file, source in wanted.items():
@@ -206,9 +198,7 @@ def copy_folder(origin: Path, folder: Path, name: str) -> None:
 
 
 def _digest_of(files: Mapping[str, str]) -> str:
-    """Return the digest of a folder of files (name to sha256); of one file it is the file's own."""
-    if len(files) == 1:
-        return next(iter(files.values()))
+    """Return the digest of a folder of files (name to sha256)."""
     lines = "".join(f"{name} {sha256}\n" for name, sha256 in sorted(files.items()))
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -12,7 +12,7 @@ from typing import Literal
 import yaml
 
 from hearth.catalogue.house import Source
-from hearth.sources.source import Fetched, Progress, SourceError, Store, address_of, file_name
+from hearth.sources import Fetched, Progress, SourceError, Store, address_of, file_name
 from hearth.yaml_edit import EditError, set_in_file
 
 State = Literal["pinned", "recorded", "verified", "unverified", "changed"]

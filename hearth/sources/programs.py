@@ -5,20 +5,21 @@ The holder of the lock may remove every `.build-*` there: its builder is dead, b
 hold the lock and so do the tools they start.
 """
 
-import ctypes
+import errno
 import json
 import os
 import re
 import shutil
 import stat
+import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hearth.files import LockHeldError, locked, sync_folder
-from hearth.sources.source import SourceError
+from hearth.sources import SourceError
 
 # A killed run's `uv` may live on for a while; it ends by itself.
 WAIT_FOR_LOCK_S = 900.0
@@ -44,15 +45,20 @@ class Installed:
         return self.did != "nothing"
 
 
-def install(programs: Path, name: str, digest: str, fill: Fill, *, write: bool = True) -> Installed:
+def install(
+    programs: Path, name: str, digest: str | None, fill: Fill, *, write: bool = True
+) -> Installed:
     """Make `current` lead to an intact folder of `digest`, filled by `fill` if there is none.
 
-    With `write` false nothing is changed, and the result tells what would be done.
+    With `write` false nothing is changed, and the result tells what would be done. The digest of a
+    source that was never fetched is None then.
 
     Raises:
         SourceError: `fill` failed (what was current stays), or another run never ended.
     """
-    if not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
+    if digest is None and not write:
+        return Installed("", programs / name / "new", "install")
+    if digest is None or not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
         raise SourceError(f"{name}: {digest!r} is not a sha256, or the name is not valid")
     home = programs / name
     did = _next_step(home, digest)
@@ -140,27 +146,28 @@ def _prune(home: Path) -> None:
     _remove_leftovers(home)
 
 
+def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield every path below `folder` with its status, links not followed."""
+    for here, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = os.path.join(here, name)
+            yield path, os.lstat(path)
+
+
 def _let_all_read(folder: Path) -> None:
     """Let instances read it as users that own nothing here; only root may write."""
     folder.chmod(0o755)
-    for here, folders, files in os.walk(folder):
-        for name in [*folders, *files]:
-            path = os.path.join(here, name)
-            mode = os.lstat(path).st_mode
-            if stat.S_ISDIR(mode):
-                os.chmod(path, 0o755)  # noqa: S103 - nothing in here is secret
-            elif stat.S_ISREG(mode):
-                os.chmod(path, 0o755 if mode & 0o111 else 0o644)
+    for path, info in _walk(folder):
+        if not stat.S_ISLNK(info.st_mode):
+            executable = stat.S_ISDIR(info.st_mode) or info.st_mode & 0o111
+            os.chmod(path, 0o755 if executable else 0o644)
 
 
 def _sync_filesystem(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        # One call instead of an fsync for each of thousands of files; Python does not offer it.
-        if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    finally:
-        os.close(handle)
+    # One call instead of an fsync for each of thousands of files; Python does not offer it.
+    command = ["/usr/bin/sync", "--file-system", str(folder)]
+    if subprocess.run(command, check=False).returncode:  # noqa: S603 - no shell
+        raise OSError(errno.EIO, "its disk cannot be synchronised")
 
 
 def _scan(folder: Path) -> dict[str, Any]:
@@ -170,19 +177,15 @@ def _scan(folder: Path) -> dict[str, Any]:
     nanosecond is not detected.
     """
     found: dict[str, Any] = {}
-    for here, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = os.path.join(here, name)
-            info = os.lstat(path)
-            entry: list[Any]
-            mode = stat.S_IMODE(info.st_mode)
-            if stat.S_ISLNK(info.st_mode):
-                entry = ["link", os.readlink(path)]
-            elif stat.S_ISDIR(info.st_mode):
-                entry = ["folder", mode]
-            else:
-                entry = ["file", mode, info.st_size, info.st_mtime_ns]
-            found[path[len(str(folder)) + 1 :]] = entry
+    for path, info in _walk(folder):
+        mode = stat.S_IMODE(info.st_mode)
+        if stat.S_ISLNK(info.st_mode):
+            entry: list[Any] = ["link", os.readlink(path)]
+        elif stat.S_ISDIR(info.st_mode):
+            entry = ["folder", mode]
+        else:
+            entry = ["file", mode, info.st_size, info.st_mtime_ns]
+        found[path[len(str(folder)) + 1 :]] = entry
     found.pop(MANIFEST, None)
     return found
 

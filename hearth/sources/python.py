@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from hearth.sources import SourceError
 from hearth.sources.installers import copy_folder, folder_digest
 from hearth.sources.programs import Installed, install
-from hearth.sources.source import SourceError
 from hearth.sources.unpack import sha256_of
 
 # Fits Debian 12 (glibc 2.36) and 13.

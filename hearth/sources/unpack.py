@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from hearth.sources.source import SourceError
+from hearth.sources import SourceError
 
 TARS = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2")
 ZSTD = (".tar.zst", ".tzst")
@@ -69,30 +69,23 @@ def _zstd(archive: Path) -> Iterator[IO[bytes]]:
         raise SourceError(f"{archive}: zstd is not installed: run `apt install zstd`")
     command = [program, "--decompress", "--stdout", "--quiet", "--long=31", "--", str(archive)]
     with subprocess.Popen(  # noqa: S603 - fixed words and our own path, no shell
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdout is not None  # noqa: S101 - both are pipes
         assert process.stderr is not None  # noqa: S101
-        failure = None
         try:
             yield process.stdout
             # Tar may end before its stream; zstd verifies its checksum only at the end.
             while process.stdout.read(1 << 20):
                 pass
-        except tarfile.TarError as error:
-            failure = error
+            if process.wait(timeout=30) < 0:
+                raise tarfile.ReadError("zstd was killed")
         finally:
             process.stdout.close()
-        lines = process.stderr.read().decode(errors="replace").strip().splitlines()
-        code = process.wait(timeout=30)
-    # When zstd failed, its error explains more than tar's; a signal is that of the closed pipe.
-    if code > 0 or (code and failure is None):
-        raise tarfile.ReadError(lines[-1].strip() if lines else "zstd failed")
-    if failure is not None:
-        raise failure
+            lines = process.stderr.read().decode(errors="replace").strip().splitlines()
+            # When zstd failed, its error explains more than tar's.
+            if process.wait(timeout=30) > 0:
+                raise tarfile.ReadError(lines[-1].strip() if lines else "zstd failed")
 
 
 def _unzip(archive: Path, folder: Path) -> None:

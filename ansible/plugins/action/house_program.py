@@ -28,6 +28,7 @@ from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
 from hearth.project import current
 from hearth.remove.service import is_wanted, want
+from hearth.sources import SourceError, Store
 from hearth.sources.installers import (
     Change,
     folder_digest,
@@ -37,7 +38,6 @@ from hearth.sources.installers import (
 )
 from hearth.sources.programs import Installed
 from hearth.sources.python import install_python
-from hearth.sources.source import SourceError, Store
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:

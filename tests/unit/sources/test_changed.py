@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_it_is_changed_in_a_fresh_folder_and_taken_back_byte_for_byte(tmp_path: Path) -> None:
+def test_a_change_is_made_in_a_fresh_folder_and_undone_byte_for_byte(tmp_path: Path) -> None:
     digest = packed(tmp_path / "u.tar.gz")
     programs, archive = tmp_path / "programs", tmp_path / "u.tar.gz"
     install_changed(archive, digest, programs, NAME, Change())
@@ -72,7 +72,7 @@ def test_it_is_changed_in_a_fresh_folder_and_taken_back_byte_for_byte(tmp_path: 
     done = install_changed(archive, digest, programs, NAME, Change(shout, "one"))
     assert done.did == "install"
     assert (current / "api/main.py").read_bytes() == b"print('PATCHED')\n"
-    # What ran until now is untouched: whoever has it open goes on with it.
+    # The folder that ran until now is untouched: a running program keeps its files.
     assert contents(programs / NAME / plain) == FILES
     back = install_changed(archive, digest, programs, NAME, Change())
     assert (back.did, os.readlink(current)) == ("switch", plain)
@@ -80,7 +80,7 @@ def test_it_is_changed_in_a_fresh_folder_and_taken_back_byte_for_byte(tmp_path: 
     assert os.readlink(programs / NAME / "previous") == done.digest
 
 
-def test_the_second_time_nothing_is_done_and_another_change_is_another_folder(
+def test_the_second_time_nothing_is_done_and_another_change_makes_another_folder(
     tmp_path: Path,
 ) -> None:
     digest = packed(tmp_path / "u.tar.gz")
@@ -92,7 +92,7 @@ def test_the_second_time_nothing_is_done_and_another_change_is_another_folder(
     assert Change().digest_with(digest) != Change(links={"a": "b"}).digest_with(digest)
 
 
-def test_what_the_change_does_not_know_leaves_what_runs(tmp_path: Path) -> None:
+def test_a_change_that_does_not_fit_leaves_the_old_program(tmp_path: Path) -> None:
     digest = packed(tmp_path / "u.tar.gz")
     install = (tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME)
     before = install_changed(*install, Change())
@@ -105,19 +105,19 @@ def test_what_the_change_does_not_know_leaves_what_runs(tmp_path: Path) -> None:
     )
 
 
-def test_an_archive_without_one_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_archive_without_a_top_folder_is_installed_as_it_is(tmp_path: Path) -> None:
     digest = packed(tmp_path / "u.tar.gz", top="")
     done = install_changed(tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME, Change())
     assert contents(done.path) == FILES
 
 
-def test_a_folder_in_the_folder_may_be_called_as_it_is(tmp_path: Path) -> None:
+def test_a_subfolder_may_have_the_name_of_the_top_folder(tmp_path: Path) -> None:
     digest = packed(tmp_path / "u.tar.gz", {"Upstream-1/x": b"x", "b": b"b"})
     done = install_changed(tmp_path / "u.tar.gz", digest, tmp_path / "programs", NAME, Change())
     assert contents(done.path) == {"Upstream-1/x": b"x", "b": b"b"}
 
 
-def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
+def test_links_lead_to_files_of_another_program(tmp_path: Path) -> None:
     digest = packed(tmp_path / "u.tar.gz")
     programs = tmp_path / "programs"
     (programs / "weights/current").mkdir(parents=True)
@@ -125,14 +125,14 @@ def test_another_programs_files_are_led_to(tmp_path: Path) -> None:
     change = Change(links={"api/w.pth": "weights/current/w.pth"})
     done = install_changed(tmp_path / "u.tar.gz", digest, programs, NAME, change)
     assert (programs / NAME / "current/api/w.pth").read_bytes() == b"weights"
-    # In an instance the same folders lie elsewhere.
+    # In an instance the same folders have another parent.
     assert not os.readlink(done.path / "api/w.pth").startswith("/")
     change = Change(links={"models/w.pth": "weights/current/w.pth"})
     with pytest.raises(SourceError, match=r"no room for models/w\.pth"):
         install_changed(tmp_path / "u.tar.gz", digest, programs, NAME, change)
 
 
-def test_what_is_not_its_digest_is_not_installed(tmp_path: Path) -> None:
+def test_a_digest_mismatch_is_not_installed(tmp_path: Path) -> None:
     packed(tmp_path / "u.tar.gz")
     with pytest.raises(SourceError, match="expected 00"):
         install_changed(tmp_path / "u.tar.gz", "00", tmp_path / "programs", NAME, Change())
@@ -161,16 +161,16 @@ def test_a_folder_is_copied_and_never_changed_itself(tmp_path: Path) -> None:
         install_folder(tmp_path / "gone", programs, NAME, change)
 
 
-def test_what_a_folder_links_to_is_not_touched(tmp_path: Path) -> None:
-    elsewhere, mine = tmp_path / "bigdisk", tmp_path / "mine"
-    elsewhere.mkdir()
+def test_the_target_of_a_link_in_a_folder_is_not_touched(tmp_path: Path) -> None:
+    other, mine = tmp_path / "bigdisk", tmp_path / "mine"
+    other.mkdir()
     mine.mkdir()
-    (elsewhere / "w.pth").write_bytes(b"somebody's")
-    (mine / "models").symlink_to(elsewhere)
+    (other / "w.pth").write_bytes(b"theirs")
+    (mine / "models").symlink_to(other)
     change = Change(links={"models/w.pth": "weights/current/w.pth"})
     with pytest.raises(SourceError, match=r"no room for models/w\.pth"):
         install_folder(mine, tmp_path / "programs", NAME, change)
-    assert (elsewhere / "w.pth").read_bytes() == b"somebody's"
+    assert (other / "w.pth").read_bytes() == b"theirs"
 
 
 def test_a_folder_that_changes_while_it_is_copied_is_not_installed(
@@ -190,7 +190,7 @@ def test_a_folder_that_changes_while_it_is_copied_is_not_installed(
         install_folder(mine, tmp_path / "programs", NAME, Change())
 
 
-def test_what_cannot_be_copied_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_copied_is_named(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     os.mkfifo(mine / "pipe")
@@ -210,7 +210,7 @@ def test_a_damaged_archive_is_one_line(tmp_path: Path, content: bytes) -> None:
         install_changed(archive, sha256_of(archive), tmp_path / "programs", NAME, Change())
 
 
-def test_what_is_known_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
+def test_a_recorded_archive_is_fetched_once_for_all_changes(tmp_path: Path) -> None:
     digest = packed(tmp_path / "mirror.tar.gz")
     inventory, downloads, programs = (tmp_path / n for n in ("inventory", "downloads", "programs"))
     source = Source("upstream", "1", "https://code.example/v1.tar.gz")

@@ -44,11 +44,11 @@ def is_installed(programs: Path, name: str, digest: str) -> bool:
 
 
 def tar(path: Path, *entries: Entry) -> str:
-    """Write a tar in the packing that the name says; gives its sha256."""
+    """Write a tar, compressed as its name says; return its sha256."""
     plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as made:
+    with tarfile.open(fileobj=plain, mode="w") as written:
         for info, content in entries:
-            made.addfile(info, io.BytesIO(content))
+            written.addfile(info, io.BytesIO(content))
     data = plain.getvalue()
     if path.name.endswith(".zst"):
         data = subprocess.run(
@@ -92,7 +92,7 @@ def test_installs_and_does_nothing_the_second_time(tmp_path: Path, kind: str) ->
     assert stat.S_IMODE((home / "current/lib/data.txt").stat().st_mode) == 0o644
     assert (home / "current/lib/link").read_text().startswith("oneone")
     before = snapshot(home)
-    archive.unlink()  # who has it installed needs no archive
+    archive.unlink()  # an installed program needs no archive
     second = install_archive(archive, tmp_path / "programs", "tool", digest)
     assert (second.did, second.changed) == ("nothing", False)
     assert snapshot(home) == before
@@ -105,7 +105,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def test_the_version_before_is_the_way_back_and_older_ones_go(tmp_path: Path) -> None:
+def test_the_previous_version_is_kept_and_older_ones_are_removed(tmp_path: Path) -> None:
     digests = []
     for version in ("one", "two", "three"):
         archive = tmp_path / f"{version}.tar"
@@ -163,7 +163,7 @@ def test_a_damaged_program_is_found_and_repaired(
     assert not list((tmp_path / "p/tool").glob(".build-*"))
 
 
-def test_byte_code_made_by_a_run_is_no_damage(tmp_path: Path) -> None:
+def test_byte_code_of_a_run_is_not_damage(tmp_path: Path) -> None:
     digest = program(tmp_path / "one.tar", "one")
     install_archive(tmp_path / "one.tar", tmp_path / "p", "tool", digest)
     (tmp_path / "p/tool/current/lib/__pycache__").mkdir()
@@ -189,8 +189,8 @@ EVIL: dict[str, list[Entry]] = {
         entry("a", kind=tarfile.SYMTYPE, linkname=".."),
         entry("a/evil", b"x"),
     ],
-    # Counted by words alone, `here/..` stays inside; followed, it leads out.
-    "link by way of a link": [
+    # Counted by its parts alone, `here/..` stays inside; followed, it leads out.
+    "link over a link": [
         entry("here", kind=tarfile.SYMTYPE, linkname="."),
         entry("out", kind=tarfile.SYMTYPE, linkname="here/.."),
     ],
@@ -237,7 +237,7 @@ def test_setuid_does_not_survive(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "tool/current/su").stat().st_mode) == 0o755
 
 
-def test_links_inside_and_names_that_come_twice_are_served(tmp_path: Path) -> None:
+def test_links_inside_and_repeated_names_are_unpacked(tmp_path: Path) -> None:
     digest = tar(
         tmp_path / "a.tar",
         entry("./", kind=tarfile.DIRTYPE),
@@ -258,12 +258,12 @@ def test_links_inside_and_names_that_come_twice_are_served(tmp_path: Path) -> No
 def zipped(path: Path, name: str, mode: int = 0o100755) -> str:
     info = zipfile.ZipInfo(name)
     info.external_attr = mode << 16
-    with zipfile.ZipFile(path, "w") as made:
-        made.writestr(info, b"content")
+    with zipfile.ZipFile(path, "w") as written:
+        written.writestr(info, b"content")
     return digest_of(path)
 
 
-def test_a_zip_keeps_what_may_run(tmp_path: Path) -> None:
+def test_a_zip_keeps_executable_bits(tmp_path: Path) -> None:
     digest = zipped(tmp_path / "a.zip", "bin/tool", 0o104755)
     install_archive(tmp_path / "a.zip", tmp_path, "tool", digest)
     assert stat.S_IMODE((tmp_path / "tool/current/bin/tool").stat().st_mode) == 0o755
@@ -293,14 +293,14 @@ def test_a_cut_archive_leaves_the_old_program(tmp_path: Path, kind: str) -> None
     assert not list((tmp_path / "p/tool").glob(".build-*"))
 
 
-def test_what_is_not_the_digest_is_refused(tmp_path: Path) -> None:
+def test_a_digest_mismatch_is_refused(tmp_path: Path) -> None:
     program(tmp_path / "one.tar", "one")
     with pytest.raises(SourceError, match=f"one.tar: its sha256 is .*, expected {'0' * 64}"):
         install_archive(tmp_path / "one.tar", tmp_path / "p", "tool", "0" * 64)
 
 
 @pytest.mark.parametrize("digest", ["", "..", "A" * 64, "0" * 63])
-def test_refuses_a_digest_that_is_none(tmp_path: Path, digest: str) -> None:
+def test_a_malformed_digest_is_refused(tmp_path: Path, digest: str) -> None:
     with pytest.raises(SourceError, match="is not a sha256"):
         install_archive(tmp_path / "one.tar", tmp_path / "p", "tool", digest)
 
@@ -337,7 +337,7 @@ install_archive(Path(archive), Path(folder), "tool", digest)
         ("hearth.sources.programs", "_prune"),
     ],
 )
-def test_a_kill_at_any_point_is_mended_by_the_next_run(
+def test_a_kill_at_any_point_is_repaired_by_the_next_run(
     tmp_path: Path, module: str, function: str
 ) -> None:
     old, new = program(tmp_path / "1.tar", "one"), program(tmp_path / "2.tar", "two")
@@ -347,7 +347,7 @@ def test_a_kill_at_any_point_is_mended_by_the_next_run(
         [sys.executable, "-c", KILLED, *arguments], timeout=20, check=False, cwd=ROOT
     )
     assert killed.returncode == -signal.SIGKILL
-    # Whatever `current` leads to is whole.
+    # The target of `current` is complete.
     current = os.readlink(tmp_path / "p/tool/current")
     assert current in (old, new)
     assert is_installed(tmp_path / "p", "tool", current)
@@ -358,7 +358,7 @@ def test_a_kill_at_any_point_is_mended_by_the_next_run(
 
 
 def test_a_living_child_of_a_killed_run_is_waited_for(tmp_path: Path) -> None:
-    """What `zstd` or `uv` of a killed run still writes is never taken away under it."""
+    """The folder that a killed run's `zstd` or `uv` still writes to is not removed."""
     code = (
         "import os, signal, subprocess, sys; from pathlib import Path\n"
         "from hearth.sources.programs import install\n"
@@ -373,6 +373,6 @@ def test_a_living_child_of_a_killed_run_is_waited_for(tmp_path: Path) -> None:
     assert list((tmp_path / "p/tool").glob(".build-*"))
     digest = program(tmp_path / "1.tar", "one")
     install_archive(tmp_path / "1.tar", tmp_path / "p", "tool", digest)
-    # It has come to its end already, and its folder was there until then.
+    # It has ended already, and its folder was there until then.
     assert ".build-" in proof.read_text()
     assert not list((tmp_path / "p/tool").glob(".build-*"))

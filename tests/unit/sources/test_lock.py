@@ -40,7 +40,7 @@ def install(place: Path, source: Source, write: bool = True) -> tuple[str, bool]
 TOOL = Source("tool", "1", "https://example.org/tool-1.tar")
 
 
-def test_unverified_is_recorded_and_verified_ever_after(place: Path) -> None:
+def test_an_unverified_digest_is_recorded_and_then_verified(place: Path) -> None:
     assert install(place, TOOL, write=False) == ("install", False)
     assert not (place / "programs").exists()
     assert install(place, TOOL) == ("install", True)
@@ -49,7 +49,7 @@ def test_unverified_is_recorded_and_verified_ever_after(place: Path) -> None:
     assert recorded == {"tool@1": {"version": "1", "url": TOOL.url, "sha256": digest}}
     archive = (place / "mirror/tool-1.tar").read_bytes()
     (place / "mirror/tool-1.tar").unlink()
-    assert install(place, TOOL) == ("nothing", False)  # it asks nobody for what it has
+    assert install(place, TOOL) == ("nothing", False)  # an intact program needs no source
     (place / "mirror/tool-1.tar").write_bytes(archive + b"\0" * 512)
     (place / "programs/tool/current/lib/data.txt").unlink()
     with pytest.raises(SourceError, match=f"expected {digest}.*hearth lock tool"):
@@ -58,7 +58,7 @@ def test_unverified_is_recorded_and_verified_ever_after(place: Path) -> None:
     assert install(place, TOOL) == ("repair", False)
 
 
-def test_another_version_is_another_unverified(place: Path) -> None:
+def test_another_version_is_recorded_separately(place: Path) -> None:
     install(place, TOOL)
     program(place / "mirror" / "tool-2.tar", "two")
     newer = Source("tool", "2", "https://example.org/tool-2.tar")
@@ -67,7 +67,7 @@ def test_another_version_is_another_unverified(place: Path) -> None:
     assert install(place, TOOL) == ("switch", False)
     moved = Source("tool", "1", "https://example.com/tool-1.tar")
     assert locking.known(place / "inventory", moved).sha256 is None
-    # What the project knows counts more than what this house saw.
+    # The digest that the project ships wins over the one that this house recorded.
     pinned = Source("tool", "1", TOOL.url, "0" * 64)
     assert locking.known(place / "inventory", pinned).sha256 == "0" * 64
 
@@ -78,7 +78,7 @@ def test_lock_records_verifies_and_replaces_on_demand(place: Path) -> None:
         return got.state
 
     assert lock(TOOL) == "unverified"
-    assert lock(TOOL) == "verified"  # a local file is looked at each time
+    assert lock(TOOL) == "verified"  # a local file is verified each time
     program(place / "mirror" / "tool-1.tar", "changed")
     with pytest.raises(SourceError, match="expected"):
         lock(TOOL)
@@ -88,7 +88,7 @@ def test_lock_records_verifies_and_replaces_on_demand(place: Path) -> None:
         lock(Source("tool", "1", TOOL.url, "0" * 64), "tool")
 
 
-def test_the_catalogue_accepts_what_is_recorded(tmp_path: Path) -> None:
+def test_the_catalogue_accepts_recorded_digests(tmp_path: Path) -> None:
     for path in INVENTORY.glob("*.yml"):
         if path.name != "secrets.yml":
             (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -114,6 +114,6 @@ def test_manifest_addresses(model: str, path: str) -> None:
     assert manifest_address(model) == f"https://{path}"
 
 
-def test_what_is_no_model_name_is_refused() -> None:
+def test_an_invalid_model_name_is_refused() -> None:
     with pytest.raises(SourceError, match="write a registry name"):
         manifest_address("a b:c")

@@ -21,21 +21,21 @@ def locked(name: str) -> dict[str, Version]:
     """Which version of a package each lock names."""
     found = {}
     for path in (ROOT / "requirements").glob("*.txt"):
-        said = re.search(rf"^{re.escape(name)}==([^ ]+)", path.read_text(), re.MULTILINE)
-        if said:
-            found[path.name] = Version(said[1])
+        pinned = re.search(rf"^{re.escape(name)}==([^ ]+)", path.read_text(), re.MULTILINE)
+        if pinned:
+            found[path.name] = Version(pinned[1])
     return found
 
 
 @pytest.mark.parametrize("name", sorted(PYTHON))
 def test_no_lock_names_an_older_one(name: str) -> None:
     versions = locked(name)
-    assert versions, f"no lock names {name}, so its minimum holds nothing"
+    assert versions, f"no lock names {name}, so its minimum has no effect"
     oldest = Version(PYTHON[name].oldest or "")
     assert {at: str(one) for at, one in versions.items() if one < oldest} == {}
 
 
-def test_what_people_trust_with_everything_has_a_floor() -> None:
+def test_the_most_trusted_programs_have_a_minimum() -> None:
     assert {name: minimum.kind for name, minimum in MINIMUM_VERSIONS.items()} == {
         "ollama": "source",
         "litellm": "python",
@@ -45,6 +45,6 @@ def test_what_people_trust_with_everything_has_a_floor() -> None:
     }
 
 
-def test_the_lab_lowers_what_it_cannot_have_and_nothing_else() -> None:
+def test_the_lab_lowers_only_the_minimum_of_ollama() -> None:
     lines = (ROOT / "tests/lab/inventory/minimum_versions.yml").read_text().splitlines()
     assert [line.strip() for line in lines if "oldest" in line] == ['ollama: {oldest: "0.34.4"}']

@@ -1,4 +1,4 @@
-"""Pipelines are installed as upstream's server would have laid them down, and nothing is left."""
+"""Pipelines are installed as upstream's server expects them, and nothing else stays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def put(files: dict[str, Path], tmp_path: Path, **more: Any) -> Installed:
     return install_pipelines(files, programs=tmp_path / "programs", **given)
 
 
-def test_each_lies_beside_its_valves(files: dict[str, Path], tmp_path: Path) -> None:
+def test_each_pipeline_is_beside_its_valves(files: dict[str, Path], tmp_path: Path) -> None:
     done = put(files, tmp_path, valves={"two": {"word": "x"}})
     assert done.did == "install"
     for name, path in files.items():
@@ -37,7 +37,7 @@ def test_each_lies_beside_its_valves(files: dict[str, Path], tmp_path: Path) -> 
     assert put(files, tmp_path, valves={"two": {"word": "x"}}).did == "nothing"
 
 
-def test_a_change_is_a_fresh_folder_and_what_was_taken_away_is_gone(
+def test_a_change_makes_a_fresh_folder_without_removed_pipelines(
     files: dict[str, Path], tmp_path: Path
 ) -> None:
     first = put(files, tmp_path)
@@ -58,16 +58,16 @@ def test_a_preview_touches_nothing(files: dict[str, Path], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"valves": {"ones": {}}}, "pipelines_valves names no pipeline ones: did you mean one?"),
         ({"without": ["three"]}, "pipelines_without names no pipeline three: known: one, two"),
         ({"valves": {"one": 3}}, "pipelines_valves one must be a mapping of valves to values"),
     ],
 )
-def test_what_names_nothing_is_refused(
-    files: dict[str, Path], tmp_path: Path, given: dict[str, Any], said: str
+def test_an_unknown_name_or_valve_is_refused(
+    files: dict[str, Path], tmp_path: Path, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SourceError) as caught:
         put(files, tmp_path, **given)
-    assert str(caught.value) == said
+    assert str(caught.value) == message

@@ -21,7 +21,7 @@ from hearth.sources.unpack import sha256_of
 NAME = "weights.onnx"
 
 
-def made(path: Path, content: bytes = b"weights" * 1000) -> str:
+def write_file(path: Path, content: bytes = b"weights" * 1000) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return sha256_of(path)
@@ -38,11 +38,11 @@ def install_file(
 
 
 def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path) -> None:
-    digest = made(tmp_path / "source.bin")
+    digest = write_file(tmp_path / "source.bin")
     first = install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, NAME)
     assert (first.did, first.changed) == ("install", True)
     home = tmp_path / "programs" / "model"
-    assert os.readlink(home / "current") == digest
+    assert os.readlink(home / "current") == first.digest
     assert sha256_of(home / "current" / NAME) == digest
     assert stat.S_IMODE((home / "current" / NAME).stat().st_mode) == 0o644
     number = (home / "current" / NAME).stat().st_ino
@@ -52,8 +52,8 @@ def test_installs_under_its_name_and_does_nothing_the_second_time(tmp_path: Path
     assert (tmp_path / "source.bin").exists(), "another owner's file stays"
 
 
-def test_a_folder_around_it_is_made_and_anybody_may_read_it(tmp_path: Path) -> None:
-    digest = made(tmp_path / "source.bin")
+def test_its_subfolder_is_made_and_readable_by_all(tmp_path: Path) -> None:
+    digest = write_file(tmp_path / "source.bin")
     called = f"tiny/{NAME}"
     install_file(tmp_path / "source.bin", tmp_path / "programs", "model", digest, called)
     place = tmp_path / "programs" / "model" / "current" / "tiny"
@@ -62,7 +62,7 @@ def test_a_folder_around_it_is_made_and_anybody_may_read_it(tmp_path: Path) -> N
 
 
 def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
-    digest = made(tmp_path / "downloads" / "model-1-a")
+    digest = write_file(tmp_path / "downloads" / "model-1-a")
     number = (tmp_path / "downloads" / "model-1-a").stat().st_ino
     ours = tmp_path / "downloads" / "model-1-a"
     install_file(ours, tmp_path / "programs", "model", digest, NAME, keep=False)
@@ -71,8 +71,8 @@ def test_our_own_download_is_moved_in_not_copied(tmp_path: Path) -> None:
     assert not ours.exists()
 
 
-def test_where_no_link_can_be_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    digest = made(tmp_path / "model-1-a")
+def test_without_hard_links_it_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = write_file(tmp_path / "model-1-a")
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(18, "Invalid cross-device link")
@@ -83,18 +83,18 @@ def test_where_no_link_can_be_it_is_copied(tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "model-1-a").exists()
 
 
-def test_a_file_with_another_name_elsewhere_is_copied(tmp_path: Path) -> None:
-    digest = made(tmp_path / "model-1-a")
+def test_a_file_with_another_hard_link_is_copied(tmp_path: Path) -> None:
+    digest = write_file(tmp_path / "model-1-a")
     os.link(tmp_path / "model-1-a", tmp_path / "theirs")
     install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, NAME, keep=False)
     (tmp_path / "theirs").write_bytes(b"changed by its owner")
     assert sha256_of(tmp_path / "programs" / "model" / "current" / NAME) == digest
 
 
-def test_what_is_not_the_digest_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
-    old = made(tmp_path / "old")
+def test_a_digest_mismatch_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
+    old = write_file(tmp_path / "old")
     install_file(tmp_path / "old", tmp_path / "programs", "model", old, NAME)
-    made(tmp_path / "new", b"something else")
+    write_file(tmp_path / "new", b"something else")
     with pytest.raises(SourceError, match=f"model 1 from .*new: .* expected {'0' * 64}"):
         install_file(tmp_path / "new", tmp_path / "programs", "model", "0" * 64, NAME)
     home = tmp_path / "programs" / "model"
@@ -102,27 +102,27 @@ def test_what_is_not_the_digest_is_refused_and_the_old_one_stays(tmp_path: Path)
     assert not list(home.glob(".build-*"))
 
 
-def test_another_version_keeps_the_way_back(tmp_path: Path) -> None:
-    one, two = made(tmp_path / "1", b"one"), made(tmp_path / "2", b"two")
-    install_file(tmp_path / "1", tmp_path / "programs", "model", one, NAME)
+def test_another_version_keeps_the_previous_one(tmp_path: Path) -> None:
+    one, two = write_file(tmp_path / "1", b"one"), write_file(tmp_path / "2", b"two")
+    first = install_file(tmp_path / "1", tmp_path / "programs", "model", one, NAME)
     install_file(tmp_path / "2", tmp_path / "programs", "model", two, NAME)
     current = tmp_path / "programs" / "model" / "current" / NAME
     assert current.read_bytes() == b"two"
     before = tmp_path / "programs" / "model" / "previous"
-    assert os.readlink(before) == one
+    assert os.readlink(before) == first.digest
     assert (before / NAME).read_bytes() == b"one"
 
 
-def test_another_name_for_the_same_bytes_is_made(tmp_path: Path) -> None:
-    digest = made(tmp_path / "model-1-a")
+def test_the_same_bytes_are_installed_under_a_new_name(tmp_path: Path) -> None:
+    digest = write_file(tmp_path / "model-1-a")
     install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, "before.onnx")
     done = install_file(tmp_path / "model-1-a", tmp_path / "programs", "model", digest, NAME)
     assert done.changed
     assert (tmp_path / "programs" / "model" / "current" / NAME).is_file()
 
 
-def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
-    digest = made(tmp_path / "downloads" / "model-1-a", os.urandom(24 << 20))
+def test_after_a_kill_at_any_moment_the_next_run_installs_it(tmp_path: Path) -> None:
+    digest = write_file(tmp_path / "downloads" / "model-1-a", os.urandom(24 << 20))
     script = (
         "import sys; from pathlib import Path\n"
         "from tests.unit.sources.test_plain import install_file\n"
@@ -143,7 +143,7 @@ def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
             run.send_signal(signal.SIGKILL)
         left = tmp_path / "downloads" / "model-1-a"
         current = tmp_path / "programs" / "model" / "current" / NAME
-        assert left.exists() or current.exists(), f"after {wait_s} s nothing is left of it"
+        assert left.exists() or current.exists(), f"killed after {wait_s} s, and no copy is left"
         if not left.exists():
             shutil.copyfile(spare, left)
         done = install_file(left, tmp_path / "programs", "model", digest, NAME, keep=False)
@@ -154,7 +154,7 @@ def test_killed_at_any_moment_the_next_run_has_it(tmp_path: Path) -> None:
 
 
 def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path) -> None:
-    digest = made(tmp_path / "mirror" / "weights-1.onnx")
+    digest = write_file(tmp_path / "mirror" / "weights-1.onnx")
     (tmp_path / "inventory").mkdir()
     source = Source("model", "1", "https://example.org/weights-1.onnx")
 
@@ -176,18 +176,18 @@ def test_a_release_file_is_fetched_recorded_and_not_fetched_twice(tmp_path: Path
     there.write_bytes(b"damaged")
     with pytest.raises(SourceError, match="there is no such file"):
         install()
-    made(mirror, b"another file")
+    write_file(mirror, b"another file")
     with pytest.raises(SourceError, match=f"expected {digest}"):
         install()
-    made(mirror)
+    write_file(mirror)
     assert install() == "repair"
     assert sha256_of(there) == digest
 
 
 def test_files_that_belong_together_are_switched_together(tmp_path: Path) -> None:
     mirror, folder = tmp_path / "mirror", tmp_path / "programs" / "model" / "current"
-    made(mirror / "weights.pth")
-    made(mirror / "config.json", b"{}")
+    write_file(mirror / "weights.pth")
+    write_file(mirror / "config.json", b"{}")
     (tmp_path / "inventory").mkdir()
     files = {
         "weights.pth": Source("weights", "1", "https://example.org/weights.pth"),
@@ -203,7 +203,7 @@ def test_files_that_belong_together_are_switched_together(tmp_path: Path) -> Non
     assert {path.name for path in folder.iterdir()} >= {"weights.pth", "config.json"}
     assert install() == "nothing"
     before = os.readlink(folder)
-    made(mirror / "config-2.json", b"{ }")
+    write_file(mirror / "config-2.json", b"{ }")
     files["config.json"] = Source("config", "2", "https://example.org/config-2.json")
     assert install() == "install"
     assert os.readlink(folder) != before

@@ -1,6 +1,6 @@
 """A Python program for instances: locked wheels and our package, whole or not at all.
 
-The wheel is made here, so that no package index is asked.
+The wheel is built here, so that no package index is used.
 """
 
 import base64
@@ -42,13 +42,13 @@ def place(tmp_path: Path) -> Path:
     }
     records = []
     wheel = tmp_path / "tiny-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as made:
+    with zipfile.ZipFile(wheel, "w") as archive:
         for name, content in files.items():
-            made.writestr(name, content)
+            archive.writestr(name, content)
             encoded = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
             records.append(f"{name},sha256={encoded.decode()},{len(content)}")
         records.append("tiny-1.0.dist-info/RECORD,,")
-        made.writestr("tiny-1.0.dist-info/RECORD", "\n".join(records) + "\n")
+        archive.writestr("tiny-1.0.dist-info/RECORD", "\n".join(records) + "\n")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     lock = f"tiny @ {wheel.as_uri()} --hash=sha256:{digest}\n"
     (tmp_path / "tool.txt").write_text(lock)
@@ -71,11 +71,11 @@ def install(place: Path, version: str = "3.13", write: bool = True, uv: Path = U
     ).did
 
 
-def test_what_is_installed_can_be_imported(place: Path) -> None:
+def test_an_installed_program_can_be_imported(place: Path) -> None:
     assert install(place, write=False) == "install"
     assert not (place / "p").exists()
     assert install(place) == "install"
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-B", "-c", "import hearth_tool"],
         env={"PYTHONPATH": str(place / "p/tool/current")},
         capture_output=True,
@@ -83,7 +83,7 @@ def test_what_is_installed_can_be_imported(place: Path) -> None:
         timeout=20,
         check=False,
     )
-    assert said.stdout == "42\n", said.stderr
+    assert done.stdout == "42\n", done.stderr
     assert not list((place / "p/tool/current").rglob("old.pyc"))
     assert not (place / "p/tool/current/.lock").exists()
     assert install(place) == "nothing"
@@ -137,7 +137,7 @@ def test_a_package_without_hash_is_refused(place: Path) -> None:
         install(place)
 
 
-def test_a_name_twice_is_refused(place: Path) -> None:
+def test_a_package_of_the_same_name_is_refused(place: Path) -> None:
     (place / "services/tiny").mkdir()
     with pytest.raises(SourceError, match="is called tiny"):
         install_python(
@@ -162,8 +162,8 @@ def test_missing_files_are_one_line(place: Path) -> None:
         install_python(place / "tool.txt", [], place / "p", "t", "3.13", uv="uv-is-not-here")
 
 
-def test_a_kill_while_uv_works_is_mended(place: Path) -> None:
-    """The orphan goes on writing; the next run waits for it and builds its own."""
+def test_a_kill_while_uv_works_is_repaired(place: Path) -> None:
+    """The orphan continues to write; the next run waits for it and builds its own folder."""
     slow, order = place / "slow-uv", place / "order"
     # It cannot be done before the kill, and writes its line if its folder is still there.
     slow.write_text(
