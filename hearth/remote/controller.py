@@ -4,13 +4,11 @@ The controller brings the last commit and the local settings; the run itself is 
 machine, so that it goes on to its end when the laptop is closed or the network breaks.
 """
 
-import io
+import base64
 import json
-import os
 import secrets
 import shlex
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -101,27 +99,26 @@ def send(root: Path, there: Target, listen: Listener) -> None:
         RemoteError: git or ssh failed; the project there is the old one or the new one.
     """
     git = ["git", "-C", str(root)]
-    commit = _call([*git, "rev-parse", "HEAD"], _GIT_S).strip()
+    commit = _call([*git, "rev-parse", "HEAD"], _GIT_S).decode().strip()
     if _call([*git, "status", "--porcelain", "--untracked-files=no"], _GIT_S):
         listen("note: uncommitted changes are left out")
-    lock = {"lock": str(runs.LOCK), "within_s": _WAIT_S}
     state = _state(there)
     if state["holder"]:
         listen(f"waiting for the active run on {there.host}, {state['holder']}")
-        _run(there, "wait", lock, within_s=_SEND_S + _WAIT_S)
-        state = _state(there)
+        state = _state(there, _WAIT_S)
     bundle = b""
     if state["commit"] != commit:
         listen(f"Send the project to {there.host}")
-        bundle = _bundle(root)
+        bundle = _call([*git, "bundle", "create", "--quiet", "-", "HEAD"], _GIT_S)
     settings = local_settings(root / "inventory" / "local", state["recorded"])
-    options = lock | {"root": CLONE, "commit": commit, "digests": DIGESTS, "folder": FOLDER}
-    options |= {"noted": _NOTED, "notes": NOTES, "sizes": [len(bundle), len(settings)]}
-    _run(there, "take", options, bundle + settings, within_s=_SEND_S + _WAIT_S)
+    options = {"root": CLONE, "lock": str(runs.LOCK), "within_s": _WAIT_S, "commit": commit}
+    options |= {"bundle": base64.b64encode(bundle).decode(), "settings": settings}
+    options |= {"digests": DIGESTS, "folder": FOLDER, "noted": _NOTED, "notes": NOTES}
+    _run(there, "take", options, _SEND_S + _WAIT_S)
 
 
-def local_settings(folder: Path, recorded: str) -> bytes:
-    """Pack `inventory/local` for the other machine, as a tar of `local/`.
+def local_settings(folder: Path, recorded: str) -> dict[str, str]:
+    """Return the files of `inventory/local` for the other machine: their texts by path.
 
     `recorded` is the lock file there, whose digests were trusted on first use and stay.
     """
@@ -134,16 +131,15 @@ def local_settings(folder: Path, recorded: str) -> bytes:
         lock[section] = {**lock.get(section, {}), **(entries or {})}
     if lock:
         documents[DIGESTS] = lock
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, document in sorted(documents.items()):
-            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
-            entry = tarfile.TarInfo(f"local/{name}")
-            entry.size, entry.mode = len(text), 0o600
-            archive.addfile(entry, io.BytesIO(text))
-        for path in sorted((folder / FOLDER).glob("*.py")):
-            archive.add(path, f"local/{FOLDER}/{path.name}")
-    return packed.getvalue()
+    found = {
+        name: yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+        for name, document in documents.items()
+    }
+    # A pipeline may have another encoding than UTF-8.
+    return found | {
+        f"{FOLDER}/{path.name}": path.read_bytes().decode(errors="surrogateescape")
+        for path in (folder / FOLDER).glob("*.py")
+    }
 
 
 def prepared(words: Iterable[str], *, with_values: bool = False) -> str:
@@ -157,7 +153,7 @@ def prepared(words: Iterable[str], *, with_values: bool = False) -> str:
 
 
 def follow(
-    there: Target, command: str, listen: Listener, columns: int = 80, values: bytes = b""
+    there: Target, command: str, listen: Listener, columns: int = 80, values: str = ""
 ) -> int:
     """Run one shell line in the project there, pass each of its lines to `listen`, and wait.
 
@@ -173,8 +169,8 @@ def follow(
     """
     unit = f"hearth-remote-{secrets.token_hex(4)}"
     options: dict[str, Any] = {"root": CLONE, "runtime": RUNTIME, "unit": unit, "command": command}
-    options |= {"columns": columns, "values": _VALUES, "size": len(values)}
-    argv, data = _program(there, "follow", options, values)
+    options |= {"columns": columns, "file": _VALUES, "values": values}
+    argv, data = _program(there, "follow", options)
     with tempfile.TemporaryFile() as given:
         given.write(data)
         given.seek(0)
@@ -208,48 +204,34 @@ def _each_line(argv: list[str], given: IO[bytes], listen: Listener, stop: list[s
     return process.returncode
 
 
-def _state(there: Target) -> dict[str, str]:
-    """Return the commit there, who works there now, and the recorded digests."""
+def _state(there: Target, within_s: float = 0) -> dict[str, str]:
+    """Return the commit there, the holder of its lock after a wait, and the recorded digests."""
     options = {"root": CLONE, "lock": str(runs.LOCK), "digests": f"inventory/local/{DIGESTS}"}
-    output = _run(there, "state", options, before=_INSTALL.replace("NOTED", _NOTED))
+    install = _INSTALL.replace("NOTED", _NOTED)
+    output = _run(there, "state", options | {"within_s": within_s}, _SEND_S + within_s, install)
     # A login shell may have printed something first.
     return dict(json.loads(output.partition(f"{program.MARK}\n")[2]))
 
 
 def _run(
-    there: Target,
-    command: str,
-    options: dict[str, Any],
-    data: bytes = b"",
-    before: str = "",
-    within_s: float = _SEND_S,
+    there: Target, command: str, options: dict[str, Any], within_s: float, before: str = ""
 ) -> str:
     """Run a command of our program there, and return its output."""
-    argv, given = _program(there, command, options, data, before)
-    return _call(argv, within_s, given)
+    argv, data = _program(there, command, options, before)
+    return _call(argv, within_s, data).decode(errors="replace")
 
 
 def _program(
-    there: Target, command: str, options: dict[str, Any], data: bytes = b"", before: str = ""
+    there: Target, command: str, options: dict[str, Any], before: str = ""
 ) -> tuple[list[str], bytes]:
     """Return the ssh command that runs a command of our program there, and its standard input."""
     source = Path(program.__file__).read_bytes()
     start = f"import sys; exec(sys.stdin.buffer.read({len(source)}))"
-    line = before + shlex.join(["python3", "-c", start, command, json.dumps(options)])
-    return there.argv(line), source + data
+    argv = there.argv(before + shlex.join(["python3", "-c", start, command]))
+    return argv, source + json.dumps(options).encode()
 
 
-def _bundle(root: Path) -> bytes:
-    path = root / ".hearth" / f"remote-{os.getpid()}.bundle"
-    path.parent.mkdir(exist_ok=True)
-    try:
-        _call(["git", "-C", str(root), "bundle", "create", "--quiet", str(path), "HEAD"], _GIT_S)
-        return path.read_bytes()
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _call(argv: list[str], seconds: float, data: bytes = b"") -> str:
+def _call(argv: list[str], seconds: float, data: bytes = b"") -> bytes:
     """Run git or ssh within its deadline and return its output.
 
     Raises:
@@ -270,4 +252,4 @@ def _call(argv: list[str], seconds: float, data: bytes = b"") -> str:
         raise RemoteError(f"{who}: not finished after {seconds:g} s") from None
     except OSError as error:
         raise RemoteError(f"{who}: {error}") from None
-    return done.stdout.decode(errors="replace")
+    return done.stdout

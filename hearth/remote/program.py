@@ -1,39 +1,36 @@
 """What the controller runs on the machine of a remote house: it is sent there over ssh.
 
-There it has the standard library of Debian's python3 and nothing else.
+There it has the standard library of Debian's python3 and nothing else. The options of a command are
+JSON on its standard input, so that no user of the machine reads them from a command line.
 """
 
+import base64
 import contextlib
 import fcntl
 import hashlib
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 # It separates a command's output from what a login shell prints.
 MARK = "--hearth--"
 _PAUSE_S = 0.1
 # The digests of the settings that came last.
-_SENT = "local/.sent"
+_SENT = ".sent"
 _HOLDER = "settings are coming from another machine"
 
 
-def state(root: str, lock: str, digests: str) -> None:
-    """Print the commit there, who holds the lock, and the lock file of the sources."""
+def state(root: str, lock: str, within_s: float, digests: str) -> None:
+    """Print the commit there, the holder of the lock after a wait, and the sources' lock file."""
     argv = ["git", "-C", root, "rev-parse", "-q", "--verify", "HEAD"]
     commit = subprocess.run(argv, capture_output=True, text=True, check=False)  # noqa: S603
-    file = _opened(lock)
     held = ""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not _take_lock(_opened(lock), within_s):
         held = "held by " + (Path(lock).read_text(encoding="utf-8").splitlines() or [""])[0]
     path = Path(root, digests)
     recorded = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -41,48 +38,42 @@ def state(root: str, lock: str, digests: str) -> None:
     print(f"{MARK}\n{json.dumps(found)}")
 
 
-def wait(lock: str, within_s: float) -> None:
-    """Wait until no run of site.yml is active there."""
-    with _alone(lock, within_s):
-        pass
-
-
 def take(
     root: str,
     lock: str,
     within_s: float,
-    sizes: tuple[int, int],
+    bundle: str,
+    settings: dict[str, str],
     commit: str,
     digests: str,
     folder: str,
     notes: dict[str, str],
     noted: str,
 ) -> None:
-    """Check out a commit, and replace the local settings; both come on standard input.
+    """Check out a commit, and replace the local settings.
 
-    They are a bundle, empty where the commit is there already, and a tar, of these sizes. `noted`
-    lists the packages that were there before git was installed for Hearth; `notes` are the files of
-    the project that keep such lists for `hearth remove --all`.
+    The bundle is base64, and empty where the commit is there already. `noted` lists the packages
+    that were there before git was installed for Hearth; `notes` are the files of the project that
+    keep such lists for `hearth remove --all`.
     """
-    project, bundle = Path(root), Path(f"{root}.bundle")
+    project, file = Path(root), Path(f"{root}.bundle")
 
     def check_out() -> None:
         # Also where the commit was there already: its files may have been edited by hand.
         _git("-C", root, "checkout", "--quiet", "--force", "--detach", commit)
 
     with _alone(lock, within_s):
-        given, settings = map(_read, sizes)
-        if given:
-            bundle.write_bytes(given)
+        if bundle:
+            file.write_bytes(base64.b64decode(bundle))
             if not project.is_dir():
                 # A clone that was interrupted must not pass for a whole one.
                 shutil.rmtree(f"{root}.new", ignore_errors=True)
-                _git("clone", "--quiet", str(bundle), f"{root}.new")
+                _git("clone", "--quiet", str(file), f"{root}.new")
                 Path(f"{root}.new").rename(project)
             if Path(noted).exists():
                 _keep_notes(project, Path(noted), **notes)
-            _git("-C", root, "fetch", "--quiet", str(bundle), "HEAD")
-            bundle.unlink()
+            _git("-C", root, "fetch", "--quiet", str(file), "HEAD")
+            file.unlink()
         replace_settings(project / "inventory", settings, digests, folder, check_out)
 
 
@@ -101,25 +92,26 @@ def _keep_notes(
 
 
 def replace_settings(
-    inventory: Path, tar: bytes, digests: str, folder: str, before: Callable[[], None]
+    inventory: Path,
+    settings: Mapping[str, str],
+    digests: str,
+    folder: str,
+    before: Callable[[], None],
 ) -> None:
-    """Replace `local` of the inventory by a tar's, and call `before` before anything changes.
+    """Replace `local` of the inventory by `settings`, and call `before` before anything changes.
 
-    Whole settings take their place: the digests trusted on first use are nowhere else. Settings
+    The digests trusted on first use are nowhere else, and come back with the settings. Settings
     that were made on this machine are never lost: with one that this function did not put there and
-    the tar does not have, it refuses.
+    `settings` does not have, it refuses.
     """
     local, new = inventory / "local", inventory / "local.new"
     shutil.rmtree(new, ignore_errors=True)
-    (new / "local" / folder).mkdir(parents=True)
+    (new / folder).mkdir(parents=True)
     local.mkdir(exist_ok=True)
-    with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-        for entry in archive:
-            content = archive.extractfile(entry)
-            if content is not None:
-                (new / entry.name).write_bytes(content.read())
-                (new / entry.name).chmod(0o600)
-    sent, fresh = inventory / _SENT, [_digest(path) for path in _settings(new / "local", folder)]
+    for name, text in settings.items():
+        (new / name).write_bytes(text.encode(errors="surrogateescape"))
+        (new / name).chmod(0o600)
+    sent, fresh = local / _SENT, [_digest(path) for path in _settings(new, folder)]
     known = {*fresh, *(sent.read_text().split() if sent.exists() else ())}
     theirs = [
         str(path.relative_to(local))
@@ -138,29 +130,29 @@ def replace_settings(
     with sent.open("a") as file:
         file.write(listed)
     for path in local.glob("*.yml"):
-        if not (new / "local" / path.name).exists():
+        if path.name not in settings:
             path.unlink()
-    for path in sorted((new / "local").glob("*.yml")):
+    for path in sorted(new.glob("*.yml")):
         path.replace(local / path.name)
     shutil.rmtree(local / folder, ignore_errors=True)
-    (new / "local" / folder).rename(local / folder)
-    (new / "sent").write_text(listed)
-    (new / "sent").replace(sent)
-    shutil.rmtree(new)
+    (new / folder).rename(local / folder)
+    (new / _SENT).write_text(listed)
+    (new / _SENT).replace(sent)
+    new.rmdir()
 
 
 def follow(
-    root: str, runtime: str, unit: str, command: str, columns: int, values: str, size: int
+    root: str, runtime: str, unit: str, command: str, columns: int, file: str, values: str
 ) -> None:
     """Run a shell command as a unit of systemd, print its lines, and exit with its code.
 
-    The lines go through a file: a pipe would break with the connection, and the run with it.
+    The lines go through a file: a pipe would break with the connection, and the run with it. The
+    unit's own folder has `values` in `file`.
     """
     folder, log = Path(runtime, unit), Path(root, ".hearth/logs", f"{unit}.log")
-    given = _read(size)
     folder.mkdir(mode=0o700)
-    with open(os.open(folder / values, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-        file.write(given)
+    with open(os.open(folder / file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as target:
+        target.write(values)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.touch()
     origin = os.environ.get("SSH_CONNECTION", "")
@@ -197,31 +189,30 @@ def _opened(lock: str) -> int:
     return file
 
 
+def _take_lock(file: int, within_s: float) -> bool:
+    """Lock the open file within this time, and return whether that was possible."""
+    deadline = time.monotonic() + within_s
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_S)
+
+
 @contextlib.contextmanager
 def _alone(lock: str, within_s: float) -> Iterator[None]:
     """Hold the lock while no run of site.yml is active."""
     file = _opened(lock)
     # What it starts holds it, too, and so outlives it safely.
     os.set_inheritable(file, True)
-    deadline = time.monotonic() + within_s
-    while True:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        if time.monotonic() > deadline:
-            sys.exit(f"the active run there did not end in {within_s:g} s")
-        time.sleep(_PAUSE_S)
+    if not _take_lock(file, within_s):
+        sys.exit(f"the active run there did not end in {within_s:g} s")
     os.ftruncate(file, 0)
     os.pwrite(file, f"{_HOLDER}\n".encode(), 0)
     yield
     os.close(file)
-
-
-def _read(size: int) -> bytes:
-    data = sys.stdin.buffer.read(size)
-    if len(data) != size:
-        sys.exit("the connection broke, and nothing was changed")
-    return data
 
 
 def _git(*words: str) -> None:
@@ -244,6 +235,14 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def _main() -> None:
+    try:
+        options = json.load(sys.stdin.buffer)
+    except ValueError:
+        sys.exit("the connection broke, and nothing was changed")
+    commands: dict[str, Callable[..., None]] = {"state": state, "take": take, "follow": follow}
+    commands[sys.argv[-1]](**options)
+
+
 if __name__ == "__main__":
-    _commands = {f.__name__: f for f in (state, wait, take, follow)}
-    _commands[sys.argv[-2]](**json.loads(sys.argv[-1]))
+    _main()

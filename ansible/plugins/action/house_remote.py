@@ -68,9 +68,9 @@ def options(given: Mapping[str, Any]) -> list[str]:
     return [*words, f"-{loud}"] if loud else words
 
 
-def values(loader: DataLoader) -> bytes:
+def values(loader: DataLoader) -> str:
     """Return what `-e` gave this run, files included, for a file there.
 
     On a command line every user of the machine could read them.
     """
-    return json.dumps(load_extra_vars(loader), default=str).encode()
+    return json.dumps(load_extra_vars(loader), default=str)

@@ -15,14 +15,16 @@ from tests.unit.plugins.by_path import plugin
 FAKE = """#!/usr/bin/env python3
 import json, pathlib, re, sys
 here, line = pathlib.Path(__file__).parent, sys.argv[-1]
-given = sys.stdin.buffer.read()
-if " state " in line:
+data = sys.stdin.buffer.read()
+command = line.rstrip("'").rpartition(" ")[2]
+if command == "state":
     state = {"commit": (here / "commit").read_text().strip(), "holder": "", "recorded": ""}
     print("--hearth--\\n" + json.dumps(state))
-elif " follow " in line:
-    (here / "asked").write_text(line)
-    (here / "values").write_bytes(given[int(re.search(r"read\\((\\d+)\\)", line)[1]) :])
-    print((here / "said").read_text(), flush=True)
+elif command == "follow":
+    options = json.loads(data[int(re.search(r"read\\((\\d+)\\)", line)[1]) :])
+    (here / "values").write_text(options.pop("values"))
+    (here / "request").write_text(line + json.dumps(options))
+    print((here / "output").read_text(), flush=True)
     sys.exit(int((here / "code").read_text()))
 """
 RECAP = "{host:<26} : ok=9    changed={n}    unreachable=0    failed=0    skipped=1    rescued=0"
@@ -45,9 +47,9 @@ class Outside:
         (folder / "commit").write_text(head.stdout)
 
     def there(self, code: int, *recap: str) -> None:
-        """Say how the run there ends."""
+        """Set how the run there ends."""
         (self.folder / "code").write_text(str(code))
-        (self.folder / "said").write_text("\n".join(["TASK [Write the rules]", *recap]))
+        (self.folder / "output").write_text("\n".join(["TASK [Write the rules]", *recap]))
 
     def run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {
@@ -94,9 +96,9 @@ def test_remote_results_are_reported_here(outside: Outside) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "TASK [Write the rules]" in done.stdout
     assert "ok=1    changed=1 " in done.stdout.rpartition("PLAY RECAP")[2]
-    asked = (outside.folder / "asked").read_text()
-    assert "ansible-playbook site.yml --limit litellm" in asked
-    assert "environment controller" in asked
+    request = (outside.folder / "request").read_text()
+    assert "ansible-playbook site.yml --limit litellm" in request
+    assert "environment controller" in request
 
 
 def test_nothing_changed_there_is_nothing_changed_here(outside: Outside) -> None:
@@ -137,7 +139,7 @@ def test_extra_vars_apply_remotely_and_are_on_no_command_line(outside: Outside) 
     assert json.loads((outside.folder / "values").read_text()) == {
         **{"a": "b c", "key": "s3cret", "ports": [2], "day": "${HOME}"}
     }
-    asked = (outside.folder / "asked").read_text()
-    assert r"site.yml -e \"@$RUNTIME_DIRECTORY/values.json\"" in asked
-    assert "s3cret" not in asked
-    assert "HOME}" not in asked
+    request = (outside.folder / "request").read_text()
+    assert r"site.yml -e \"@$RUNTIME_DIRECTORY/values.json\"" in request
+    assert "s3cret" not in request
+    assert "HOME}" not in request
