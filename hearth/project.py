@@ -12,7 +12,6 @@ from typing import Any
 
 from hearth.catalogue import Catalogue, House, derive, load
 from hearth.machine.facts import graphics
-from hearth.machine.preflight import gpu_missing
 from hearth.machine.secrets import Vault
 
 # The key that the smoke tests and benchmarks use: it may call every model.
@@ -63,7 +62,7 @@ class Project:
         absent = {
             name
             for name, record in catalogue.services.items()
-            if record.enabled == "auto" and gpu_missing(record.gpu, seen)
+            if record.enabled == "auto" and not seen.has(record.gpu)
         }
         return derive(catalogue, self.vault.names(), frozenset(absent))
 

@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hearth.catalogue.house import House
-from hearth.machine.facts import LINKS, Facts, graphics_devices, ip, text_of
+from hearth.catalogue.house import House, Model
+from hearth.machine.facts import (
+    LINKS,
+    Facts,
+    Listener,
+    graphics_devices,
+    ip,
+    listeners,
+    text_of,
+)
 from hearth.machine.probe import answer
 
 # Hearth masks this unit, so that Debian's own Caddy does not start.
@@ -26,49 +34,51 @@ _ROUTER_NAMES = ("router", "gateway", "openwrt", "fritz")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A name of the house's domain that another resolver resolves."""
-
-    server: str
-    name: str
-    address: str
-
-
-@dataclass(frozen=True, slots=True)
 class Environment:
     """The machine's environment; the defaults are those of a machine without problems.
 
-    `networks` are pairs of an interface and an IPv4 range. `clock` is None, `early` for a time
-    before this Debian's release, or `free` without synchronisation. `free_bytes` is per folder.
-    `hidden` are the user's own files that Hearth's mask would replace.
+    `networks` are pairs of an interface and an IPv4 range. `claims` are names of the house's domain
+    that another resolver resolves: the server to a name and its address. `locked_out` is true with
+    an NVIDIA card and Secure Boot. `clock` is None, `early` for a time before this Debian's
+    release, or `free` without synchronisation. `free_bytes` is per folder of the user's own that
+    models are stored in. `own_caddy` is true if Hearth's mask would replace a unit of the user's.
     """
 
     root: bool = True
     tun: bool = True
+    listeners: tuple[Listener, ...] = ()
     networks: tuple[tuple[str, str], ...] = ()
-    claims: tuple[Claim, ...] = ()
-    nvidia_on_bus: bool = False
-    secure_boot: bool = False
+    claims: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    locked_out: bool = False
     clock: str | None = None
     free_bytes: Mapping[str, int] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
+    own_caddy: bool = False
 
 
-def read_environment(
-    house: House, facts: Facts, folders: Iterable[str] = (), root: Path = Path("/")
-) -> Environment:
-    """Read everything; `folders` need free space, `root` is another file system in tests."""
+def read_environment(house: House, facts: Facts, root: Path = Path("/")) -> Environment:
+    """Read everything; `root` is another file system in tests."""
+    folders = {model_folder(house, model) for model in house.models.values() if model.usable}
     return Environment(
         root=os.geteuid() == 0,
         tun=(root / "dev/net/tun").exists(),
+        listeners=tuple(listeners()),
         networks=tuple(networks()),
-        claims=tuple(claims(house, facts)),
-        nvidia_on_bus=nvidia_on_bus(root),
-        secure_boot=secure_boot(root),
+        claims=claims(house, facts),
+        locked_out=nvidia_on_bus(root) and secure_boot(root),
         clock=clock(root),
-        free_bytes={folder: _free(Path(folder)) for folder in folders},
-        hidden=hidden(root),
+        free_bytes={path: _free(Path(path)) for path in folders if path not in (None, "/var")},
+        own_caddy=has_own_caddy(root),
     )
+
+
+def model_folder(house: House, model: Model) -> str | None:
+    """Return the disk that a model is stored on; None for one that is not downloaded."""
+    if model.program:
+        return "/var"
+    service = house.services.get(model.service or "")
+    if service is None or not model.pulled:
+        return None
+    return next((volume.from_folder for volume in service.volumes if volume.from_folder), "/var")
 
 
 def networks() -> Iterable[tuple[str, str]]:
@@ -79,23 +89,25 @@ def networks() -> Iterable[tuple[str, str]]:
             yield device, range_
 
 
-def claims(house: House, facts: Facts) -> Iterable[Claim]:
+def claims(house: House, facts: Facts) -> dict[str, tuple[str, str]]:
     """Query other resolvers for names that only this house should resolve, before it is built."""
     wanted, domain = [site.fqdn for site in house.sites], house.machine.domain
     others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_ROUTER_NAMES)]
     # Some providers resolve every name, which is no claim to this domain.
     nonsense = f"hearth-{secrets.token_hex(6)}.{domain}"
+    names = [nonsense, *wanted, *others]
     servers = () if facts.built else facts.upstream_dns
-    asked = [(server, name) for server in servers for name in (nonsense, *wanted, *others)]
-    answers = answer({"resolve": [[server, name, "A"] for server, name in asked]})["resolve"]
-    found = {
-        key: addresses for key, (_, addresses) in zip(asked, answers, strict=True) if addresses
-    }
-    for (server, name), addresses in found.items():
-        # A router that forwards queries to this house returns the house's own address.
-        ours = name in wanted and facts.lan_address in addresses
-        if not ours and (server, nonsense) not in found:
-            yield Claim(server, name, addresses[0])
+    queries = [[server, name, "A"] for server in servers for name in names]
+    answers = iter(answer({"resolve": queries})["resolve"])
+    found: dict[str, tuple[str, str]] = {}
+    for server in servers:
+        known = {name: next(answers)[1] for name in names}
+        for name in () if known[nonsense] else (*wanted, *others):
+            # A router that forwards queries to this house returns the house's own address.
+            ours = name in wanted and facts.lan_address in known[name]
+            if known[name] and not ours:
+                found.setdefault(server, (name, known[name][0]))
+    return found
 
 
 def nvidia_on_bus(root: Path) -> bool:
@@ -122,11 +134,11 @@ def clock(root: Path) -> str | None:
     return "free" if _adjtimex() == _TIME_ERROR else None
 
 
-def hidden(root: Path) -> tuple[str, ...]:
-    """Return the user's own unit in the place of the house's mask."""
+def has_own_caddy(root: Path) -> bool:
+    """Return whether there is a unit of the user's in the place of the house's mask."""
     path = root / MASK
     masked = path.is_symlink() and path.readlink() == Path(os.devnull)
-    return (f"/{MASK}",) if os.path.lexists(path) and not masked else ()
+    return os.path.lexists(path) and not masked
 
 
 def _adjtimex() -> int:

@@ -6,12 +6,13 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal
 
+from hearth.catalogue.house import Machine
 from hearth.paths import PROGRAMS
 
 # Kernel drivers that render in software: their nodes are not accelerators.
@@ -45,13 +46,10 @@ class Graphics:
     nvidia_card: bool
     nvidia_tool: bool
 
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """Upstream DNS servers, and where they come from."""
-
-    servers: tuple[str, ...]
-    known: Known
+    def has(self, gpu: str) -> bool:
+        """Return whether a service with this `gpu` in its record can have it here."""
+        cuda, vulkan = self.nvidia_card and self.nvidia_tool, bool(self.render_nodes)
+        return {"cuda": cuda, "vulkan": vulkan, "auto": cuda or vulkan}.get(gpu, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +67,13 @@ class Facts:
     upstream_known: Known = "known"
 
 
-def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
+def read_facts(record: Machine, root: Path = Path("/")) -> Facts:
     """Read the facts of this machine; a value in its record wins over one that is read.
 
     `root` is another file system in tests.
     """
-    interface, address = lan(record["lan_interface"], record["lan_address"])
-    upstream = choose_upstream(record, [*addresses(), address], root)
+    interface, address = lan(record.lan_interface, record.lan_address)
+    servers, known = choose_upstream(record, [*addresses(), address], root)
     return Facts(
         debian=debian_version(root),
         memory_bytes=memory_bytes(root),
@@ -83,8 +81,8 @@ def read_facts(record: Mapping[str, Any], root: Path = Path("/")) -> Facts:
         built=(root / "var/lib/hearth/programs").is_dir(),
         lan_interface=interface,
         lan_address=address,
-        upstream_dns=upstream.servers,
-        upstream_known=upstream.known,
+        upstream_dns=servers,
+        upstream_known=known,
         graphics=graphics(root),
     )
 
@@ -189,23 +187,23 @@ def _output(*argv: str) -> str:
 
 
 def choose_upstream(
-    record: Mapping[str, Any], own: Collection[str], root: Path = Path("/")
-) -> Upstream:
+    record: Machine, own: Collection[str], root: Path = Path("/")
+) -> tuple[tuple[str, ...], Known]:
     """Return the record's DNS servers, or else the machine's, without the house itself.
 
     A router that announces the house as the network's DNS server announces it to the house's
     machine, too. The resolver would then query itself and resolve no outside name.
     `own` are addresses of the machine.
     """
-    ours = [*own, record["resolver_address"], "127.0.0.1", "::1"]
-    named = record["upstream_dns"]
-    asked = [named] if named != "auto" else [_nameservers(root / name, ours) for name in _FILES]
-    for servers in asked:
+    ours = [*own, record.resolver_address, "127.0.0.1", "::1"]
+    named = record.upstream_dns
+    lists = [named] if named != "auto" else [_nameservers(root / name, ours) for name in _FILES]
+    for servers in lists:
         if others := without_own(servers, ours):
-            return Upstream(others, "known")
+            return others, "known"
     if before := without_own(configured_upstream(root), ours):
-        return Upstream(before, "kept")
-    return Upstream((), "itself" if any(asked) else "none")
+        return before, "kept"
+    return (), "itself" if any(lists) else "none"
 
 
 def without_own(servers: Iterable[str], own: Iterable[str]) -> tuple[str, ...]:

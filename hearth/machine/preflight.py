@@ -1,12 +1,13 @@
-"""Refuse a machine that cannot become this house, before anything is changed or downloaded."""
+"""Reject a machine that cannot become this house, before anything is changed or downloaded."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
 
-from hearth.catalogue.house import House, Model, Service
-from hearth.machine.environment import Claim, Environment
-from hearth.machine.facts import Facts, Graphics, Listener
+from hearth.catalogue import memory_shortage
+from hearth.catalogue.house import House, Model
+from hearth.machine.environment import MASK, Environment, model_folder
+from hearth.machine.facts import Facts, Graphics
 
 # Hearth's own programs from an earlier run may hold the ports.
 _OUR_UNITS = "hearth-"
@@ -20,126 +21,27 @@ _LOCKED_OUT = (
     "/var/lib/dkms/mok.pub` and reboot, or turn Secure Boot off"
 )
 _LOCAL = "inventory/local"
-_LOOPBACK = frozenset({"127.0.0.1"})
+# Whether the house works all the same, and a line with the fix.
+Finding = tuple[bool, str]
 
 
 def choose_accelerator(wanted: str, seen: Graphics) -> str:
     """Return the accelerator for a record's `gpu` on this machine: cuda, vulkan, software, none."""
     if wanted != "auto":
         return wanted
-    if seen.nvidia_card and seen.nvidia_tool:
-        return "cuda"
-    return "vulkan" if seen.render_nodes else "none"
+    return next((kind for kind in ("cuda", "vulkan") if seen.has(kind)), "none")
 
 
-def gpu_missing(wanted: str, seen: Graphics) -> bool:
-    """Return whether a service that needs its GPU (`enabled: auto`) stays off on this machine."""
-    missing = {
-        "cuda": not (seen.nvidia_card and seen.nvidia_tool),
-        "vulkan": not seen.render_nodes,
-        "auto": choose_accelerator("auto", seen) == "none",
-    }
-    return missing.get(wanted, False)
+def violations_and_warnings(
+    house: House, facts: Facts, environment: Environment
+) -> tuple[list[str], list[str]]:
+    """Return what prevents the house here, and what deserves attention although it works.
 
-
-def machine_warnings(
-    services: Mapping[str, Service], facts: Facts, locked_out: bool = False
-) -> list[str]:
-    """Explain for each service with `gpu: auto` why it does not use a GPU."""
-    seen, taken = facts.graphics, choose_accelerator("auto", facts.graphics)
-    takes = f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
-    if locked_out and not seen.nvidia_card:
-        why = f"{_LOCKED_OUT}; {takes}"
-    elif seen.nvidia_card and not seen.nvidia_tool:
-        why = (
-            "there is an NVIDIA card, but not NVIDIA's package nvidia-container-toolkit, so "
-            f"{takes}"
-        )
-    elif taken == "none":
-        why = (
-            f"there is no GPU here, so {takes}; llvmpipe, which Mesa offers "
-            "without one, is a software device and not a GPU"
-        )
-    else:
-        return []
-    return [f"{name}: {why}" for name, service in services.items() if service.gpu == "auto"]
-
-
-def machine_violations(
-    services: Mapping[str, Service],
-    facts: Facts,
-    listeners: Sequence[Listener],
-    locked_out: bool = False,
-) -> list[str]:
-    """Return everything about the machine that prevents a house, with a fix, one line each.
-
-    `locked_out` is true where there is an NVIDIA card and Secure Boot is on.
+    Each is one line, with its fix.
     """
-    found = []
-    if facts.debian != "13":
-        found.append(
-            f"this machine runs Debian {facts.debian}; a house needs Debian 13 "
-            "(a lab machine works on any host: scripts/up --lab)"
-        )
-    found += _port_problems(listeners, facts.lan_address)
-    # Later, models may fill the same space.
-    if not facts.built and facts.disk_free_bytes < _NEEDED_DISK_BYTES:
-        found.append(
-            f"/var has {facts.disk_free_bytes / _GIB:.1f} GiB free; images and programs need "
-            f"{_NEEDED_DISK_BYTES // _GIB} GiB before the first model: free some"
-        )
-    for name, service in services.items():
-        if service.runtime == "podman":
-            found.append(
-                f"{name} asks for runtime: podman, which is not supported yet: write incus"
-            )
-        found += _gpu_problems(name, service.gpu, facts.graphics, locked_out)
-    return found
-
-
-def _port_problems(listeners: Sequence[Listener], lan_address: str) -> Iterator[str]:
-    # The resolver listens on the LAN and on the loopback. The reverse proxy listens on all
-    # addresses, so the kernel requires the port to be free on each of them.
-    resolver = _EVERYWHERE | {lan_address, "127.0.0.1", "::1"}
-    wanted = {("udp", 53): resolver, ("tcp", 53): resolver, ("tcp", 80): None, ("tcp", 443): None}
-    for item in listeners:
-        where = wanted.get((item.protocol, item.port), frozenset())
-        if (where is None or item.address in where) and not item.holder.startswith(_OUR_UNITS):
-            on = "" if item.address in _EVERYWHERE else f" on {item.address}"
-            yield (
-                f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}"
-                f"{on}; Hearth needs it for the house: stop that program, or change its port"
-            )
-
-
-def _gpu_problems(name: str, wanted: str, seen: Graphics, locked_out: bool) -> list[str]:
-    if wanted == "vulkan" and not seen.render_nodes:
-        why = (
-            "this machine has no render node in /dev/dri; Mesa's llvmpipe is a software device and "
-            "not a GPU: write gpu: auto, or gpu: software to use llvmpipe on purpose"
-        )
-    elif wanted != "cuda" or (seen.nvidia_card and seen.nvidia_tool):
-        return []
-    elif seen.nvidia_card:
-        why = (
-            "nvidia-container-cli is not there: install NVIDIA's package nvidia-container-toolkit, "
-            "or write gpu: auto"
-        )
-    elif locked_out:
-        why = f"{_LOCKED_OUT}, or write gpu: auto"
-    else:
-        why = (
-            "/dev/nvidia0 is not there: install the NVIDIA driver (package nvidia-driver), or "
-            "write gpu: auto"
-        )
-    return [f"{name} asks for gpu: {wanted}, and {why}"]
-
-
-def house_violations(
-    house: House, facts: Facts, environment: Environment, listeners: Iterable[Listener] = ()
-) -> list[str]:
-    """Return every conflict between house and machine, with a fix, one line each."""
     checks = {
+        f"this machine runs Debian {facts.debian}; a house needs Debian 13 "
+        "(a lab machine works on any host: scripts/up --lab)": facts.debian == "13",
         "only root can build a house: put `sudo` before the command": environment.root,
         "there is no /dev/net/tun, so this is a container or its kernel is reduced, and it cannot "
         "run instances: use a full machine, or run `modprobe tun` on the container's host and pass "
@@ -147,35 +49,98 @@ def house_violations(
         f"the clock shows {datetime.now(UTC):%Y-%m-%d}, before the release of this Debian, so "
         "downloads and certificates would be rejected: set it (`timedatectl set-time`) and install "
         "systemd-timesyncd": environment.clock != "early",
+        f"/{MASK} is a unit of yours, and the house masks that name to keep Debian's own Caddy "
+        "from starting: disable the unit, and give it another name": not environment.own_caddy,
+        # Later, models may fill the same space.
+        f"/var has {facts.disk_free_bytes / _GIB:.1f} GiB free; images and programs need "
+        f"{_NEEDED_DISK_BYTES // _GIB} GiB before the first model: free some": facts.built
+        or facts.disk_free_bytes >= _NEEDED_DISK_BYTES,
     }
-    found = [line for line, good in checks.items() if not good]
-    found += [
-        f"{path} is a unit of yours, and the house masks that name to keep Debian's own Caddy "
-        "from starting: disable the unit, and give it another name"
-        for path in environment.hidden
+    violations = [line for line, good in checks.items() if not good]
+    violations += [
+        f"{name} asks for runtime: podman, which is not supported yet: write incus"
+        for name, service in house.services.items()
+        if service.runtime == "podman"
     ]
-    found += _ranges(house, environment)
-    found += _own_ports(house, listeners)
-    found += [line for works, line in _network(house, facts) if not works]
+    violations += [*_ports(house, facts, environment), *_ranges(house, environment)]
     # Later, this house itself answers for the domain, and the models are on the disk.
     if not facts.built:
-        found += _claims(house.machine.domain, environment.claims)
-        found += _room(house, facts, environment)
-    return found + [line for served, line in _memory(house, facts) if not served]
-
-
-def house_warnings(house: House, facts: Facts, environment: Environment) -> list[str]:
-    """Return what deserves attention although the house works, one line each."""
-    found = [line for served, line in _memory(house, facts) if served]
+        violations += [*_claims(house, environment), *_room(house, facts, environment)]
+    if shortage := memory_shortage(house.services.values(), facts.memory_bytes):
+        violations.append(shortage)
+    findings = [*_gpus(house, facts.graphics, environment.locked_out)]
+    findings += [*_network(house, facts), *_memory(house, facts)]
     if environment.clock == "free":
-        found.append(
+        clock = (
             "nothing synchronises this machine's clock, and devices reject the house's "
             "certificates when it is wrong: install systemd-timesyncd"
         )
-    return found + [line for works, line in _network(house, facts) if works]
+        findings.append((True, clock))
+    violations += [line for works, line in findings if not works]
+    return violations, [line for works, line in findings if works]
 
 
-def _network(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+def _ports(house: House, facts: Facts, environment: Environment) -> Iterator[str]:
+    """Yield each port of the house that another program holds."""
+    wanted: dict[tuple[str, int], tuple[frozenset[str] | None, str]] = {
+        ("tcp", part.port): (
+            _EVERYWHERE | {"127.0.0.1"},
+            f"the part {part.name} needs it: stop that program, or give {part.name} another port "
+            f"in {_LOCAL}/services.yml",
+        )
+        for part in house.parts.values()
+        if part.url and part.port
+    }
+    # The resolver listens on the LAN and on the loopback. The reverse proxy listens on all
+    # addresses, so the kernel requires the port to be free on each of them.
+    resolver = _EVERYWHERE | {facts.lan_address, "127.0.0.1", "::1"}
+    fix = "Hearth needs it for the house: stop that program, or change its port"
+    wanted |= dict.fromkeys((("udp", 53), ("tcp", 53)), (resolver, fix))
+    wanted |= dict.fromkeys((("tcp", 80), ("tcp", 443)), (None, fix))
+    for item in environment.listeners:
+        addresses, fix = wanted.get((item.protocol, item.port), (frozenset(), ""))
+        ours = item.holder.startswith(_OUR_UNITS)
+        if not ours and (addresses is None or item.address in addresses):
+            on = "" if item.address in _EVERYWHERE else f" on {item.address}"
+            yield (
+                f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}"
+                f"{on}; {fix}"
+            )
+
+
+def _gpus(house: House, seen: Graphics, locked_out: bool) -> Iterator[Finding]:
+    """Yield each service that misses its GPU, or does not use one although it is `auto`.
+
+    `locked_out` is true where there is an NVIDIA card and Secure Boot is on.
+    """
+    taken = choose_accelerator("auto", seen)
+    takes = f"gpu: auto takes {'the processor' if taken == 'none' else taken}"
+    if locked_out and not seen.nvidia_card:
+        cuda, auto = f"{_LOCKED_OUT}, or", f"{_LOCKED_OUT}; {takes}"
+    elif seen.nvidia_card:
+        package = "NVIDIA's package nvidia-container-toolkit"
+        cuda = f"nvidia-container-cli is not there: install {package}, or"
+        auto = f"there is an NVIDIA card, but not {package}, so {takes}"
+    else:
+        cuda = "/dev/nvidia0 is not there: install the NVIDIA driver (package nvidia-driver), or"
+        auto = (
+            f"there is no GPU here, so {takes}; llvmpipe, which Mesa offers without one, is a "
+            "software device and not a GPU"
+        )
+        auto = auto if taken == "none" else ""
+    missing = {
+        "cuda": f"{cuda} write gpu: auto",
+        "vulkan": "this machine has no render node in /dev/dri; Mesa's llvmpipe is a software "
+        "device and not a GPU: write gpu: auto, or gpu: software to use llvmpipe on purpose",
+    }
+    for name, service in house.services.items():
+        if service.gpu == "auto" and taken != "cuda" and auto:
+            yield True, f"{name}: {auto}"
+        if service.gpu in missing and not seen.has(service.gpu):
+            yield False, f"{name} asks for gpu: {service.gpu}, and {missing[service.gpu]}"
+
+
+def _network(house: House, facts: Facts) -> Iterator[Finding]:
     """Yield each finding about the network, and whether the house works despite it."""
     known, address = facts.upstream_known, facts.lan_address
     server, then = "192.168.1.1", "devices could not resolve names outside the house"
@@ -209,29 +174,13 @@ def _ranges(house: House, environment: Environment) -> Iterator[str]:
             )
 
 
-def _own_ports(house: House, listeners: Iterable[Listener]) -> Iterator[str]:
-    ports = {part.port: part.name for part in house.parts.values() if part.url}
-    for item in listeners:
-        part = ports.get(item.port)
-        open_ = item.address in _EVERYWHERE | _LOOPBACK
-        if item.protocol == "tcp" and part and open_ and not item.holder.startswith(_OUR_UNITS):
-            yield (
-                f"port {item.port}/tcp is held by {item.holder or 'another program'}; the part "
-                f"{part} needs it: stop that program, or give {part} another port in "
-                f"{_LOCAL}/services.yml"
-            )
-
-
-def _claims(domain: str, claims: Iterable[Claim]) -> Iterator[str]:
-    first: dict[str, Claim] = {}
-    for claim in claims:
-        first.setdefault(claim.server, claim)
-    for claim in first.values():
+def _claims(house: House, environment: Environment) -> Iterator[str]:
+    domain = house.machine.domain
+    for server, (name, address) in environment.claims.items():
         yield (
-            f"{claim.server} already answers for names in {domain} ({claim.name} is "
-            f"{claim.address} there), and a domain has one resolver: write another domain, e.g. "
-            f"domain: home.arpa, into {_LOCAL}/machines.yml, or remove those names from "
-            f"{claim.server}"
+            f"{server} already answers for names in {domain} ({name} is {address} there), and a "
+            "domain has one resolver: write another domain, e.g. domain: home.arpa, into "
+            f"{_LOCAL}/machines.yml, or remove those names from {server}"
         )
 
 
@@ -239,7 +188,7 @@ def _room(house: House, facts: Facts, environment: Environment) -> Iterator[str]
     """Yield each disk that is too small for the models that will be stored on it."""
     on_disk: dict[str, dict[str, int]] = {}
     for model in house.models.values():
-        if model.usable and model.download_bytes and (folder := _folder(house, model)):
+        if model.usable and model.download_bytes and (folder := model_folder(house, model)):
             on_disk.setdefault(folder, {})[model.name] = model.download_bytes
     for folder, sizes in on_disk.items():
         free = facts.disk_free_bytes if folder == "/var" else environment.free_bytes.get(folder, 0)
@@ -258,23 +207,7 @@ def _room(house: House, facts: Facts, environment: Environment) -> Iterator[str]
         )
 
 
-def _folder(house: House, model: Model) -> str | None:
-    """Return the disk that a model is stored on; None for one that is not downloaded."""
-    if model.program:
-        return "/var"
-    service = house.services.get(model.service or "")
-    if service is None or not model.pulled:
-        return None
-    return next((volume.from_folder for volume in service.volumes if volume.from_folder), "/var")
-
-
-def own_folders(house: House) -> list[str]:
-    """Return the user's own folders that models are stored in."""
-    used = {_folder(house, model) for model in house.models.values() if model.usable}
-    return sorted(folder for folder in used if folder not in (None, "/var"))
-
-
-def _memory(house: House, facts: Facts) -> Iterator[tuple[bool, str]]:
+def _memory(house: House, facts: Facts) -> Iterator[Finding]:
     """Yield each member that this machine cannot load, and whether its alias has another one."""
     for alias in house.aliases.values():
         big = [name for name in alias.members if _needs(house.models[name]) > facts.memory_bytes]

@@ -1,10 +1,9 @@
 """Read the machine, and reject one that cannot become this house.
 
-Arguments: `services` (of this machine, as derived from the catalogue), `record` (the machine's;
-`auto` values are read from the machine), `packages` (that the machine needs) and `masked` (units
-that must not start). Returns `machine` (facts), `accelerators` (service to accelerator) and
-`packages` (missing or half-installed ones), and fails with one line for each violation before
-anything is changed.
+Arguments: `house` (as derived from the catalogue; `auto` values of its machine are read),
+`packages` (that the machine needs) and `masked` (units that must not start). Returns `machine`
+(facts), `accelerators` (service to accelerator) and `packages` (missing or half-installed ones),
+and fails with one line for each violation before anything is changed.
 """
 
 from __future__ import annotations
@@ -14,20 +13,11 @@ import subprocess
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from hearth.catalogue import derive, memory_shortage
-from hearth.catalogue.house import Service, from_vars
+from hearth.catalogue.house import House, from_vars
 from hearth.machine.action import HouseAction
 from hearth.machine.environment import read_environment
-from hearth.machine.facts import FactsError, listeners, read_facts
-from hearth.machine.preflight import (
-    choose_accelerator,
-    house_violations,
-    house_warnings,
-    machine_violations,
-    machine_warnings,
-    own_folders,
-)
-from hearth.project import current
+from hearth.machine.facts import FactsError, read_facts
+from hearth.machine.preflight import choose_accelerator, violations_and_warnings
 
 UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 
@@ -36,8 +26,7 @@ class ActionModule(HouseAction):
     """Return the facts, or every violation at once."""
 
     arguments: ClassVar = {
-        "services": {"type": "dict", "required": True},
-        "record": {"type": "dict", "required": True},
+        "house": {"type": "dict", "required": True},
         "packages": {"type": "list", "elements": "str", "required": True},
         "masked": {"type": "list", "elements": "str", "required": True},
     }
@@ -49,7 +38,7 @@ class ActionModule(HouseAction):
             **package_states(params["packages"]),
             "unmasked": [unit for unit in params["masked"] if not is_masked(unit)],
         }
-        return read(params["services"], params["record"]) | {"packages": states}
+        return read(from_vars(House, params["house"])) | {"packages": states}
 
 
 def package_states(wanted: list[str]) -> dict[str, list[str]]:
@@ -78,21 +67,14 @@ def is_masked(unit: str) -> bool:
         return False
 
 
-def read(given: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """Return the task's result."""
-    services = {name: from_vars(Service, service) for name, service in given.items()}
-    facts = read_facts(record)
-    house = derive(current().catalogue())
-    environment = read_environment(house, facts, own_folders(house))
-    locked_out = environment.nvidia_on_bus and environment.secure_boot
-    open_ports = listeners()
-    found = machine_violations(services, facts, open_ports, locked_out)
-    found += house_violations(house, facts, environment, open_ports)
-    shortage = memory_shortage(services.values(), facts.memory_bytes)
-    found += [shortage] if shortage else []
-    warnings = machine_warnings(services, facts, locked_out)
-    warnings = [*warnings, *house_warnings(house, facts, environment)]
-    if found:
-        return {"failed": True, "msg": "\n".join(found), "warnings": warnings}
-    chosen = {name: choose_accelerator(item.gpu, facts.graphics) for name, item in services.items()}
+def read(house: House) -> dict[str, Any]:
+    """Return the task's result, without the packages."""
+    facts = read_facts(house.machine)
+    violations, warnings = violations_and_warnings(house, facts, read_environment(house, facts))
+    if violations:
+        return {"failed": True, "msg": "\n".join(violations), "warnings": warnings}
+    chosen = {
+        name: choose_accelerator(service.gpu, facts.graphics)
+        for name, service in house.services.items()
+    }
     return {"machine": asdict(facts), "accelerators": chosen, "warnings": warnings}

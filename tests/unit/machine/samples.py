@@ -1,6 +1,5 @@
 """A machine and a service as the kernel and the catalogue describe them."""
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hearth.machine.instances import Instance, describe
 
 GIB = 1024**3
 BASE = Path(__file__).parents[2] / "fixtures/catalogue/base"
+HOUSE = derive(load(BASE))
 
 
 def facts(**more: Any) -> Facts:
@@ -33,11 +33,6 @@ def facts(**more: Any) -> Facts:
 CARD = "/dev/dri/renderD128"
 
 
-@cache
-def _record() -> dict[str, Any]:
-    return dict(derive(load(BASE)).as_vars()["services"]["ollama"])
-
-
 def service(**more: Any) -> Service:
     """One service as `derive` returns it, with the given fields in its plain form."""
     limits = dict.fromkeys(("memory", "cpus", "tasks"))
@@ -54,7 +49,12 @@ def service(**more: Any) -> Service:
         "limits": limits,
         "volumes": [],
     }
-    fields = {**_record(), **plain, **more, "limits": {**limits, **more.get("limits", {})}}
+    fields = {
+        **HOUSE.as_vars()["services"]["ollama"],
+        **plain,
+        **more,
+        "limits": {**limits, **more.get("limits", {})},
+    }
     return from_vars(Service, fields)
 
 

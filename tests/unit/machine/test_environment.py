@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from hearth.catalogue import derive, load
 from hearth.machine import environment
-from hearth.machine.environment import Claim
 from tests.role_data import ROOT
-from tests.unit.machine.samples import BASE, facts
+from tests.unit.machine.samples import HOUSE, facts
 
-HOUSE = derive(load(BASE))
 ASKED = (HOUSE, facts(upstream_dns=("192.0.2.1", "9.9.9.9")))
 Known = dict[tuple[str, str], str]
 
@@ -41,21 +39,23 @@ def test_another_resolver_that_knows_a_name_of_the_domain_is_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "debian.lan"): "192.0.2.10"})
-    assert list(environment.claims(*ASKED)) == [Claim("192.0.2.1", "debian.lan", "192.0.2.10")]
-    resolvers(monkeypatch, {("9.9.9.9", "llm.lan"): "192.0.2.77"})
-    assert list(environment.claims(*ASKED)) == [Claim("9.9.9.9", "llm.lan", "192.0.2.77")]
+    assert environment.claims(*ASKED) == {"192.0.2.1": ("debian.lan", "192.0.2.10")}
+    # One name of each resolver is enough.
+    both = {("9.9.9.9", name): "192.0.2.77" for name in ("debian.lan", "llm.lan")}
+    resolvers(monkeypatch, both)
+    assert environment.claims(*ASKED) == {"9.9.9.9": ("llm.lan", "192.0.2.77")}
 
 
 def test_a_router_that_passes_on_the_houses_own_answer_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     resolvers(monkeypatch, {("192.0.2.1", "llm.lan"): "192.0.2.10"})
-    assert list(environment.claims(*ASKED)) == []
+    assert environment.claims(*ASKED) == {}
 
 
 def test_a_provider_that_answers_to_anything_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     resolvers(monkeypatch, {}, anything="9.9.9.9")
-    assert list(environment.claims(*ASKED)) == []
+    assert environment.claims(*ASKED) == {}
 
 
 @pytest.mark.parametrize("seen", [{"upstream_dns": ()}, {"built": True}])
@@ -67,7 +67,7 @@ def test_without_resolvers_or_once_built_no_query_is_sent(
         return {"resolve": []}
 
     monkeypatch.setattr(environment, "answer", answer)
-    assert list(environment.claims(HOUSE, facts(**seen))) == []
+    assert environment.claims(HOUSE, facts(**seen)) == {}
 
 
 def test_other_ranges_are_read_and_the_houses_own_links_are_not(
@@ -136,31 +136,37 @@ def test_the_kernel_judges_its_own_clock() -> None:
     assert environment._adjtimex() in range(6)
 
 
-def test_a_whole_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "ip", lambda *_: [])
-    none = (HOUSE, facts(built=True))
-    folder = tmp_path / "not/there/yet"
-    seen = environment.read_environment(*none, [str(folder)], tmp_path)
+    monkeypatch.setattr(environment, "listeners", list)
+    folder = str(tmp_path / "not/there/yet")
+    ollama = HOUSE.services["ollama"]
+    volumes = tuple(replace(volume, from_folder=folder) for volume in ollama.volumes)
+    services = {**HOUSE.services, "ollama": replace(ollama, volumes=volumes)}
+    house, machine = replace(HOUSE, services=services), facts(built=True)
+    seen = environment.read_environment(house, machine, tmp_path)
     assert not seen.tun
     assert seen.root is (os.geteuid() == 0)
-    assert abs(seen.free_bytes[str(folder)] - shutil.disk_usage(tmp_path).free) < 1 << 30
+    assert [*seen.free_bytes] == [folder]
+    assert abs(seen.free_bytes[folder] - shutil.disk_usage(tmp_path).free) < 1 << 30
     (tmp_path / "dev/net").mkdir(parents=True)
     (tmp_path / "dev/net/tun").touch()
-    assert environment.read_environment(*none, (), tmp_path).tun
+    seen = environment.read_environment(HOUSE, machine, tmp_path)
+    assert (seen.tun, seen.free_bytes) == (True, {})
 
 
 def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
     mask = tmp_path / environment.MASK
     mask.parent.mkdir(parents=True)
-    assert environment.hidden(tmp_path) == ()
+    assert not environment.has_own_caddy(tmp_path)
     mask.symlink_to("/dev/null")
-    assert environment.hidden(tmp_path) == ()
+    assert not environment.has_own_caddy(tmp_path)
     mask.unlink()
     mask.symlink_to("/opt/caddy/caddy.service")
-    assert environment.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    assert environment.has_own_caddy(tmp_path)
     mask.unlink()
     mask.write_text("[Service]\nExecStart=/opt/caddy run\n")
-    assert environment.hidden(tmp_path) == ("/etc/systemd/system/caddy.service",)
+    assert environment.has_own_caddy(tmp_path)
     # The role does not overwrite a file that was missed.
     tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
     (mask,) = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]

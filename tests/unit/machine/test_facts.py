@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ import pytest
 
 from hearth.machine import facts
 from hearth.machine.facts import FactsError, Listener
+from tests.unit.machine.samples import HOUSE
 
 ROUTE = ("-4", "route", "show", "default")
 ADDRESSES = ("address", "show")
-AUTO: dict[str, Any] = {
-    **dict.fromkeys(("lan_interface", "lan_address", "upstream_dns"), "auto"),
-    "resolver_address": "10.140.30.1",
-}
+AUTO = replace(
+    HOUSE.machine,
+    lan_interface="auto",
+    lan_address="auto",
+    upstream_dns="auto",
+    resolver_address="10.140.30.1",
+)
 
 
 @pytest.fixture
@@ -124,11 +129,11 @@ def test_what_the_record_names_wins(root: Path, monkeypatch: pytest.MonkeyPatch)
     # A machine without a way out has no default route; its LAN is named.
     links = [link("lan0", "192.0.2.77"), link("wlan0", "198.51.100.7")]
     wire(monkeypatch, {ROUTE: [], ADDRESSES: links})
-    read = facts.read_facts({**AUTO, "lan_interface": "lan0"}, root)
+    read = facts.read_facts(replace(AUTO, lan_interface="lan0"), root)
     assert (read.lan_interface, read.lan_address) == ("lan0", "192.0.2.77")
-    own = {**AUTO, "lan_interface": "lan0", "lan_address": "192.0.2.78"}
+    own = replace(AUTO, lan_interface="lan0", lan_address="192.0.2.78")
     assert facts.read_facts(own, root).lan_address == "192.0.2.78"
-    dns = facts.read_facts({**own, "upstream_dns": ["9.9.9.9"]}, root)
+    dns = facts.read_facts(replace(own, upstream_dns=("9.9.9.9",)), root)
     assert dns.upstream_dns == ("9.9.9.9",)
 
 

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hearth.catalogue import House, derive, load
-from hearth.machine.environment import Claim, Environment
-from hearth.machine.facts import Listener
-from hearth.machine.preflight import house_violations, house_warnings, own_folders
-from tests.unit.machine.samples import GIB, facts
+from hearth.machine.environment import Environment
+from hearth.machine.facts import Facts, Listener
+from hearth.machine.preflight import violations_and_warnings
+from tests.unit.machine import samples
+from tests.unit.machine.samples import CARD, GIB
+
+# With a GPU, about which there is nothing to warn.
+facts = partial(samples.facts, render_nodes=(CARD,))
 
 BASE = Path(__file__).parents[2] / "fixtures/catalogue/base"
 MORE_MODELS = (
     "choose a folder on another disk (`from_folder:` in the service's data), or remove models in "
     "inventory/local/models.yml and aliases.yml"
 )
+
+
+def house_violations(house: House, machine: Facts, environment: Environment) -> list[str]:
+    return violations_and_warnings(house, machine, environment)[0]
+
+
+def house_warnings(house: House, machine: Facts, environment: Environment) -> list[str]:
+    return violations_and_warnings(house, machine, environment)[1]
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +41,9 @@ def house() -> House:
 
 def test_a_good_machine_has_no_conflict(house: House) -> None:
     environment = Environment(networks=(("lan0", "192.0.2.0/24"), ("docker0", "172.17.0.0/16")))
-    own = [Listener("tcp", "127.0.0.1", 9180, "hearth-login.service")]
-    assert house_violations(house, facts(), environment, own) == []
+    own = (Listener("tcp", "127.0.0.1", 9180, "hearth-login.service"),)
+    environment = replace(environment, listeners=own)
+    assert house_violations(house, facts(), environment) == []
     assert house_warnings(house, facts(), environment) == []
 
 
@@ -44,7 +58,7 @@ def test_a_good_machine_has_no_conflict(house: House) -> None:
             "host and pass the device in",
         ),
         (
-            {"hidden": ("/etc/systemd/system/caddy.service",)},
+            {"own_caddy": True},
             "/etc/systemd/system/caddy.service is a unit of yours, and the house masks that name "
             "to keep Debian's own Caddy from starting: disable the unit, and give it another name",
         ),
@@ -55,12 +69,7 @@ def test_a_good_machine_has_no_conflict(house: House) -> None:
             "inventory/local/machines.yml (`hearth check` then names the addresses to change)",
         ),
         (
-            {
-                "claims": (
-                    Claim("192.0.2.1", "debian.lan", "192.0.2.10"),
-                    Claim("192.0.2.1", "llm.lan", "192.0.2.77"),
-                )
-            },
+            {"claims": {"192.0.2.1": ("debian.lan", "192.0.2.10")}},
             "192.0.2.1 already answers for names in lan (debian.lan is 192.0.2.10 there), and a "
             "domain has one resolver: write another domain, e.g. domain: home.arpa, into "
             "inventory/local/machines.yml, or remove those names from 192.0.2.1",
@@ -82,14 +91,15 @@ def test_a_clock_before_this_debian_is_refused_and_a_free_one_is_a_warning(house
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "*"])
 def test_a_port_of_a_part_that_is_in_use_is_refused(house: House, address: str) -> None:
-    held = [
+    held = (
         Listener("tcp", address, 9180, "jellyfin.service"),
         Listener("udp", address, 9180, "other.service"),
         Listener("tcp", "192.0.2.10", 9180, "other.service"),
-    ]
-    assert house_violations(house, facts(), Environment(), held) == [
-        "port 9180/tcp is held by jellyfin.service; the part login needs it: stop that program, "
-        "or give login another port in inventory/local/services.yml"
+    )
+    on = " on 127.0.0.1" if address == "127.0.0.1" else ""
+    assert house_violations(house, facts(), Environment(listeners=held)) == [
+        f"port 9180/tcp is held by jellyfin.service{on}; the part login needs it: stop that "
+        "program, or give login another port in inventory/local/services.yml"
     ]
 
 
@@ -145,15 +155,14 @@ def test_a_disk_too_small_for_the_models_is_refused(house: House) -> None:
     ]
     assert house_violations(house, facts(disk_free_bytes=14 * GIB), Environment()) == []
     # A disk without room for the programs has a line of its own.
-    assert house_violations(house, facts(disk_free_bytes=5 * GIB), Environment()) == []
+    (line,) = house_violations(house, facts(disk_free_bytes=5 * GIB), Environment())
+    assert line.startswith("/var has 5.0 GiB free; images and programs need 6 GiB")
 
 
 def test_models_in_the_users_own_folder_need_room_there(house: House) -> None:
     ollama = house.services["ollama"]
     own = tuple(replace(volume, from_folder="/srv/models") for volume in ollama.volumes)
     there = replace(house, services={**house.services, "ollama": replace(ollama, volumes=own)})
-    assert own_folders(house) == []
-    assert own_folders(there) == ["/srv/models"]
     little = facts(disk_free_bytes=6 * GIB)
     assert house_violations(there, little, Environment(free_bytes={"/srv/models": 8 * GIB})) == []
     (line,) = house_violations(there, little, Environment(free_bytes={"/srv/models": 7 * GIB}))
@@ -178,7 +187,7 @@ def test_a_model_too_large_is_a_warning_and_without_replacement_refused(
 
 
 def test_a_built_house_is_not_checked_for_room_or_for_other_resolvers(house: House) -> None:
-    environment = Environment(claims=(Claim("192.0.2.1", "llm.lan", "192.0.2.10"),))
+    environment = Environment(claims={"192.0.2.1": ("llm.lan", "192.0.2.10")})
     assert house_violations(house, facts(built=True, disk_free_bytes=0), environment) == []
 
 
@@ -188,9 +197,9 @@ def test_all_conflicts_are_reported_at_once(house: House) -> None:
         tun=False,
         clock="early",
         networks=(("lan0", "10.140.30.0/25"),),
-        claims=(Claim("192.0.2.1", "llm.lan", "192.0.2.77"),),
+        claims={"192.0.2.1": ("llm.lan", "192.0.2.77")},
+        listeners=(Listener("tcp", "*", 9180, "jellyfin.service"),),
     )
-    held = [Listener("tcp", "*", 9180, "jellyfin.service")]
-    found = house_violations(house, facts(disk_free_bytes=7 * GIB), environment, held)
+    found = house_violations(house, facts(disk_free_bytes=7 * GIB), environment)
     assert len(found) == 7
     assert all("\n" not in line and ": " in line for line in found)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hearth.machine.facts import RESOLVER_FILE, Upstream, choose_upstream, configured_upstream
+from hearth.machine.facts import RESOLVER_FILE, choose_upstream, configured_upstream
+from tests.unit.machine.samples import HOUSE
 
 RESOLVER = "10.140.30.1"
 OWN = ["127.0.0.1", "::1", "192.0.2.10", "fe80::a", "2001:db8::a"]
 ROUTER = "192.0.2.1"
-AUTO: dict[str, Any] = {"upstream_dns": "auto", "resolver_address": RESOLVER}
+AUTO = replace(HOUSE.machine, upstream_dns="auto", resolver_address=RESOLVER)
 
 
 def machine(root: Path, resolv_conf: str | None, resolver: str = "", stub: str = "") -> Path:
@@ -43,14 +44,12 @@ def machine(root: Path, resolv_conf: str | None, resolver: str = "", stub: str =
 def test_the_machines_servers_are_used_except_the_house(
     tmp_path: Path, resolv_conf: str, servers: list[str]
 ) -> None:
-    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == Upstream(
-        tuple(servers), "known"
-    )
+    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == (tuple(servers), "known")
 
 
 def test_the_servers_behind_a_stub_are_used(tmp_path: Path) -> None:
     root = machine(tmp_path, "nameserver 127.0.0.53\n", stub="nameserver 192.0.2.1\n")
-    assert choose_upstream(AUTO, OWN, root) == Upstream((ROUTER,), "known")
+    assert choose_upstream(AUTO, OWN, root) == ((ROUTER,), "known")
 
 
 @pytest.mark.parametrize(
@@ -58,25 +57,31 @@ def test_the_servers_behind_a_stub_are_used(tmp_path: Path) -> None:
     ["nameserver 192.0.2.10\n", "nameserver 127.0.0.1\n", "nameserver 10.140.30.1\n"],
 )
 def test_a_machine_that_knows_only_the_house_is_seen(tmp_path: Path, resolv_conf: str) -> None:
-    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == Upstream((), "itself")
+    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == ((), "itself")
 
 
 @pytest.mark.parametrize("resolv_conf", [None, "search lan\n", "nameserver 127.0.0.53\n"])
 def test_a_machine_without_servers_is_detected(tmp_path: Path, resolv_conf: str | None) -> None:
-    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == Upstream((), "none")
+    assert choose_upstream(AUTO, OWN, machine(tmp_path, resolv_conf)) == ((), "none")
 
 
 @pytest.mark.parametrize("resolv_conf", [None, "nameserver 192.0.2.10\n"])
 def test_a_house_goes_on_asking_whom_it_asked(tmp_path: Path, resolv_conf: str | None) -> None:
     resolver = "server=192.0.2.10\nserver=192.0.2.1\nlocal=/lan/\n#server=192.0.2.3\n"
     root = machine(tmp_path, resolv_conf, resolver)
-    assert choose_upstream(AUTO, OWN, root) == Upstream((ROUTER,), "kept")
+    assert choose_upstream(AUTO, OWN, root) == ((ROUTER,), "kept")
     assert configured_upstream(root) == ["192.0.2.10", ROUTER]
 
 
 def test_what_the_record_names_wins_but_for_the_house(tmp_path: Path) -> None:
     root = machine(tmp_path, "nameserver 192.0.2.1\n")
-    named = {**AUTO, "upstream_dns": ["192.0.2.10", "9.9.9.9"]}
-    assert choose_upstream(named, OWN, root) == Upstream(("9.9.9.9",), "known")
-    named = {**AUTO, "upstream_dns": ["192.0.2.10"]}
-    assert choose_upstream(named, OWN, root) == Upstream((), "itself")
+    named = replace(
+        AUTO,
+        upstream_dns=(
+            "192.0.2.10",
+            "9.9.9.9",
+        ),
+    )
+    assert choose_upstream(named, OWN, root) == (("9.9.9.9",), "known")
+    named = replace(AUTO, upstream_dns=("192.0.2.10",))
+    assert choose_upstream(named, OWN, root) == ((), "itself")
