@@ -1,25 +1,34 @@
 """Writes the JSON schemas of the reports into docs/schema: `python -m hearth.bench`."""
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from hearth.bench.stt.figures import SttReport
-from hearth.bench.tts.figures import TtsReport
+from hearth.bench.stt import requests
+from hearth.bench.stt.run import SttReport
+from hearth.bench.tts import answer
+from hearth.bench.tts.run import TtsReport
 
 
-def schema_text(report: type, form: str) -> str:
+def schema_text(report: type, form: str, case: type, sample: type, fields: tuple[str, ...]) -> str:
     """Return the JSON schema of a report as committed."""
     schema: dict[str, Any] = TypeAdapter(report).json_schema(mode="serialization")
+    figures = schema["$defs"]["Figures"]
+    figures["description"] += f"\n\n{inspect.getdoc(sample)}"
+    figures["properties"]["case"] = TypeAdapter(case).json_schema()
+    figures["properties"]["spreads"]["propertyNames"] = {"enum": fields}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": form}
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
+STT = (SttReport, "hearth-bench-stt/1", requests.Case, requests.SttSample, requests.FIELDS)
+TTS = (TtsReport, "hearth-bench-tts/1", answer.Case, answer.Sample, answer.FIELDS)
 SCHEMAS = {
-    "docs/schema/bench-stt.json": schema_text(SttReport, "hearth-bench-stt/1"),
-    "docs/schema/bench-tts.json": schema_text(TtsReport, "hearth-bench-tts/1"),
+    "docs/schema/bench-stt.json": schema_text(*STT),
+    "docs/schema/bench-tts.json": schema_text(*TTS),
 }
 
 if __name__ == "__main__":

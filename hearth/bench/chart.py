@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hearth.bench.report import ServerReport
+from hearth.bench.report import Figures, ServerReport
+from hearth.clients.stats import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,23 +49,39 @@ class Panel:
     mark: float | None = None
 
 
-def bars(
+def panel(
+    title: str,
     servers: Sequence[ServerReport],
     cases: Sequence[Any],
-    draw: Callable[[Any, Any], Bar | None],
-) -> tuple[Bar, ...]:
-    """Return the bars of some cases, those of all servers side by side.
+    label: Callable[[Any, Figures | None], str],
+    end: str,
+    start: str = "",
+    mark: float | None = None,
+) -> Panel:
+    """Return the medians of a field as bars, pale before that of `start`, or with its p95.
 
-    `draw` gets a case and a server's figures of it, None without any.
+    The bars of all servers are side by side.
     """
     found = []
     for case in cases:
         for number, server in enumerate(servers):
-            bar = draw(case, next((f for f in server.figures if f.case == case), None))
-            if bar is not None:
-                label = bar.label + (f" · {server.name}" if len(servers) > 1 else "")
-                found.append(replace(bar, label=label, colour=_COLOURS[number % len(_COLOURS)]))
-    return tuple(found)
+            figures = next((f for f in server.figures if f.case == case), None)
+            name = label(case, figures) + (f" · {server.name}" if len(servers) > 1 else "")
+            ends = (figures[end], figures[start]) if figures else (None, None)
+            bar = bar_of(name, *ends)
+            if stalls := round(figures.totals.get("stalls", 0)) if figures else 0:
+                bar = replace(bar, text=f"{bar.text}, {stalls} stall{'s' if stalls > 1 else ''}")
+            found.append(replace(bar, colour=_COLOURS[number % len(_COLOURS)]))
+    return Panel(title, tuple(found), mark)
+
+
+def bar_of(label: str, end: Spread | None, start: Spread | None = None) -> Bar:
+    """Return the bar of a spread; without one it is empty."""
+    if not end:
+        return Bar(label)
+    if not start:
+        return Bar(label, end.median, f"{end.median:,.0f} (n={end.n})", line=end.p95)
+    return Bar(label, end.median, f"{start.median:,.0f} → {end.median:,.0f}", start=start.median)
 
 
 def available() -> bool:

@@ -21,19 +21,18 @@ from rich.console import RenderableType
 
 from hearth.bench.baseline import main_pid
 from hearth.bench.llm import (
+    FIELDS,
     PAIR_PROMPT,
     PAIR_TOKENS,
     TIMES,
     WARM_UPS,
-    EndpointFigures,
     added_text,
     alternate,
-    cells,
     fresh,
 )
-from hearth.bench.report import Ratio, figures_of, missed, ratio
+from hearth.bench.report import Figures, Ratio, figures_of, missed, ratio
 from hearth.bench.session import Progress
-from hearth.bench.view import Section, errors_of, ratio_section, terminal
+from hearth.bench.view import Section, errors_of, ratio_section, table, terminal
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
 from hearth.clients.chat import (
@@ -82,8 +81,8 @@ class ChatReport:
     model: str
     users: int
     apart_s: float
-    direct: EndpointFigures
-    chat: EndpointFigures
+    direct: Figures
+    chat: Figures
     added_first_ms: Difference | None
     added_ms: Spread | None
     process: ChatProcess
@@ -135,8 +134,8 @@ async def bench_chat(
         model=model,
         users=len(users),
         apart_s=apart_s,
-        direct=figures_of(EndpointFigures, direct, endpoint="directly"),
-        chat=figures_of(EndpointFigures, chat, endpoint="in the chat"),
+        direct=figures_of("directly", direct, FIELDS),
+        chat=figures_of("in the chat", chat, FIELDS),
         added_first_ms=added,
         added_ms=each_ms,
         process=process,
@@ -177,15 +176,13 @@ def chat_view(report: ChatReport) -> RenderableType:
     crowd = f"{report.users} in the same instant"
     if report.apart_s:
         crowd = f"{report.users} who start within {report.apart_s:g} s"
-    columns = ("asked", "n", "failed", "first word ms", *TIMES)
-    rows = [cells(figures) for figures in (report.direct, report.chat)]
-    size = report.process.memory_bytes
+    title, size = f"{report.model}, {crowd}, medians", report.process.memory_bytes
     lines = [added_text(report.added_first_ms, "chat", "word")]
     lines += [f"Its process has {size / 2**20:.0f} MiB of memory."] if size else []
     errors = errors_of(report.stopped, (report.direct, report.chat))
     return terminal(
         [
-            Section(f"{report.model}, {crowd}, medians", columns, rows),
+            table(title, TIMES, (report.direct, report.chat), lambda case, _: case),
             ratio_section(report.ratios, "chat"),
             Section(lines=lines, errors=errors),
         ]

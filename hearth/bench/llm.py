@@ -12,9 +12,9 @@ from rich.console import RenderableType
 
 from hearth.bench.report import Figures, figures_of
 from hearth.bench.session import Progress
-from hearth.bench.view import Section, errors_of, middle, p95, terminal
+from hearth.bench.view import Section, errors_of, middle, p95, table, terminal
 from hearth.clients.llm import Measure, Sample
-from hearth.clients.stats import Difference, Spread, paired_difference
+from hearth.clients.stats import Difference, paired_difference
 
 # The three prompts that published figures are made with, and the tokens of their answers.
 PROMPTS = {
@@ -28,19 +28,15 @@ PROMPTS = {
 }
 PAIR_PROMPT, PAIR_TOKENS = "Name one colour.", 16
 WARM_UPS = 2
-TIMES = ("p95", "whole ms", "p95")
+FIELDS = ("first_ms", "total_ms", "tokens_per_s")
+TIMES = (
+    ("first token ms", middle("first_ms", 1)),
+    ("p95", p95("first_ms", 1)),
+    ("whole ms", middle("total_ms", 1)),
+    ("p95", p95("total_ms", 1)),
+)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointFigures(Figures):
-    """All calls of one endpoint; the spreads are of those that succeeded."""
-
-    endpoint: str
-    first_ms: Spread | None
-    total_ms: Spread | None
-    tokens_per_s: Spread | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +44,8 @@ class PromptFigures:
     """One of the three prompts, on both endpoints."""
 
     prompt: str
-    direct: EndpointFigures
-    gateway: EndpointFigures
+    direct: Figures
+    gateway: Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +53,8 @@ class LlmReport:
     """The results of `hearth bench llm`; `stopped` says why it has fewer calls than planned."""
 
     model: str
-    direct: EndpointFigures
-    gateway: EndpointFigures
+    direct: Figures
+    gateway: Figures
     added_first_ms: Difference | None
     prompts: tuple[PromptFigures, ...] = ()
     stopped: str = ""
@@ -134,10 +130,10 @@ async def bench_llm(
     return LlmReport(model, *_both(done), paired_difference(first_ms), each, stopped)
 
 
-def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[EndpointFigures, EndpointFigures]:
+def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[Figures, Figures]:
     return (
-        figures_of(EndpointFigures, [a for a, _ in pairs], endpoint="direct"),
-        figures_of(EndpointFigures, [b for _, b in pairs], endpoint="gateway"),
+        figures_of("direct", [a for a, _ in pairs], FIELDS),
+        figures_of("gateway", [b for _, b in pairs], FIELDS),
     )
 
 
@@ -145,15 +141,13 @@ def llm_view(report: LlmReport) -> RenderableType:
     """Return the figures of both endpoints, the cost of the gateway, and the errors."""
     asked = [("one short answer", report.direct, report.gateway)]
     asked += [(each.prompt, each.direct, each.gateway) for each in report.prompts]
-    rows = [
-        (what, *cells(figures), middle(figures.tokens_per_s, 1))
+    columns = (*TIMES, ("tokens/s", middle("tokens_per_s", 1)))
+    tables = (
+        table(f"{report.model}, {what}, medians", columns, both, lambda case, _: case)
         for what, *both in asked
-        for figures in both
-    ]
-    columns = ("calls of", "endpoint", "n", "failed", "first token ms", *TIMES, "tokens/s")
+    )
     errors = errors_of(report.stopped, (report.direct, report.gateway))
-    lines = [added_text(report.added_first_ms)]
-    return terminal([Section(f"{report.model}, medians", columns, rows, lines, errors)])
+    return terminal([*tables, Section(lines=[added_text(report.added_first_ms)], errors=errors)])
 
 
 def added_text(added: Difference | None, by: str = "gateway", first: str = "token") -> str:
@@ -164,13 +158,4 @@ def added_text(added: Difference | None, by: str = "gateway", first: str = "toke
     return (
         f"The {by} adds {added.median:.1f} ms to the median first {first} "
         f"(95 %: {added.low:.1f} to {added.high:.1f} ms, {added.pairs} pairs{ratio})."
-    )
-
-
-def cells(figures: EndpointFigures) -> tuple[str, ...]:
-    """Return the row of one endpoint: its name, the number of calls, and the times."""
-    times = (figures.first_ms, figures.total_ms)
-    return (
-        *(figures.endpoint, str(figures.calls - figures.failed), str(figures.failed or "")),
-        *(text for each in times for text in (middle(each, 1), p95(each, 1))),
     )

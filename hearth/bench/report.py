@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from hearth.clients.stats import Spread, spread
@@ -25,15 +25,9 @@ class Sample(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(facts.MachineInfo):
     """The machine that ran it; `load` is the load average before the first request."""
 
-    name: str
-    system: str
-    kernel: str
-    cpu: str
-    cores: int
-    memory_bytes: int
     load: float
 
 
@@ -62,18 +56,40 @@ class Health:
     worst_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """All answers of one kind; the spreads are of those that succeeded, n is their number."""
+    """All answers of one kind, with the spread of each measured field of those that succeeded.
 
+    `totals` has the sums of some of them.
+    """
+
+    case: Any
     calls: int
     failed: int
     errors: tuple[str, ...]
+    spreads: dict[str, Spread]
+    totals: dict[str, float]
+
+    def __getitem__(self, name: str) -> Spread | None:
+        """Return the spread of a field, None without values."""
+        return self.spreads.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFigures:
+    """The times of the baseline, by what was computed, in turns with the server's requests.
+
+    `how` describes its options; `reason` is why there is no time.
+    """
+
+    times_ms: dict[str, Spread]
+    how: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """One server: its status, and its results.
+    """One server: the texts of its status, and its results.
 
     `memory_bytes` is the most that its /status reported, also while it worked; `stopped` is the
     reason for giving it up.
@@ -84,7 +100,8 @@ class ServerReport:
     model: str
     threads: int | None
     memory_bytes: int | None
-    figures: tuple[Any, ...]
+    status: dict[str, str]
+    figures: tuple[Figures, ...]
     health: Health | None
     stopped: str
 
@@ -107,8 +124,8 @@ class Report:
     quick: bool
     runs: int
     machine: Machine
-    servers: tuple[Any, ...]
-    baseline: Any
+    servers: tuple[ServerReport, ...]
+    baseline: BaselineFigures
     ratios: tuple[Ratio, ...]
     stopped: str = ""
 
@@ -120,7 +137,6 @@ class Report:
 
 
 SampleT = TypeVar("SampleT", bound=Sample)
-FiguresT = TypeVar("FiguresT", bound=Figures)
 
 
 def good(samples: Sequence[SampleT]) -> list[SampleT]:
@@ -133,27 +149,24 @@ def values(samples: Sequence[Sample], name: str) -> list[float]:
     return [float(value) for one in samples if (value := getattr(one, name)) is not None]
 
 
-def figures_of(kind: type[FiguresT], samples: Sequence[Sample], **more: Any) -> FiguresT:
-    """Return figures of samples; each of their spreads is that of the samples' field of its name.
-
-    Each error is named once.
-    """
+def figures_of(
+    case: Any, samples: Sequence[Sample], fields: Sequence[str], totals: Sequence[str] = ()
+) -> Figures:
+    """Return the figures of samples; each error is named once."""
     answered = good(samples)
-    spreads = {
-        one.name: spread(values(answered, one.name))
-        for one in fields(kind)
-        if one.type == "Spread | None"
-    }
-    errors = tuple(dict.fromkeys(sample.error for sample in samples if sample.error))
-    failed = len(samples) - len(answered)
-    return kind(calls=len(samples), failed=failed, errors=errors, **spreads, **more)
+    return Figures(
+        case=case,
+        calls=len(samples),
+        failed=len(samples) - len(answered),
+        errors=tuple(dict.fromkeys(sample.error for sample in samples if sample.error)),
+        spreads={name: each for name in fields if (each := spread(values(answered, name)))},
+        totals={name: sum(values(answered, name)) for name in totals},
+    )
 
 
 def this_machine(load: float) -> Machine:
     """Return this machine, with its load before the first request."""
-    seen = asdict(facts.machine())
-    del seen["gpus"]
-    return Machine(**seen, load=round(load, 2))
+    return Machine(**asdict(facts.machine()), load=round(load, 2))
 
 
 def health_of(seconds: Sequence[float | None]) -> Health | None:
@@ -198,11 +211,6 @@ def health_ratio(server: str, what: str, seconds: Sequence[float | None]) -> Rat
 def median(values: Sequence[float]) -> float | None:
     """Return the median, None without values."""
     return statistics.median(values) if values else None
-
-
-def ms(seconds: Sequence[float]) -> Spread | None:
-    """Return the spread of times in milliseconds."""
-    return spread([s * 1000 for s in seconds])
 
 
 def missed(ratios: Sequence[Ratio], server: str) -> bool:

@@ -7,17 +7,28 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx
 
 from hearth.bench.baseline import Baseline, Command, MakeRun
-from hearth.bench.report import Figures, Ratio, SampleT, good, health_of, this_machine, values
+from hearth.bench.report import (
+    BaselineFigures,
+    Ratio,
+    SampleT,
+    figures_of,
+    good,
+    health_of,
+    this_machine,
+    values,
+)
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, fetch_json, is_healthy, wait_until_idle
+from hearth.clients.stats import spread
 
 # So many failures in a row are no accident: more requests would only take hours.
 FAILURES = 3
@@ -28,7 +39,8 @@ Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all, the next step)."""
 Step = tuple[str, Callable[[], Awaitable[object]]]
 """What a step does, and the function that does it."""
-CaseT = TypeVar("CaseT")
+CaseT = TypeVar("CaseT", bound=Any)
+"""A kind of request: `what` names it; health is sampled meanwhile if it is `watched`."""
 
 
 @dataclass(slots=True)
@@ -69,11 +81,6 @@ class MeasuredServer(Generic[CaseT, SampleT]):
     def values(self, case: CaseT, name: str) -> list[float]:
         """Return a field of the samples of one kind that succeeded."""
         return values(self.good(case), name)
-
-    async def settle(self) -> None:
-        """Wait until the server is idle, unless it was given up."""
-        if not self.stopped:
-            await wait_until_idle(self.client)
 
     @contextlib.asynccontextmanager
     async def watched(self, yes: bool = True) -> AsyncIterator[None]:
@@ -118,29 +125,29 @@ class MeasuredServer(Generic[CaseT, SampleT]):
         self.memory_bytes = max(size, self.memory_bytes or 0)
         return size
 
-    def text(self, name: str) -> str:
+    def results(self, fields: Sequence[str], totals: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the fields of its report, with the figures of these fields of its samples."""
+        threads = self.status.get("threads")
+        return {
+            "name": self.name,
+            "url": self.endpoint.url,
+            "model": self._text("model") or self.endpoint.model,
+            "threads": threads if isinstance(threads, int) else None,
+            "memory_bytes": self.memory_bytes,
+            "status": {name: text for name in self.status if (text := self._text(name))},
+            "figures": tuple(
+                figures_of(case, each, fields, totals) for case, each in self.samples.items()
+            ),
+            "health": health_of(self.health_s),
+            "stopped": self.stopped,
+        }
+
+    def _text(self, name: str) -> str:
         """Return a text of the status; of an object, its model or name."""
         value = self.status.get(name)
         if isinstance(value, Mapping):
             value = value.get("model") or value.get("name")
         return value if isinstance(value, str) else ""
-
-    def results(
-        self, figures: Callable[[CaseT, Sequence[SampleT]], Figures], *texts: str
-    ) -> dict[str, Any]:
-        """Return the fields of its report: figures of each case, and these texts of its status."""
-        threads = self.status.get("threads")
-        return {
-            "name": self.name,
-            "url": self.endpoint.url,
-            "model": self.text("model") or self.endpoint.model,
-            "threads": threads if isinstance(threads, int) else None,
-            "memory_bytes": self.memory_bytes,
-            "figures": tuple(figures(case, each) for case, each in self.samples.items()),
-            "health": health_of(self.health_s),
-            "stopped": self.stopped,
-            **{text: self.text(text) for text in texts},
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,8 @@ class Plan:
         return self.timeout_s
 
 
+Request = Callable[..., Awaitable[Sequence[Any]]]
+"""Sends one request: (server, case, more) -> its samples."""
 PlanT = TypeVar("PlanT", bound=Plan)
 ServerT = TypeVar("ServerT", bound=MeasuredServer[Any, Any])
 ReportT = TypeVar("ReportT")
@@ -188,8 +197,12 @@ class Session(Generic[PlanT, ServerT, ReportT]):
         """Return every ratio of a server, each against what its own machine can do."""
         raise NotImplementedError
 
-    def report(self, how: str, **more: Any) -> ReportT:
-        """Return the report; `how` describes the baseline, `more` are the fields of the run."""
+    def baseline_ms(self) -> dict[str, list[float]]:
+        """Return the times of the baseline, by what was computed."""
+        raise NotImplementedError
+
+    def report(self, **run: Any) -> ReportT:
+        """Return the report; `run` has the fields that the core fills."""
         raise NotImplementedError
 
     def steps(self) -> list[Step]:
@@ -218,10 +231,25 @@ class Session(Generic[PlanT, ServerT, ReportT]):
         """Report the progress."""
         self.progress(*self._at, what)
 
-    def turns(self) -> list[ServerT]:
-        """Return the servers, every second time in reverse order: none is always the first."""
+    def in_turns(self, request: Request, *calls: tuple[Any, ...]) -> Iterator[Step]:
+        """Send the requests, each a case with its arguments, to one server after the other.
+
+        The order is reversed every second time: no server is always the first.
+        """
         self._reverse = not self._reverse
-        return list(self.servers)[::-1] if self._reverse else list(self.servers)
+        for server in self.servers[::-1] if self._reverse else self.servers:
+            for case, *arguments in calls:
+                work = partial(self.measured, server, request, case, *arguments)
+                yield f"{case.what}, {server.name}", work
+
+    async def measured(self, server: ServerT, request: Request, case: Any, *arguments: Any) -> None:
+        """Send a request and keep its samples, unless the server was given up."""
+        if server.stopped:
+            return
+        async with server.watched(case.watched):
+            server.add(case, await request(server, case, *arguments))
+        if not server.stopped:
+            await wait_until_idle(server.client)
 
 
 async def measure(
@@ -244,8 +272,10 @@ async def measure(
         servers = [kind.server(*each) for each in zip(endpoints, clients, strict=True)]
         session = kind(plan, servers, await _prepare(servers, baseline), **more)
         stopped = await session.run()
+    times = {what: each for what, some in session.baseline_ms().items() if (each := spread(some))}
+    reason = "" if times else session.baseline.missing or "nothing was compared with it"
     return session.report(
-        how,
+        baseline=BaselineFigures(times, how, reason),
         started=started.isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - clock, 1),
         quick=plan.quick,

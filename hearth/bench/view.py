@@ -10,10 +10,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.report import Figures, Health, Ratio, Report, ServerReport
-from hearth.clients.stats import Spread
+from hearth.bench.report import BaselineFigures, Figures, Health, Ratio, Report, ServerReport
 
 _COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
+Cell = Callable[[Figures], str]
+Columns = Sequence[tuple[str, Cell]]
+"""Headings with what each returns of some figures."""
 _RATIO_COLUMNS = ("what", "target", "measured", "n", "")
 
 
@@ -51,14 +53,14 @@ def markdown(title: str, command: str, foot: str, sections: Iterable[Section]) -
         parts += [f"## {section.title}"] if section.title else []
         if section.rows:
             lines = [section.columns, ["---"] * len(section.columns), *section.rows]
-            rows = (f"| {' | '.join(cell(text) for text in line)} |" for line in lines)
+            rows = (f"| {' | '.join(escaped(text) for text in line)} |" for line in lines)
             parts.append("\n".join(rows))
         parts += section.lines
-        parts += [f"* {cell(line)}" for line in section.errors]
+        parts += [f"* {escaped(line)}" for line in section.errors]
     return "\n\n".join(parts) + "\n"
 
 
-def cell(text: str) -> str:
+def escaped(text: str) -> str:
     """Return a text in one line, safe in a cell."""
     return " ".join(text.split()).replace("|", "\\|")
 
@@ -95,14 +97,20 @@ def machine_text(report: Report) -> str:
     )
 
 
-def sections_of(
-    report: Report, baseline: str, of_server: Callable[[Any], Sequence[Section]]
-) -> list[Section]:
+def sections_of(report: Report, of_server: Callable[[Any], Sequence[Section]]) -> list[Section]:
     """Return the ratios, the baseline, every server's sections, and why the run ended early."""
     found = [ratio_section(report.ratios, server.name) for server in report.servers]
-    found.append(Section(lines=[baseline]))
+    found.append(Section(lines=[baseline_text(report.baseline)]))
     found += [section for server in report.servers for section in of_server(server)]
     return found + ([Section(errors=[report.stopped])] if report.stopped else [])
+
+
+def baseline_text(baseline: BaselineFigures) -> str:
+    """Return the times of the baseline, or why there are none."""
+    if baseline.reason:
+        return f"The baseline is not measured: {baseline.reason}"
+    times = (f"{what} {ms.median:,.0f} ms (n={ms.n})" for what, ms in baseline.times_ms.items())
+    return f"Baseline, medians: {', '.join(times)}. {baseline.how}".rstrip()
 
 
 def errors_of(stopped: str, figures: Iterable[Figures], *more: str) -> list[str]:
@@ -128,17 +136,28 @@ def health_text(health: Health | None) -> list[str]:
     ]
 
 
+def table(
+    title: str, columns: Columns, figures: Iterable[Figures], name: Callable[[Any, Figures], str]
+) -> Section:
+    """Return a table of figures by their columns, beside their names and numbers of calls."""
+    rows = [
+        (name(each.case, each), calls(each), *(cell(each) for _, cell in columns))
+        for each in figures
+    ]
+    return Section(title, ("", "n", *(heading for heading, _ in columns)), rows)
+
+
 def calls(figures: Figures) -> str:
     """Return how many calls succeeded."""
     n = figures.calls - figures.failed
     return f"{n} ({figures.failed} failed)" if figures.failed else str(n)
 
 
-def middle(spread: Spread | None, digits: int = 0) -> str:
-    """Return a median."""
-    return f"{spread.median:,.{digits}f}" if spread else "-"
+def middle(name: str, digits: int = 0) -> Cell:
+    """Return the cell of a field's median."""
+    return lambda figures: f"{each.median:,.{digits}f}" if (each := figures[name]) else "-"
 
 
-def p95(spread: Spread | None, digits: int = 0) -> str:
-    """Return a 95th percentile."""
-    return f"{spread.p95:,.{digits}f}" if spread else "-"
+def p95(name: str, digits: int = 0) -> Cell:
+    """Return the cell of a field's 95th percentile."""
+    return lambda figures: f"{each.p95:,.{digits}f}" if (each := figures[name]) else "-"

@@ -122,11 +122,11 @@ def test_speed_is_measured_directly_and_through_the_gateway(
 
     report = asyncio.run(measure())
     for path in (report.direct, report.gateway):
-        figures = ("first token", "ms", path.first_ms), ("generated", "tokens/s", path.tokens_per_s)
-        for name, unit, spread in figures:
-            if spread is not None:
-                notes.figure(f"{name}, {path.endpoint}", unit, spread, model.name)
-        assert not path.errors, f"{path.endpoint}: {path.errors[0]}"
+        figures = ("first token", "ms", "first_ms"), ("generated", "tokens/s", "tokens_per_s")
+        for name, unit, field in figures:
+            if (spread := path[field]) is not None:
+                notes.figure(f"{name}, {path.case}", unit, spread, model.name)
+        assert not path.errors, f"{path.case}: {path.errors[0]}"
     if report.added_first_ms is None:
         raise NotMeasured(report.stopped or "no pair of calls was answered")
     added = report.added_first_ms

@@ -8,16 +8,17 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 
-from hearth.bench.session import FAILURES
-from hearth.bench.stt.figures import MemoryLoop, SttServer, Vad, WordErrors
-from hearth.bench.stt.requests import transcribe
+from hearth.bench.session import FAILURES, MeasuredServer
+from hearth.bench.stt.requests import Case, SttSample, transcribe
 from hearth.clients import ClientError
 from hearth.clients.recordings import BYTES, RATE, Utterance, concatenated, read_audio, utterances
-from hearth.clients.stats import NOT_UNDERSTOOD, error_rate, spread, words_of
+from hearth.clients.stats import NOT_UNDERSTOOD, Spread, error_rate, spread, words_of
 from hearth.clients.stt import NoStreamError, StreamOptions, background_noise, connected
 
 _VAD_WITHIN_S, _METRICS_S = 120.0, 5.0
@@ -33,6 +34,70 @@ _STREAM = (1, 3, 10, 3, 10)
 _STREAM_WITHIN_S = 300.0
 _QUARTERS = 4
 _CHUNK = RATE * BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Vad:
+    """The cost of voice detection: milliseconds for a second of background noise.
+
+    `stream` is the wall-clock time of the whole stream, sent as fast as the server takes it;
+    `processor` is the CPU time of the whole server meanwhile, which other load hardly changes;
+    `reported` is the server's own figure of the detector alone.
+    """
+
+    stream: Spread | None
+    processor: float | None
+    reported: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordErrors:
+    """The word error rate; `rate` is None where it was not measured, with the reason.
+
+    `failed` means that the server did not answer, not that its words could not be counted.
+    """
+
+    rate: float | None
+    texts: int
+    words: int
+    reason: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLoop:
+    """Endless speech, with samples of the server's memory as (seconds of sound, bytes).
+
+    `audio_s` of the `wanted_s` seconds were spoken; `growth_bytes` is the median of the last
+    quarter minus that of the second.
+    """
+
+    wanted_s: int
+    audio_s: float
+    seconds: float
+    growth_bytes: int | None
+    most_bytes: int | None
+    samples: tuple[tuple[float, int], ...]
+    failed: int
+    errors: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it was spoken."""
+        return self.audio_s >= self.wanted_s
+
+
+@dataclass(slots=True)
+class SttServer(MeasuredServer[Case, SttSample]):
+    """One STT server; `streams` is False once it has shown that it has none."""
+
+    memory_every: ClassVar[int] = 40
+
+    streams: bool = True
+    vad: Vad | None = None
+    words: WordErrors | None = None
+    loop: MemoryLoop | None = None
 
 
 async def detect_voice(server: SttServer, seconds: int, runs: int) -> None:

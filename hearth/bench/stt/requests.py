@@ -18,15 +18,40 @@ from hearth.clients.stt import Stream, StreamEvent, StreamOptions, connected
 PATH = "/v1/audio/transcriptions"
 # No usable server takes longer for a second of speech.
 _MAX_RTF = 10.0
+SHORT_S = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of request: what was done, of how many seconds, by how many at once.
+
+    `what` is live, live without partials, flush, crowd or file.
+    """
+
+    what: str
+    seconds: int
+    streams: int = 1
+
+    @property
+    def watched(self) -> bool:
+        """Whether health is sampled meanwhile; beside a short utterance it would be part of it."""
+        return self.seconds > SHORT_S or self.streams > 1
+
+
+FIELDS = (
+    *("audio_s", "final_ms", "ended_ms", "started_ms", "first_partial_ms", "partials", "finals"),
+    *("whole_ms", "rtf"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SttSample:
     """The text of one file, or of one utterance through a stream; `error` is empty on success.
 
-    Of a stream: `final_ms` from the end of speech to its final text, `ended_ms` to the event that
-    the speech ended; `started_ms` and `first_partial_ms` from the first sound of the speech; the
-    numbers of partial and final texts. Of a file: `whole_ms` from the request to the whole text.
+    Of a stream: `final_ms` from the end of speech (the last sample above -40 dBFS) to its final
+    text, `ended_ms` to the event that the speech ended; `started_ms` and `first_partial_ms` from
+    the first sound of the speech; `partials` and `finals` count the texts. Of a file: `whole_ms`
+    from the request to the whole text, and `rtf`, seconds of work for a second of it.
     """
 
     audio_s: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,20 +12,28 @@ from typing import Any
 
 from hearth.bench import STT_USUAL
 from hearth.bench.baseline import WHISPER_HOW, whisper_command
-from hearth.bench.report import Ratio, good, health_ratio, median, median_ratio, ms, ratio, values
-from hearth.bench.session import Plan, Session, Step
-from hearth.bench.stt.extras import count_word_errors, detect_voice, loop_memory
-from hearth.bench.stt.figures import (
-    Case,
-    MemoryLoop,
-    SttBaseline,
-    SttReport,
-    SttServer,
-    SttServerReport,
-    Vad,
-    stt_figures,
+from hearth.bench.report import (
+    Ratio,
+    Report,
+    ServerReport,
+    good,
+    health_ratio,
+    median,
+    median_ratio,
+    ratio,
+    values,
 )
-from hearth.bench.stt.requests import stream_at_once, transcribe
+from hearth.bench.session import Plan, Session, Step
+from hearth.bench.stt.extras import (
+    MemoryLoop,
+    SttServer,
+    Vad,
+    WordErrors,
+    count_word_errors,
+    detect_voice,
+    loop_memory,
+)
+from hearth.bench.stt.requests import FIELDS, Case, SttSample, stream_at_once, transcribe
 from hearth.clients.recordings import Utterance, concatenated, utterances
 from hearth.clients.stt import NoStreamError, StreamOptions
 
@@ -36,6 +44,34 @@ _QUIET_MS = 200.0
 """After so much silence the server starts with the text that it may send."""
 _MIB = 2**20
 _GROWTH_MIB = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SttServerReport(ServerReport):
+    """One STT server: its status, and its results; `streams` says whether it has live ones."""
+
+    streams: bool
+    vad: Vad | None
+    words: WordErrors | None
+    loop: MemoryLoop | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything was not answered, or ended early."""
+        short = self.loop is not None and bool(self.loop.failed or not self.loop.whole)
+        mute = self.words is not None and self.words.failed
+        return bool(self.stopped) or short or mute or any(one.failed for one in self.figures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SttReport(Report):
+    """The results of one run of `hearth bench stt`; the ratios of the first server come first.
+
+    `stopped` is the reason for an early end.
+    """
+
+    end_of_speech_ms: int
+    servers: tuple[SttServerReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +132,9 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
     async def warm_up(self) -> None:
         """Use every server before anything counts: it loads its model on first use."""
         for server in self.servers:
-            await write(server, FILE, utterances(3)[0].pcm)
-            await talk(server, LIVE, [utterances(1)[0]], StreamOptions(self.plan.lead_s))
+            await self.measured(server, write, LIVE, utterances(3)[0].pcm)
+            options = StreamOptions(self.plan.lead_s)
+            await self.measured(server, talk, LIVE, [utterances(1)[0]], options)
             server.samples.clear()
 
     def _live(self) -> Iterator[Step]:
@@ -122,10 +159,11 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
         """Transcribe a file of 30 s in turns with baselines, and a longer one."""
         (utterance, *_) = utterances(FILE.seconds)
         for _ in range(self.plan.few):
-            yield from self._write(FILE, utterance.pcm)
+            yield from self.in_turns(write, (FILE, utterance.pcm))
             yield "baseline", partial(self._call, FILE, [utterance.pcm])
         if self.plan.long_s:
-            yield from self._write(Case("file", self.plan.long_s), concatenated(self.plan.long_s))
+            case = Case("file", self.plan.long_s)
+            yield from self.in_turns(write, (case, concatenated(case.seconds)))
 
     def _crowd(self) -> Iterator[Step]:
         """Let four speak at once, in turns with baselines of the four one after the other."""
@@ -137,33 +175,19 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
     def _talk(self, case: Case, spoken: Sequence[Utterance], **manner: Any) -> Iterator[Step]:
         lead_s = self.plan.lead_s * (1 + self._draw.random() if len(spoken) == 1 else 1)
         options = StreamOptions(lead_s, self.plan.end_of_speech_ms, **manner)
-        for server in self.turns():
-            yield self._step(server, case, partial(talk, server, case, spoken, options))
-
-    def _write(self, case: Case, pcm: bytes) -> Iterator[Step]:
-        for server in self.turns():
-            yield self._step(server, case, partial(write, server, case, pcm))
-
-    def _step(self, server: SttServer, case: Case, work: Callable[[], Awaitable[None]]) -> Step:
-        async def measured() -> None:
-            # Health checks beside a short utterance would be part of the result.
-            async with server.watched(case.seconds > LIVE.seconds or case.streams > 1):
-                await work()
-            await server.settle()
-
-        return f"{case.what}, {case.seconds} s, {server.name}", measured
+        return self.in_turns(talk, (case, spoken, options))
 
     async def _call(self, case: Case, sounds: Sequence[bytes]) -> None:
         seconds = await self.baseline.seconds(sounds)
         self.times_s[case] += [sum(seconds)] if seconds and case == CROWD else seconds
 
     def _vad(self) -> Iterator[Step]:
-        for server in self.turns():
+        for server in self.servers:
             work = partial(detect_voice, server, self.plan.vad_s, self.plan.vad_runs)
             yield f"background noise, {server.name}", work
 
     def _wer(self) -> Iterator[Step]:
-        for server in self.turns():
+        for server in self.servers:
             yield f"words, {server.name}", partial(count_word_errors, server, self.plan.spoken)
 
     def _memory(self) -> Iterator[Step]:
@@ -173,25 +197,20 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
 
         yield "memory", work
 
-    def report(self, how: str, **more: Any) -> SttReport:
-        """Return the report; `how` describes the baseline, `more` are the fields of the run."""
-        texts = ("draft", "device", "compute_type", "choice_reason")
-        servers = [
-            SttServerReport(
-                **server.results(stt_figures, *texts),
-                **{name: getattr(server, name) for name in ("streams", "vad", "words", "loop")},
-            )
-            for server in self.servers
-        ]
-        three, thirty, four = (ms(self.times_s[case]) for case in (LIVE, FILE, CROWD))
-        reason = self.baseline.missing or "no part that was run needs it"
-        about = (how, "") if three or thirty or four else ("", reason)
+    def baseline_ms(self) -> dict[str, list[float]]:
+        """Return the times of the baseline, by what was computed."""
+        names = {"3 s": LIVE, "30 s": FILE, "four of 3 s one after the other": CROWD}
+        return {name: [s * 1000 for s in self.times_s[case]] for name, case in names.items()}
+
+    def report(self, **run: Any) -> SttReport:
+        """Return the report; `run` has the fields that the core fills."""
+        own = ("streams", "vad", "words", "loop")
+        servers = tuple(
+            SttServerReport(**one.results(FIELDS), **{name: getattr(one, name) for name in own})
+            for one in self.servers
+        )
         return SttReport(
-            form=FORM,
-            end_of_speech_ms=self.plan.end_of_speech_ms,
-            servers=tuple(servers),
-            baseline=SttBaseline(three, thirty, four, *about),
-            **more,
+            form=FORM, servers=servers, end_of_speech_ms=self.plan.end_of_speech_ms, **run
         )
 
     def ratios(self, server: SttServer) -> list[Ratio]:
@@ -240,19 +259,19 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
 
 async def talk(
     server: SttServer, case: Case, spoken: Sequence[Utterance], options: StreamOptions
-) -> None:
-    """Let speakers start together; a server that was given up, or has no streams, gets none."""
-    if server.streams and not server.stopped:
+) -> list[SttSample]:
+    """Let speakers start together; a server that has no streams gets none."""
+    if server.streams:
         try:
-            server.add(case, await stream_at_once(server.endpoint, spoken, options))
+            return await stream_at_once(server.endpoint, spoken, options)
         except NoStreamError:
             server.streams = False
+    return []
 
 
-async def write(server: SttServer, case: Case, pcm: bytes) -> None:
-    """Let the server transcribe a file, unless it was given up."""
-    if not server.stopped:
-        server.add(case, [await transcribe(server.client, server.endpoint, pcm)])
+async def write(server: SttServer, case: Case, pcm: bytes) -> list[SttSample]:
+    """Let the server transcribe a file."""
+    return [await transcribe(server.client, server.endpoint, pcm)]
 
 
 def _vad_ratio(server: SttServer) -> Ratio:

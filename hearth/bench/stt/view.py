@@ -2,92 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
-from hearth.bench.chart import Bar, Panel, bars
-from hearth.bench.stt.figures import Case, SttFigures, SttReport, SttServerReport
+from hearth.bench.chart import Panel, bar_of, panel
+from hearth.bench.report import Figures
+from hearth.bench.stt.requests import Case
+from hearth.bench.stt.run import SttReport, SttServerReport
 from hearth.bench.view import (
     Section,
-    calls,
     errors_of,
     health_text,
     middle,
     p95,
     sections_of,
     server_text,
+    table,
 )
-from hearth.clients.stats import Spread
 
 TITLE = "Transcription, measured"
 CHART = "Transcription: medians in ms, thin lines to the 95th percentile"
 _LIVE_COLUMNS = (
-    *("spoken", "n", "end of speech → final ms", "p95", "end detected ms"),
-    *("start detected ms", "first partial ms", "partials", "finals"),
+    ("end of speech → final ms", middle("final_ms")),
+    ("p95", p95("final_ms")),
+    ("end detected ms", middle("ended_ms")),
+    ("start detected ms", middle("started_ms")),
+    ("first partial ms", middle("first_partial_ms")),
+    ("partials", middle("partials")),
+    ("finals", middle("finals", 1)),
 )
-_FILE_COLUMNS = ("file", "n", "whole ms", "p95", "RTF")
+_FILE_COLUMNS = (
+    ("whole ms", middle("whole_ms")),
+    ("p95", p95("whole_ms")),
+    ("RTF", middle("rtf", 3)),
+)
 
 
 def sections(report: SttReport) -> list[Section]:
     """Return the ratios, the figures of every server, and the errors."""
-    return sections_of(report, baseline_text(report), _server_sections)
+    return sections_of(report, _server_sections)
 
 
 def _server_sections(server: SttServerReport) -> list[Section]:
     errors = [*(server.loop.errors if server.loop else ())]
     errors += [server.words.reason] if server.words and server.words.failed else []
-    live = [
-        (
-            *(case_text(f.case), calls(f), middle(f.final_ms), p95(f.final_ms)),
-            *(middle(f.ended_ms), middle(f.started_ms)),
-            *(middle(f.first_partial_ms), middle(f.partials), middle(f.finals, 1)),
-        )
-        for f in server.figures
-        if f.case.what != "file"
-    ]
-    files = [
-        (f"{f.case.seconds} s", calls(f), middle(f.whole_ms), p95(f.whole_ms), middle(f.rtf, 3))
-        for f in server.figures
-        if f.case.what == "file"
-    ]
-    found = [
-        Section(f"{server.name}: live, medians", _LIVE_COLUMNS, live),
-        Section(f"{server.name}: files, medians", _FILE_COLUMNS, files),
-    ]
-    found = [section for section in found if section.rows]
+    found = []
+    for kind, columns in (("live", _LIVE_COLUMNS), ("files", _FILE_COLUMNS)):
+        some = [f for f in server.figures if (f.case.what == "file") == (kind == "files")]
+        if some:
+            title = f"{server.name}: {kind}, medians"
+            found.append(table(title, columns, some, _name))
     errors = errors_of(server.stopped, server.figures, *errors)
     return [*found, Section(lines=_server_lines(server), errors=errors)]
 
 
-def case_text(case: Case) -> str:
-    """Return the name of a kind of request."""
+def _name(case: Case, figures: Figures | None = None) -> str:
     length = f"{case.seconds} s"
     if case.what == "crowd":
         return f"{length}, {case.streams} at once"
-    return length if case.what == "live" else f"{length}, {case.what.removeprefix('live ')}"
-
-
-def baseline_text(report: SttReport) -> str:
-    """Return the times of the baseline, or why there are none."""
-    baseline = report.baseline
-    if baseline.reason:
-        return f"The baseline is not measured: {baseline.reason}"
-    times = [
-        f"{what}: {spread.median:,.0f} ms (n={spread.n})"
-        for what, spread in (
-            ("of 3 s", baseline.three_ms),
-            ("of 30 s", baseline.thirty_ms),
-            ("four of 3 s one after the other", baseline.four_ms),
-        )
-        if spread
-    ]
-    return f"Baseline, a faster_whisper call {', '.join(times)}. {baseline.how}".rstrip()
+    manner = "" if case.what == "file" else case.what.removeprefix("live").strip()
+    return f"{length}, {manner}" if manner else length
 
 
 def _server_lines(server: SttServerReport) -> list[str]:
-    model = server.model + (f" and {server.draft}" if server.draft else "")
-    device = f"{server.compute_type} on {server.device}" if server.device else ""
+    status = server.status
+    model = " and ".join(filter(None, (server.model, status.get("draft"))))
+    device = f"{status.get('compute_type')} on {status['device']}" if "device" in status else ""
     lines = [server_text(server, model, device)]
-    lines += [f"chosen: {server.choice_reason}"] if server.choice_reason else []
+    lines += [f"chosen: {why}"] if (why := status.get("choice_reason")) else []
     if not server.streams:
         lines.append("It has no live streams: only files were sent.")
     lines += health_text(server.health)
@@ -111,25 +92,16 @@ def panels(report: SttReport) -> list[list[Panel]]:
     files = [case for case in cases if case.what == "file"]
     spoken = [case for case in cases if case.what != "file"]
     live = [case for case in cases if case.what == "live"]
-
-    def drawn(some: Sequence[Case], name: str) -> tuple[Bar, ...]:
-        def draw(case: Case, figures: SttFigures | None) -> Bar | None:
-            return _bar(case_text(case), getattr(figures, name)) if figures else None
-
-        return bars(report.servers, some, draw)
-
-    times = (("3 s", report.baseline.three_ms), ("30 s", report.baseline.thirty_ms))
-    baselines = tuple(_bar(f"baseline, {kind}", spread) for kind, spread in times if spread)
-    threshold, title = float(report.end_of_speech_ms), "end of speech to final text"
-    found = [
-        Panel(f"{title}; dashed: the threshold", drawn(spoken, "final_ms"), threshold),
-        Panel("first sound to first partial text", drawn(live, "first_partial_ms")),
-        Panel("files, and baselines beside them", drawn(files, "whole_ms") + baselines),
+    title = "end of speech to final text; dashed: the threshold"
+    threshold, servers = float(report.end_of_speech_ms), report.servers
+    whole = panel("files, and baselines beside them", servers, files, _name, "whole_ms")
+    times = report.baseline.times_ms
+    baselines = [
+        bar_of(f"baseline, {what}", times[what]) for what in ("3 s", "30 s") if what in times
     ]
-    return [[panel] for panel in found if any(bar.end is not None for bar in panel.bars)]
-
-
-def _bar(label: str, spread: Spread | None) -> Bar:
-    if spread is None:
-        return Bar(label)
-    return Bar(label, spread.median, f"{spread.median:,.0f} (n={spread.n})", line=spread.p95)
+    found = [
+        panel(title, servers, spoken, _name, "final_ms", mark=threshold),
+        panel("first sound to first partial text", servers, live, _name, "first_partial_ms"),
+        replace(whole, bars=(*whole.bars, *baselines)),
+    ]
+    return [[each] for each in found if any(bar.end is not None for bar in each.bars)]

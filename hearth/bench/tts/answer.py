@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import json
 import time
@@ -16,12 +15,13 @@ from hearth.bench.tts.decode import decode
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk, duration, first_sound, stalls
-from hearth.clients.tts import MODEL, PATH, SpeechRequest
+from hearth.clients.tts import MODEL, PATH, VOICE, SpeechRequest
 
 # The slowest speech: 24 kHz of 16 bits, and four characters a second.
 _BYTES_PER_CHARACTER = 12_000
 _BYTES = 2_000_000
 _SECONDS_PER_CHARACTER = 0.1
+LONGER = ("paragraph", "long")
 
 
 def body_of(endpoint: Endpoint, request: SpeechRequest) -> dict[str, Any]:
@@ -30,24 +30,55 @@ def body_of(endpoint: Endpoint, request: SpeechRequest) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """One kind of request: what is spoken, in which form, and by how many clients at once.
+
+    `what` is phrase, caddy, paragraph, long or sample; `repeated` means that the server has just
+    spoken it.
+    """
+
+    what: str
+    format: str = "pcm"
+    voice: str = VOICE
+    streamed: bool = True
+    clients: int = 1
+    repeated: bool = False
+
+    @property
+    def watched(self) -> bool:
+        """Whether health is sampled meanwhile; beside a single phrase it would be part of it."""
+        return self.clients > 1 or self.what in LONGER
+
+
+FIELDS = (
+    *("characters", "first_byte_ms", "ttfa_ms", "last_byte_ms", "gap_ms", "early", "chunks"),
+    *("lead_ms", "stalls", "dry_ms", "audio_s", "rtf", "characters_per_s"),
+)
+TOTALS = ("stalls", "dry_ms")
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
-    """One measured answer; all times from the request."""
+    """One measured answer; all times from the request.
+
+    `ttfa_ms` is when the first 10 ms block above -45 dBFS could be decoded, `gap_ms` the longest
+    wait between two chunks, `lead_ms` the silence in the sound before that block, `early` the part
+    of the time to the last byte that was left at the first one (a burst leaves none), `stalls` how
+    often a player ran dry for more than 20 ms, `dry_ms` for how long, `rtf` the seconds of work per
+    second of sound.
+    """
 
     characters: int
     error: str = ""
     first_byte_ms: float | None = None
     ttfa_ms: float | None = None
-    """When the first block above -45 dBFS could be decoded."""
     last_byte_ms: float = 0.0
     gap_ms: float = 0.0
-    """The longest wait between two chunks."""
     chunks: int = 0
     lead_ms: float = 0.0
-    """Silence in the sound before its first loud block."""
     stalls: int = 0
     dry_ms: float = 0.0
     audio_s: float = 0.0
-    sha256: str = ""
 
     @property
     def early(self) -> float | None:
@@ -132,7 +163,6 @@ def analyse(answer: Answer) -> Sample:
         stalls=len(gaps),
         dry_ms=sum(stall.dry_s for stall in gaps) * 1000,
         audio_s=duration(sound.chunks, sound.rate),
-        sha256=hashlib.sha256(b"".join(chunk.pcm for chunk in chunks)).hexdigest(),
     )
 
 

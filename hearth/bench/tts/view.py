@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
-from hearth.bench.chart import Bar, Panel, bars
-from hearth.bench.tts.figures import (
-    LONGER,
-    Case,
-    TtsFigures,
-    TtsReport,
-    TtsServerReport,
-    case_text,
-)
+from hearth.bench.chart import Panel, panel
+from hearth.bench.report import Figures, ServerReport
+from hearth.bench.tts.answer import LONGER, Case
+from hearth.bench.tts.run import TtsReport
 from hearth.bench.view import (
     Section,
-    calls,
     errors_of,
     health_text,
     middle,
     p95,
     sections_of,
     server_text,
+    table,
 )
 
 TITLE = "Speech, measured"
 CHART = "Speech: pale until the first sound, full until the last byte; medians in ms"
 _COLUMNS = (
-    *("spoken", "n", "TTFA ms", "p95", "last byte ms", "gap ms", "chunks", "stalls"),
-    *("RTF", "characters/s"),
+    ("TTFA ms", middle("ttfa_ms")),
+    ("p95", p95("ttfa_ms")),
+    ("last byte ms", middle("last_byte_ms")),
+    ("gap ms", middle("gap_ms")),
+    ("chunks", middle("chunks")),
+    ("stalls", lambda figures: f"{figures.totals['stalls']:.0f}"),
+    ("RTF", middle("rtf", 2)),
+    ("characters/s", middle("characters_per_s", 1)),
 )
 # Voices side by side.
 _BESIDE = 3
@@ -38,33 +39,15 @@ def sections(report: TtsReport) -> list[Section]:
     """Return the comparison, the ratios, the figures of every server, and the errors."""
     rows, names = comparison(report), [server.name for server in report.servers]
     found = [Section("Side by side", ("medians", *names), rows)] if rows else []
-    return found + sections_of(report, baseline_text(report), _server_sections)
+    return found + sections_of(report, _server_sections)
 
 
-def _server_sections(server: TtsServerReport) -> list[Section]:
-    rows = [
-        (
-            *(case_text(f.case, f.characters), calls(f)),
-            *(middle(f.ttfa_ms), p95(f.ttfa_ms), middle(f.last_byte_ms), middle(f.gap_ms)),
-            *(middle(f.chunks), str(f.stalls), middle(f.rtf, 2), middle(f.characters_per_s, 1)),
-        )
-        for f in server.figures
-    ]
-    program = f"{server.engine} on {server.provider}, {server.model}" if server.engine else ""
-    line = "; ".join(filter(None, [server_text(server, program), *health_text(server.health)]))
-    errors = errors_of(server.stopped, server.figures)
-    return [Section(f"{server.name}: medians", _COLUMNS, rows, [line], errors)]
-
-
-def baseline_text(report: TtsReport) -> str:
-    """Return the times of the baseline, or why there are none."""
-    baseline = report.baseline
-    if baseline.whole_ms is None:
-        return f"The baseline is not measured: {baseline.reason}"
-    text = f"Baseline, one inference of the whole phrase: {baseline.whole_ms.median:.0f} ms"
-    if first := baseline.first_piece_ms:
-        text += f"; of its first piece, as {baseline.first_piece!r}: {first.median:.0f} ms"
-    return f"{text} (medians of {baseline.whole_ms.n}). {baseline.how}".rstrip()
+def _server_sections(server: ServerReport) -> list[Section]:
+    found = table(f"{server.name}: medians", _COLUMNS, server.figures, _name)
+    engine, provider = server.status.get("engine"), server.status.get("provider")
+    program = f"{engine} on {provider}, {server.model}" if engine else ""
+    lines = [server_text(server, program), *health_text(server.health)]
+    return [found, Section(lines=lines, errors=errors_of(server.stopped, server.figures))]
 
 
 def comparison(report: TtsReport) -> list[tuple[str, ...]]:
@@ -76,32 +59,32 @@ def comparison(report: TtsReport) -> list[tuple[str, ...]]:
     return [(name, *(column.get(name, "-") for column in columns)) for name in names]
 
 
-def _column(server: TtsServerReport) -> Iterator[tuple[str, str]]:
+def _column(server: ServerReport) -> Iterator[tuple[str, str]]:
     for figures in server.figures:
         if figures.case.what == "phrase" and not figures.case.repeated:
             yield from _phrase(figures)
     for figures in server.figures:
-        if figures.case.what in LONGER and figures.ttfa_ms:
+        if figures.case.what in LONGER and (ttfa_ms := figures["ttfa_ms"]):
             # The exact length differs by a character or two.
             what = "paragraph" if figures.case.what == "paragraph" else "long text"
-            yield f"{what}: first sound", f"{figures.ttfa_ms.median:,.0f} ms"
-            yield f"{what}: stalls", f"{figures.stalls} in {figures.ttfa_ms.n}"
+            yield f"{what}: first sound", f"{ttfa_ms.median:,.0f} ms"
+            yield f"{what}: stalls", f"{figures.totals['stalls']:.0f} in {ttfa_ms.n}"
     if server.health:
         yield "/health while it speaks, median", f"{server.health.median_ms:,.0f} ms"
         yield "/health while it speaks, p99", f"{server.health.p99_ms:,.0f} ms"
 
 
-def _phrase(figures: TtsFigures) -> Iterator[tuple[str, str]]:
-    clients = figures.case.clients
-    what = "phrase" if clients == 1 else f"{clients} phrases at once"
-    if figures.ttfa_ms and figures.last_byte_ms:
-        yield f"{what}: first sound", f"{figures.ttfa_ms.median:,.0f} ms"
-        yield f"{what}: last byte", f"{figures.last_byte_ms.median:,.0f} ms"
+def _phrase(figures: Figures) -> Iterator[tuple[str, str]]:
+    one = figures.case.clients == 1
+    what = "phrase" if one else f"{figures.case.clients} phrases at once"
+    if ttfa_ms := figures["ttfa_ms"]:
+        yield f"{what}: first sound", f"{ttfa_ms.median:,.0f} ms"
+        yield f"{what}: last byte", f"{middle('last_byte_ms')(figures)} ms"
     # An answer in one burst is audible late, however fast it was made.
-    if clients == 1 and figures.early:
-        yield f"{what}: share of that time left at the first byte", f"{figures.early.median:.0%}"
-    if clients == 1 and figures.rtf:
-        yield f"{what}: work per second of sound", f"{figures.rtf.median:.2f} s"
+    if one and (early := figures["early"]):
+        yield f"{what}: share of that time left at the first byte", f"{early.median:.0%}"
+    if one and (rtf := figures["rtf"]):
+        yield f"{what}: work per second of sound", f"{rtf.median:.2f} s"
 
 
 def panels(report: TtsReport) -> list[list[Panel]]:
@@ -114,34 +97,26 @@ def panels(report: TtsReport) -> list[list[Panel]]:
         ("several at once", [case for case in short if case.clients > 1]),
         ("longer texts", [case for case in cases if case.what in LONGER]),
     )
-    rows = [[Panel(title, _bars(report, some, case_text))] for title, some in parts if some]
+    times = ("last_byte_ms", "ttfa_ms")
+    rows = [[panel(title, report.servers, some, _name, *times)] for title, some in parts if some]
     # Each voice has a column of its own: the formats of all voices would make one long list.
     forms = list(dict.fromkeys((case.format, case.streamed) for case in cells))
     each = [
-        Panel(
+        panel(
             f"every format, {voice}",
-            _bars(report, [Case("sample", f, voice, on) for f, on in forms], _form),
+            report.servers,
+            [Case("sample", form, voice, streamed) for form, streamed in forms],
+            lambda case, _: case.format if case.streamed else f"{case.format}, not streamed",
+            *times,
         )
         for voice in dict.fromkeys(case.voice for case in cells)
     ]
     return rows + [each[n : n + _BESIDE] for n in range(0, len(each), _BESIDE)]
 
 
-def _form(case: Case, characters: int) -> str:
-    return case.format if case.streamed else f"{case.format}, not streamed"
-
-
-def _bars(
-    report: TtsReport, cases: Sequence[Case], label: Callable[[Case, int], str]
-) -> tuple[Bar, ...]:
-    def draw(case: Case, figures: TtsFigures | None) -> Bar:
-        name = label(case, figures.characters if figures else 0)
-        if not figures or not figures.ttfa_ms or not figures.last_byte_ms:
-            return Bar(name)
-        first, last = figures.ttfa_ms.median, figures.last_byte_ms.median
-        text = f"{first:,.0f} → {last:,.0f}"
-        if figures.stalls:
-            text += f", {figures.stalls} stall{'s' if figures.stalls > 1 else ''}"
-        return Bar(name, last, text, start=first)
-
-    return bars(report.servers, cases, draw)
+def _name(case: Case, figures: Figures | None) -> str:
+    length = figures["characters"] if figures and case.what == "long" else None
+    words = [f"{length.median:,.0f} characters" if length else case.what, case.format, case.voice]
+    words += [] if case.streamed else ["not streamed"]
+    words += ["again"] if case.repeated else []
+    return ", ".join(words + ([f"{case.clients} at once"] if case.clients > 1 else []))

@@ -74,8 +74,9 @@ async def test_the_first_rounds_are_not_counted() -> None:
     cold = [9999.0] * WARM_UPS
     users, _ = crowd((cold + [10.0] * 50, cold + [20.0] * 50))
     report = await bench(users, 10)
-    assert report.chat.first_ms is not None
-    assert (report.chat.calls, report.chat.first_ms.p95) == (10, 20)
+    first_ms = report.chat["first_ms"]
+    assert first_ms is not None
+    assert (report.chat.calls, first_ms.p95) == (10, 20)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import httpx
 import pytest
 
 from hearth.bench.baseline import Baseline
-from hearth.bench.report import Ratio
-from hearth.bench.stt.extras import memory_loop
-from hearth.bench.stt.figures import Case, SttServer, Vad, stt_figures
-from hearth.bench.stt.requests import SttSample
+from hearth.bench.report import Ratio, figures_of
+from hearth.bench.stt.extras import SttServer, Vad, memory_loop
+from hearth.bench.stt.requests import FIELDS, Case, SttSample
 from hearth.bench.stt.run import CROWD, FILE, FOUR, LIVE, SttPlan, SttSession
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.stats import Spread
@@ -131,7 +130,7 @@ def test_what_failed_counts_for_nothing() -> None:
     (server,) = of.servers
     server.add(LIVE, [SttSample(3.2, "it closed the connection", final_ms=9000)])
     assert find(of, "end").n == 1
-    assert stt_figures(LIVE, server.samples[LIVE]).failed == 1
+    assert figures_of(LIVE, server.samples[LIVE], FIELDS).failed == 1
 
 
 def test_another_server_is_held_to_what_files_and_health_say() -> None:

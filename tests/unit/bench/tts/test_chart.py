@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from hearth.bench import chart
-from hearth.bench.report import Machine
-from hearth.bench.tts.answer import Sample
-from hearth.bench.tts.figures import Case, TtsBaseline, TtsReport, TtsServerReport, tts_figures
-from hearth.bench.tts.run import FORM, TtsPlan
+from hearth.bench.report import BaselineFigures, Machine, ServerReport, figures_of
+from hearth.bench.tts.answer import FIELDS, TOTALS, Case, Sample
+from hearth.bench.tts.run import FORM, TtsPlan, TtsReport
 from hearth.bench.tts.view import panels
 
 REST = (
@@ -28,12 +27,12 @@ def report(cells: list[Case], *names: str) -> TtsReport:
         for case in (*REST, *cells):
             last_s = 290.0 if case.what == "long" else 2.8
             sample = Sample(95, "", 300, 300, last_s * 1000, stalls=1, audio_s=6.0)
-            figures.append(tts_figures(case, [sample]))
-        words = dict.fromkeys(("url", "engine", "provider", "model", "model_sha256", "stopped"), "")
+            figures.append(figures_of(case, [sample], FIELDS, TOTALS))
+        words: dict[str, Any] = dict.fromkeys(("url", "model", "stopped"), "") | {"status": {}}
         more: Any = {"threads": 2, "memory_bytes": None, "health": None, **words}
-        servers.append(TtsServerReport(name=name, figures=tuple(figures), **more))
-    machine = Machine("m", "Debian", "6", "CPU", 2, 2**32, 0.1)
-    baseline = TtsBaseline(None, None, "", "", "none")
+        servers.append(ServerReport(name=name, figures=tuple(figures), **more))
+    machine = Machine("m", "Debian", "6", "CPU", 2, 2**32, [], 0.1)
+    baseline = BaselineFigures({}, "", "none")
     ran: Any = {"form": FORM, "started": "now", "seconds": 1.0, "quick": False, "runs": 10}
     made: Any = {"machine": machine, "servers": tuple(servers), "baseline": baseline}
     return TtsReport(**ran, **made, rounds=(), ratios=())

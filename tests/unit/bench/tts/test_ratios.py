@@ -9,9 +9,8 @@ import pytest
 
 from hearth.bench.baseline import Baseline
 from hearth.bench.report import Ratio, health_of
-from hearth.bench.tts.answer import Sample
-from hearth.bench.tts.figures import Case, Round
-from hearth.bench.tts.run import TtsPlan, TtsServer, TtsSession
+from hearth.bench.tts.answer import Case, Sample
+from hearth.bench.tts.run import Round, TtsPlan, TtsServer, TtsSession
 from hearth.clients.endpoints import Endpoint
 
 
@@ -36,7 +35,11 @@ def measured(
     direct, through = ({Case("caddy"): [sample(each) for each in path]} for path in paths)
     first = server({Case("phrase"): fresh, **direct, **(more or {})})
     first.health_s = list(health_s)
-    rounds = [Round("Anna opened", 300, 1500) for _ in fresh]
+    answered = [one for one in fresh if not one.error]
+    rounds = [
+        Round("Anna opened", 300, 1500, {"s": one.ttfa_ms}, {"s": one.last_byte_ms})
+        for one in answered
+    ]
     session = TtsSession(TtsPlan(), [first], Baseline(), rounds=rounds)
     session.caddy = server(through) if caddy_s else None
     return session
