@@ -158,7 +158,7 @@ def bench_chat(
     """
     project = current()
     house = project.house()
-    service = next((one for one in house.offering("chat") if one.publish), None)
+    service = next((one for one in house.offering("chat") if one.sites), None)
     if service is None:
         raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
     name = _model(house, model)
