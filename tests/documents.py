@@ -19,7 +19,7 @@ import typer.main
 from typer.cli import get_docs_for_click
 
 from hearth.catalogue import House, derive, load
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 from hearth.cli.app import app
 from tests.configuration import configuration_page
 from tests.lab_machine.cli import app as lab

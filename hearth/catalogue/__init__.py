@@ -7,7 +7,7 @@ from hearth.catalogue.derivation import derive, memory_shortage
 from hearth.catalogue.house import House
 from hearth.catalogue.naming import CatalogueError, Problem, suggest
 from hearth.catalogue.read import read
-from hearth.catalogue.records import Catalogue
+from hearth.catalogue.records import FILES, Catalogue
 
 __all__ = [
     "Catalogue",
@@ -23,7 +23,7 @@ __all__ = [
 
 def load(folder: Path) -> Catalogue:
     """Read and check the whole inventory; CatalogueError holds all problems at once."""
-    files, problems = read(folder)
+    files, problems = read(folder, FILES)
     catalogue = Catalogue()
     problems += catalogue.fill(files)
     problems += rules.check(catalogue, folder.parent / "roles")

@@ -29,18 +29,6 @@ _UNITS = {
 }
 
 
-class Problem(NamedTuple):
-    """One thing to change, in one line."""
-
-    file: str
-    line: int
-    text: str
-
-    def __str__(self) -> str:
-        """Write `file:line: what is wrong; what to write instead`."""
-        return f"{self.file}:{self.line}: {self.text}"
-
-
 class Place(NamedTuple):
     """Where a value is written: the file, relative to the project, and its line from 1."""
 
@@ -51,9 +39,16 @@ class Place(NamedTuple):
         """Write the place the way editors and compilers do."""
         return f"{self.file}:{self.line}"
 
-    def problem(self, text: str) -> Problem:
-        """Return a problem with this value."""
-        return Problem(self.file, self.line, text)
+
+class Problem(NamedTuple):
+    """One thing to change: what is wrong, and what to write instead."""
+
+    place: Place
+    text: str
+
+    def __str__(self) -> str:
+        """Write it on one line."""
+        return f"{self.place}: {self.text}"
 
 
 class CatalogueError(Exception):

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from hearth.catalogue.naming import SNAKE, Problem, suggest
+from hearth.catalogue.naming import SNAKE, Place, Problem, suggest
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.secret_rules import PUBLIC
 
@@ -48,7 +48,7 @@ def check(catalogue: Catalogue, inventory: Path) -> Iterator[Problem]:
             owners.setdefault(name, shown)
         faults += ((path, fault) for fault in found)
     for path, (line, text) in faults:
-        yield Problem(_shown(inventory, path), line, text)
+        yield Problem(Place(_shown(inventory, path), line), text)
 
 
 def _shown(inventory: Path, path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,6 @@ from hearth.catalogue.naming import Place, Problem, suggest
 
 Key = tuple[str | int, ...]
 
-FILES = (
-    "machines",
-    "services",
-    "consumers",
-    "models",
-    "aliases",
-    "sources.lock",
-    "minimum_versions",
-)
 OVERLAY = "local"
 # Written by `hearth`, encrypted, and not part of the description.
 NOT_READ = {"secrets.yml"}
@@ -79,27 +70,27 @@ class Node:
         return self.value
 
 
-def read(folder: Path) -> tuple[dict[str, Node], list[Problem]]:
-    """Read every file of the inventory, `local/` merged into it, and find the problems."""
+def read(folder: Path, names: Sequence[str]) -> tuple[dict[str, Node], list[Problem]]:
+    """Read these files of the inventory, `local/` merged into it, and find the problems."""
     files: dict[str, Node] = {}
     problems: list[Problem] = []
-    for name in FILES:
+    for name in names:
         path = folder / f"{name}.yml"
         shown = f"{folder.name}/{path.name}"
         if path.is_file():
             files[name] = _read_file(path, shown, problems)
         else:
             files[name] = Node(Place(shown, 1), {})
-            problems.append(Problem(shown, 1, "the file is missing; put it back"))
+            problems.append(Problem(Place(shown, 1), "the file is missing; put it back"))
     local = folder / OVERLAY
     for path in sorted(local.glob("*.y*ml")) if local.is_dir() else []:
         shown = f"{folder.name}/{OVERLAY}/{path.name}"
-        if path.suffix == ".yml" and path.stem in FILES:
+        if path.suffix == ".yml" and path.stem in names:
             over = _read_file(path, shown, problems)
             files[path.stem] = _merged(files[path.stem], over, problems)
         elif path.name not in NOT_READ:
-            hint = suggest(path.name, [f"{name}.yml" for name in FILES])
-            problems.append(Problem(shown, 1, f"a file of this name is not read; {hint}"))
+            hint = suggest(path.name, [f"{name}.yml" for name in names])
+            problems.append(Problem(Place(shown, 1), f"a file of this name is not read; {hint}"))
     return files, problems
 
 
@@ -115,13 +106,13 @@ def _read_file(path: Path, shown: str, problems: list[Problem]) -> Node:
         line = mark.line if mark else 0
         tab = line < len(lines := text.splitlines()) and lines[line].lstrip(" ").startswith("\t")
         advice = "indent with spaces, not tabs" if tab else "check the indent and quotes"
-        problems.append(Problem(shown, line + 1, f"this is not YAML: {what}; {advice}"))
+        problems.append(Problem(Place(shown, line + 1), f"this is not YAML: {what}; {advice}"))
         return empty
     if node is None or node.tag.endswith(":null"):  # nothing but comments
         return empty
     if not isinstance(node, yaml.MappingNode):
         text = "the file must be a mapping; start with a section name and :"
-        problems.append(Problem(shown, 1, text))
+        problems.append(Problem(empty.place, text))
         return empty
     return _node(node, shown, problems, set())
 
@@ -133,7 +124,7 @@ def _node(node: yaml.Node, shown: str, problems: list[Problem], seen: set[int]) 
         convert = _SCALARS.get(node.tag.rpartition(":")[2], str)
         return Node(place, convert(node.value))
     if id(node) in seen:  # a file could otherwise grow without end
-        problems.append(place.problem("YAML references (&, *) are not read; write it out"))
+        problems.append(Problem(place, "YAML references (&, *) are not read; write it out"))
         return Node(place, None)
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
@@ -144,7 +135,7 @@ def _node(node: yaml.Node, shown: str, problems: list[Problem], seen: set[int]) 
         name, place_of_name = str(name_node.value), Place(shown, name_node.start_mark.line + 1)
         if name in found:
             text = f"{name} is written twice, first at {found[name].place}; keep one"
-            problems.append(place_of_name.problem(text))
+            problems.append(Problem(place_of_name, text))
             continue
         found[name] = replace(_node(value_node, shown, problems, seen), place=place_of_name)
     return Node(place, found)
@@ -160,6 +151,6 @@ def _merged(base: Node, top: Node, problems: list[Problem]) -> Node:
         if item.value is None and (old is None or old.value is None):
             hint = suggest(name, base.value)
             text = f"{name}: null removes an entry that does not exist; {hint}"
-            problems.append(item.place.problem(text))
+            problems.append(Problem(item.place, text))
         merged[name] = _merged(old, item, problems) if old else item
     return replace(base, value=merged)

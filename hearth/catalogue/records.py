@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import typing
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
@@ -40,6 +40,7 @@ SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
     },
     "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersionRecord)},
 }
+FILES = tuple(SECTIONS)
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class Catalogue:
             for name, node in files[file].value.items():
                 if name not in sections and node.value is not None:
                     text = f"{file}.yml has no section {name}; {suggest(name, sections)}"
-                    yield node.place.problem(text)
+                    yield Problem(node.place, text)
             for name, (target, shape) in sections.items():
                 self.places[(target,)] = files[file].place
                 node = files[file].value.get(name)
@@ -76,7 +77,7 @@ class Catalogue:
                     yield from self._fill_section(target, shape, records)
                 else:
                     text = f"{name} must be a mapping of names to records"
-                    yield self.problem((target,), text)
+                    yield Problem(self.at(target), text)
 
     def _fill_section(self, target: str, shape: Any, records: dict[str, Any]) -> Iterator[Problem]:
         typed = getattr(self, target)
@@ -87,7 +88,7 @@ class Catalogue:
                 details = error.errors()
                 for item in details:
                     key = (target, name, *item["loc"])
-                    yield self.problem(key, _explained(key, shape, item))
+                    yield Problem(self.at(*key), _explained(key, shape, item))
                 # The other fields still take part in the rules, so that one run reports everything.
                 wrong = {item["loc"][0] for item in details if item["loc"]}
                 if isinstance(raw, dict) and all(item["loc"] for item in details):
@@ -121,26 +122,6 @@ class Catalogue:
             yield ("services", name), service
         for name, part in self.parts.items():
             yield ("parts", name), part
-
-    def clashes(
-        self,
-        uses: Iterable[tuple[Hashable, Key, str, str]],
-        owners: Mapping[Any, Key] | None = None,
-    ) -> Iterator[Finding]:
-        """Report each value that another record has, too.
-
-        A use is the value, the place, the text about it, and what to write instead; `owners` are
-        the places of values that are taken from the start.
-        """
-        first = dict(owners or {})
-        for value, key, text, instead in uses:
-            owner = first.setdefault(value, key)
-            if owner[:2] != key[:2]:
-                yield key, f"{text} is also {owner[1]}'s ({self.at(*owner)}); {instead}"
-
-    def problem(self, key: Key, text: str) -> Problem:
-        """Return a problem at the place of a value."""
-        return self.at(*key).problem(text)
 
 
 def _validated(shape: Any, raw: Any) -> Any:

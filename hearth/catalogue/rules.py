@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from hearth.catalogue.naming import (
     alternatives,
     hyphens,
     link,
+    program,
     suggest,
 )
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
+from hearth.catalogue.rules_net import another
 
 # Linux allows 31 characters for a user, and that of a sidecar proxy is `INSTANCE-proxy`.
 _INSTANCE_LENGTH = 25
@@ -46,7 +48,8 @@ _REFERENCES = (
 def check(catalogue: Catalogue, roles: Path) -> list[Problem]:
     """Apply every rule to the whole catalogue; `roles` is the folder of all roles."""
     findings = [found for rule in RULES for found in rule(catalogue)]
-    return [catalogue.problem(*found) for found in [*findings, *settings(catalogue, roles)]]
+    findings += settings(catalogue, roles)
+    return [Problem(catalogue.at(*key), text) for key, text in findings]
 
 
 def names(catalogue: Catalogue) -> Iterator[Finding]:
@@ -76,13 +79,70 @@ def names(catalogue: Catalogue) -> Iterator[Finding]:
                 yield (section, name), text
 
 
-def links(catalogue: Catalogue) -> Iterator[Finding]:
-    """A network link has the first letters of its service's name; no two have the same."""
-    ends = {name: link(hyphens(name)) for name in catalogue.known("services")}
-    return catalogue.clashes(
-        (end, ("services", name), f"the link {end}", f"start {name} with other letters")
-        for name, end in ends.items()
-    )
+def unique(catalogue: Catalogue) -> Iterator[Finding]:
+    """What can belong to one record only belongs to one."""
+    owners: dict[Hashable, Key] = {}
+    for value, key, text, instead in _uses(catalogue):
+        owner = owners.setdefault(value, key)
+        if text and owner != key:
+            yield key, f"{text} is also {owner[1]}'s ({catalogue.at(*owner)}); {instead}"
+
+
+def _uses(catalogue: Catalogue) -> Iterator[tuple[Hashable, Key, str, str]]:
+    """Yield such values by their kinds, their places, what they are, and what to write instead.
+
+    One without a text is not rejected: its kind has a rule of its own, or it comes first.
+    """
+    for name, server in catalogue.providers.items():
+        yield ("secret", server.secret), ("providers", name, "secret"), "", ""
+    for name in catalogue.known("consumers"):
+        yield ("secret", f"consumer_{name}"), ("consumers", name), "", ""
+    for name in catalogue.known("services"):
+        key, end = ("services", name), link(hyphens(name))
+        # A network link has the first letters of its service's name.
+        yield ("link", end), key, f"the link {end}", f"start {name} with other letters"
+        yield ("folder", name), key, "", ""
+    for name, model in catalogue.models.items():
+        provider = catalogue.providers.get(model.provider)
+        if model.files and provider and provider.service:
+            folder = program(provider.service, name)
+            text = f"the folder {folder}"
+            yield ("folder", folder), ("models", name), text, "choose another name"
+    for name, record in catalogue.services.items():
+        for port in record.publish_tcp:
+            place = ("services", name, "publish_tcp", str(port))
+            yield ("publish_tcp", port), place, f"{name}.publish_tcp {port}", another(port + 1)
+        keep = "keep it at one of them"
+        if record.present and record.scrapes:
+            yield "scrapes", ("services", name, "scrapes"), f"{name}.scrapes", keep
+        if record.present and "models" in record.offers:
+            yield "models", ("services", name, "offers"), f"{name}.offers models", keep
+    for of, owner in catalogue.owners():
+        yield from _uses_of_owner(of, str(of[1]), owner)
+
+
+def _uses_of_owner(
+    key: Key, name: str, record: schema.PartRecord
+) -> Iterator[tuple[Hashable, Key, str, str]]:
+    for secret in record.secrets:
+        text = f"choose another name, e.g. {name}_{secret}"
+        yield ("secret", secret), (*key, "secrets", secret), f"{name}.secrets {secret}", text
+    for label, site in record.publish.items():
+        place, text = (*key, "publish", label), f"{name}.publish {label}"
+        yield ("site", label), place, text, another(f"{label}2")
+        if site.plain:
+            text += ".plain: the machine's address"
+            yield "plain", (*place, "plain"), text, "leave plain out here"
+    address: str | None = "the machine"
+    if isinstance(record, schema.ServiceRecord):
+        if not (record.here and record.present):
+            return
+        address = record.address
+    # A program may serve its metrics on its own port.
+    for port, field in {record.metrics_port: "metrics_port", record.port: "port"}.items():
+        if port:
+            text = f"{name}.port {port}"
+            yield ("port", address, port), (*key, field), text, another(port + 1)
 
 
 def one_machine(catalogue: Catalogue) -> Iterator[Finding]:
@@ -237,14 +297,7 @@ def memory(catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def secrets(catalogue: Catalogue) -> Iterator[Finding]:
-    """Every secret has one owner and one purpose."""
-    taken: dict[str, Key] = {
-        p.secret: ("providers", name, "secret")
-        for name, p in catalogue.providers.items()
-        if p.secret
-    }
-    taken |= {f"consumer_{name}": ("consumers", name) for name in catalogue.known("consumers")}
-    uses = []
+    """The name of every secret is valid and free."""
     for (section, owner), record in catalogue.owners():
         for secret in record.secrets:
             key, text = (section, owner, "secrets", secret), f"{owner}.secrets {secret}"
@@ -252,19 +305,6 @@ def secrets(catalogue: Catalogue) -> Iterator[Finding]:
                 yield key, f"{text} is not snake_case; write e.g. {owner}_key"
             if secret in _AUTHORITY:
                 yield key, f"{text} belongs to the house's authority; rename it"
-            uses.append((secret, key, text, f"choose another name, e.g. {owner}_{secret}"))
-    yield from catalogue.clashes(uses, taken)
-
-
-def only_one(catalogue: Catalogue) -> Iterator[Finding]:
-    """One service at most reads all metrics, and one at most offers all models."""
-    present = {name: record for name, record in catalogue.services.items() if record.present}
-    chosen = [(name, "scrapes", "scrapes") for name, record in present.items() if record.scrapes]
-    chosen += [(n, "offers", "offers models") for n, r in present.items() if "models" in r.offers]
-    return catalogue.clashes(
-        (field, ("services", name, field), f"{name}.{label}", "keep it at one of them")
-        for name, field, label in chosen
-    )
 
 
 def versions(catalogue: Catalogue) -> Iterator[Finding]:
@@ -304,9 +344,8 @@ def settings(catalogue: Catalogue, roles: Path) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
-    *(names, links, one_machine, references, needs, cycles, fields, memory, secrets, only_one),
-    *(versions, rules_net.ranges, rules_net.addresses, rules_net.ports),
-    *(rules_net.published_names, rules_net.plain_sites, rules_net.published_ports),
-    *(rules_models.providers, rules_models.models, rules_models.folders, rules_models.handed_in),
+    *(names, unique, one_machine, references, needs, cycles, fields, memory, secrets, versions),
+    *(rules_net.ranges, rules_net.addresses, rules_net.sites),
+    *(rules_models.providers, rules_models.models, rules_models.handed_in),
     *(rules_models.aliases, rules_models.routes, rules_models.own_keys),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hearth.catalogue import schema
-from hearth.catalogue.naming import SNAKE, alternatives, program, suggest
+from hearth.catalogue.naming import SNAKE, alternatives, suggest
 from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
 
@@ -74,24 +74,6 @@ def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Itera
                 text = f"{name}.files {source} is a second {file}, besides {called[file]}"
                 yield (*key, "files", index), f"{text}; keep one of them"
             called.setdefault(file, source)
-
-
-def folders(catalogue: Catalogue) -> Iterator[Finding]:
-    """The files of each model have a folder of their own."""
-    folders = {
-        name: program(provider.service, name)
-        for name, record in catalogue.models.items()
-        if record.files
-        and (provider := catalogue.providers.get(record.provider))
-        and provider.service
-    }
-    return catalogue.clashes(
-        (
-            (folder, ("models", name), f"the folder {folder}", "choose another name")
-            for name, folder in folders.items()
-        ),
-        {name: ("services", name) for name in catalogue.known("services")},
-    )
 
 
 def handed_in(catalogue: Catalogue) -> Iterator[Finding]:

@@ -7,9 +7,7 @@ from ipaddress import IPv4Address, IPv4Network
 from itertools import islice
 
 from hearth.catalogue.naming import LABEL
-from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
-from hearth.catalogue.schema import PartRecord, PublishRecord, ServiceRecord
 
 _NARROWEST = 28
 # Private ranges that few routers hand out.
@@ -46,7 +44,7 @@ def addresses(catalogue: Catalogue) -> Iterator[Finding]:
     free = next((host for host in (*hosts[9:], *hosts) if host not in taken), "a wider range")
     here = {n: r for n, r in catalogue.services.items() if r.here and r.present}
     known = {name: IPv4Address(r.address) for name, r in here.items() if r.address}
-    uses = []
+    owners: dict[IPv4Address, str] = {}
     for name, record in here.items():
         key = ("services", name, "address")
         if name not in known:
@@ -57,14 +55,15 @@ def addresses(catalogue: Catalogue) -> Iterator[Finding]:
         if address not in network:
             yield key, f"{text} is outside {network}; choose one in it, e.g. {free}"
         elif address == network[1]:
-            yield key, f"{text} is the resolver's; {_another(free)}"
+            yield key, f"{text} is the resolver's; {another(free)}"
         elif address in (network[0], network[-1]):
-            yield key, f"{text} is the edge of {network}; {_another(free)}"
+            yield key, f"{text} is the edge of {network}; {another(free)}"
         else:
-            uses.append((address, key, text, _another(free)))
+            if (owner := owners.setdefault(address, name)) != name:
+                where = catalogue.at("services", owner, "address")
+                yield key, f"{text} is also {owner}'s ({where}); {another(free)}"
             if record.runtime == "podman":
                 yield from _own_block(catalogue, name, known)
-    yield from catalogue.clashes(uses)
 
 
 def _own_block(catalogue: Catalogue, name: str, known: dict[str, IPv4Address]) -> Iterator[Finding]:
@@ -81,72 +80,21 @@ def _own_block(catalogue: Catalogue, name: str, known: dict[str, IPv4Address]) -
             yield key, f"{text}; choose one at least 4 away"
 
 
-def ports(catalogue: Catalogue) -> Iterator[Finding]:
-    """No two programs listen on one port of one address; the parts share the machine."""
-    uses = []
-    for key, record in catalogue.owners():
-        if isinstance(record, ServiceRecord) and not (record.here and record.present):
-            continue
-        address = record.address if isinstance(record, ServiceRecord) else "the machine"
-        for field in ("port", "metrics_port"):
-            if port := getattr(record, field):
-                text = f"{key[1]}.port {port}"
-                uses.append(((address, port), (*key, field), text, _another(port + 1)))
-    # A program may serve its metrics on its own port, which is no clash.
-    return catalogue.clashes(uses)
-
-
-def _another(example: object) -> str:
+def another(example: object) -> str:
+    """Suggest another value."""
     return f"choose another, e.g. {example}"
 
 
-def published_names(catalogue: Catalogue) -> Iterator[Finding]:
-    """Every name on the LAN is a valid label, has one owner, and a program or files behind it."""
-    uses = []
-    for key, label, record, site in _sites(catalogue):
-        text = f"{key[1]}.publish {label}"
-        if not LABEL.fullmatch(label):
-            better = label.lower().replace("_", "-").strip("-.")
-            yield key, f"{text} is not a valid DNS label; write e.g. {better}"
-        if key[0] == "parts" and record.port is None and not site.files:
-            yield key, f"{text} has nothing behind it; write a port or files"
-        uses.append((label, key, text, _another(f"{label}2")))
-    yield from catalogue.clashes(uses)
-
-
-def plain_sites(catalogue: Catalogue) -> Iterator[Finding]:
-    """A site without HTTPS needs no secret, and one site at most has the machine's address."""
-    owner: Key | None = None
-    for site_key, label, _, site in _sites(catalogue):
-        if not site.plain:
-            continue
-        key, text = (*site_key, "plain"), f"{site_key[1]}.publish {label}.plain"
-        if site.auth != "lan":
-            yield key, f"{text} would send secrets unencrypted; write auth: lan, or no plain"
-        if owner:
-            text = f"{text}: the machine's address is also {owner[1]}'s ({catalogue.at(*owner)})"
-            yield key, f"{text}; leave plain out here"
-        owner = owner or key
-
-
-def published_ports(catalogue: Catalogue) -> Iterator[Finding]:
-    """Each port forwarded from the LAN has one owner."""
-    return catalogue.clashes(
-        (
-            port,
-            ("services", name, "publish_tcp", str(port)),
-            f"{name}.publish_tcp {port}",
-            _another(port + 1),
-        )
-        for name, record in catalogue.services.items()
-        for port in record.publish_tcp
-    )
-
-
-def _sites(
-    catalogue: Catalogue,
-) -> Iterator[tuple[Key, str, ServiceRecord | PartRecord, PublishRecord]]:
-    """Yield each published name with its place, its owner's record and its own."""
-    for key, record in catalogue.owners():
+def sites(catalogue: Catalogue) -> Iterator[Finding]:
+    """A name on the LAN is a valid label with something behind it, and needs HTTPS for secrets."""
+    for owner, record in catalogue.owners():
         for label, site in record.publish.items():
-            yield (*key, "publish", label), label, record, site
+            key, text = (*owner, "publish", label), f"{owner[1]}.publish {label}"
+            if not LABEL.fullmatch(label):
+                better = label.lower().replace("_", "-").strip("-.")
+                yield key, f"{text} is not a valid DNS label; write e.g. {better}"
+            if owner[0] == "parts" and record.port is None and not site.files:
+                yield key, f"{text} has nothing behind it; write a port or files"
+            if site.plain and site.auth != "lan":
+                text += ".plain would send secrets unencrypted; write auth: lan, or no plain"
+                yield (*key, "plain"), text

@@ -17,7 +17,7 @@ from hearth.backup.agent import data_folders
 from hearth.backup.create import PART, file_name, rotate
 from hearth.backup.timer import units
 from hearth.catalogue import derive, load
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 from hearth.cli.app import app
 from hearth.project import current
 from hearth.yaml_edit import with_value

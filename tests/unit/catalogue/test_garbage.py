@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hearth.catalogue import CatalogueError, derive, load
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 
 BASE = Path(__file__).parents[2] / "fixtures" / "catalogue" / "base"
 GARBAGE: list[object] = [
@@ -70,6 +70,6 @@ def test_garbage_is_refused_in_lines_or_makes_a_house(seed: int, tmp_path: Path)
         json.dumps(derive(load(folder)).as_vars())
     except CatalogueError as error:
         for problem in error.problems:
-            assert problem.file.startswith("inventory/")
-            assert problem.line >= 1
+            assert problem.place.file.startswith("inventory/")
+            assert problem.place.line >= 1
             assert "\n" not in problem.text

@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from hearth.catalogue import House, derive, load, memory_shortage
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests" / "fixtures" / "catalogue" / "base"

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from hearth.catalogue import derive, load, schema
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 from tests import documents, role_data
 from tests.documents import Block, DocumentError, blocks
 

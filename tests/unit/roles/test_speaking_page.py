@@ -12,7 +12,7 @@ import pytest
 from jinja2 import Environment, StrictUndefined
 
 from hearth.catalogue import derive, load
-from hearth.catalogue.read import FILES
+from hearth.catalogue.records import FILES
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = ROOT / "roles/caddy/templates/Caddyfile.j2"
