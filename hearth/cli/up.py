@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from hearth import status
-from hearth.catalogue.house import House, Model
+from hearth.catalogue.house import House, Model, Service
 from hearth.cli import playbook, preflight
 from hearth.cli.console import err, note, show
 from hearth.cli.lab import run_tool
@@ -27,7 +26,6 @@ _SCRIPT = ("scripts", "hearth")
 # A model on the disk may take this long to load for the first time.
 _ANSWER_S = 300
 _POLL_S = 1
-_FINAL = (TOO_BIG, MISSING)
 
 
 def build_and_verify(
@@ -76,10 +74,13 @@ def build(project: Project) -> bool:
     show(f"site.yml: ok={steps.total('ok')} changed={steps.total('changed')} in {took:.1f} s")
     house = project.house()
     _link_command(project)
-    _show_first_answer(project, house)
+    edge, started = house_edge(house), time.monotonic()
+    if answer := first_answer(house, edge, project.vault.get(VERIFIER)):
+        model, text = answer
+        show(f"{model} answered after {time.monotonic() - started:.1f} s: “{text[:60]}”")
     receipt = run_tests(project, "home")
     show(view(receipt))
-    _show_addresses(house)
+    _show_addresses(house, edge)
     return receipt.good
 
 
@@ -92,21 +93,10 @@ def _link_command(project: Project) -> None:
         _COMMAND.symlink_to(project.root.joinpath(*_SCRIPT))
 
 
-def _show_first_answer(project: Project, house: House) -> None:
-    """Wait for a model's first answer and print it."""
-    sites = [site.fqdn for service in house.offering("models") for site in service.sites]
-    if not sites:
-        return
-    edge, started = house_edge(house), time.monotonic()
-    if answer := first_answer(house, edge, sites[0], project.vault.get(VERIFIER), err):
-        model, text = answer
-        show(f"{model} answered after {time.monotonic() - started:.1f} s: “{text[:60]}”")
-
-
-def _show_addresses(house: House) -> None:
+def _show_addresses(house: House, edge: Edge) -> None:
     for site in house.sites:
         show(f"open    https://{site.fqdn}")
-    show(f"names   point a device's DNS at {house_edge(house).address}")
+    show(f"names   point a device's DNS at {edge.address}")
     trust = status.trust_addresses(house)
     for address in trust:
         show(f"trust   {address}")
@@ -127,29 +117,31 @@ class FirstAnswerError(Exception):
     """One line for a person: why no model answers, and where to look."""
 
 
-def first_answer(
-    house: House, edge: Edge, gateway: str, key: str, console: Console
-) -> tuple[str, str] | None:
-    """Wait for the smallest local model of the default alias, if any; return its first answer, too.
+def first_answer(house: House, edge: Edge, key: str) -> tuple[str, str] | None:
+    """Return the smallest local model of the default alias, once it answers, and its answer.
 
-    FirstAnswerError: the download cannot succeed, or nothing answers.
+    Returns None if there is no such model, or nobody on the LAN can call it.
+
+    Raises:
+        FirstAnswerError: the download cannot succeed, or nothing answers.
     """
+    gateway = next((one for one in house.offering("models") if one.sites), None)
     members = house.default_alias.members if house.default_alias else ()
     local = [house.models[name] for name in members if house.models[name].local]
-    if not local:
+    if gateway is None or not local:
         return None
     smallest = min(local, key=lambda model: model.download_bytes or 0)
-    _wait_for_model(house, smallest, console)
-    return smallest.name, _complete(house, edge, gateway, key, smallest)
+    _wait_for_model(house, smallest)
+    return smallest.name, _answer(edge, gateway, key, smallest.name)
 
 
-def _wait_for_model(house: House, model: Model, console: Console) -> None:
+def _wait_for_model(house: House, model: Model) -> None:
     """Show the download until the model is on the disk."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, TransferSpeedColumn(), console=console, transient=True) as bar:
+    with Progress(*columns, TransferSpeedColumn(), console=err, transient=True) as bar:
         task = bar.add_task(model.name, total=model.download_bytes)
         while (state := status.models(house).models[model.name]).state != READY:
-            if state.state in _FINAL:
+            if state.state in (TOO_BIG, MISSING):
                 raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
             bar.update(task, completed=state.completed_bytes, total=state.total_bytes or None)
             if state.state == FAILED:
@@ -157,22 +149,19 @@ def _wait_for_model(house: House, model: Model, console: Console) -> None:
             time.sleep(_POLL_S)
 
 
-def _complete(house: House, edge: Edge, gateway: str, key: str, model: Model) -> str:
+def _answer(edge: Edge, gateway: Service, key: str, model: str) -> str:
     """Send one short prompt over HTTPS, as a device on the LAN does, until it is answered."""
     messages = [{"role": "user", "content": "Say hello."}]
-    send = {"model": model.name, "messages": messages, "max_tokens": 16}
-    path = "/v1/chat/completions"
+    send = {"model": model, "messages": messages, "max_tokens": 16}
+    fqdn, error = gateway.sites[0].fqdn, ""
     deadline = time.monotonic() + _ANSWER_S
-    trouble = ""
     while (left := deadline - time.monotonic()) > 0:
         try:
-            answer = edge.request(gateway, path, key=key, send=send, within_s=left)
-        except ClientError as error:
-            trouble = str(error)
-        else:
+            answer = edge.request(fqdn, "/v1/chat/completions", key=key, send=send, within_s=left)
             if answer.status == 200:
                 return str(answer.json()["choices"][0]["message"]["content"]).strip()
-            trouble = f"https://{gateway} returns HTTP {answer.status}: {answer.text[:200]}"
+            error = f"https://{fqdn} returns HTTP {answer.status}: {answer.text[:200]}"
+        except ClientError as failure:
+            error = str(failure)
         time.sleep(_POLL_S)
-    owner = next(s.name for s in house.services.values() if gateway in {p.fqdn for p in s.sites})
-    raise FirstAnswerError(f"{model.name} does not answer: {trouble}: see `hearth logs {owner}`")
+    raise FirstAnswerError(f"{model} does not answer: {error}: see `hearth logs {gateway.name}`")

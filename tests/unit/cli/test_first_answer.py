@@ -1,6 +1,5 @@
 """`hearth up` waits for the smallest model of the default alias, or reports why none answers."""
 
-import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from hearth import status
 from hearth.catalogue import House, derive, load
@@ -64,7 +62,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def run(house: House, door: Door, states: list[ModelState], patch: pytest.MonkeyPatch) -> Any:
     coming = iter(states)
     patch.setattr(status, "models", lambda _house: Overview({SMALLEST: next(coming)}, {}))
-    return first_answer(house, door, "llm.lan", "key", Console(file=io.StringIO()))  # type: ignore[arg-type]
+    return first_answer(house, door, "key")  # type: ignore[arg-type]
 
 
 def test_the_smallest_model_is_waited_for_and_called(
