@@ -32,7 +32,7 @@ def set_in_file(path: Path, keys: Sequence[str], value: Value) -> None:
         try:
             new = with_value(old, keys, value)
         except ValueError:
-            entry = "; ".join(line.strip() for line in _block(keys[-1:], value, 0))
+            entry = "; ".join(line.strip() for line in _block({keys[-1]: value}, 0))
             raise EditError(
                 f"{path}: Hearth cannot edit this file safely: write into its section "
                 f"{'.'.join(keys[:-1])}: {entry}"
@@ -66,48 +66,50 @@ def _edited(text: str, keys: Sequence[str], value: Value) -> str:
     """Replace the value in the deepest mapping that is there, or add an entry to it."""
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is None or not node.value:
-        return "\n".join([*text.rstrip("\n").splitlines(), *_block(keys, value, 0), ""])
+        return "\n".join([*text.rstrip("\n").splitlines(), *_block(_nested(keys, value), 0), ""])
     for depth, key in enumerate(keys):
         if not isinstance(node, yaml.MappingNode):
             break
         found = next((pair for pair in node.value if pair[0].value == key), None)
-        rest = keys[depth:]
         if found is None:
-            return _with_entry(text, node, rest, value)
+            return _with_entry(text, node, _nested(keys[depth:], value))
         name, node = found
         empty = node.value in ("", []) or getattr(node, "tag", "").endswith(":null")
-        if empty or len(rest) == 1:
-            return _with_content(text, name, node, rest, value)
+        if empty or depth == len(keys) - 1:
+            return _with_content(text, name, node, _nested(keys[depth + 1 :], value), empty)
     raise ValueError("no mapping")
 
 
-def _with_entry(text: str, node: yaml.MappingNode, keys: Sequence[str], value: Value) -> str:
+def _nested(keys: Sequence[str], value: Any) -> Any:
+    return {keys[0]: _nested(keys[1:], value)} if keys else value
+
+
+def _with_entry(text: str, node: yaml.MappingNode, entry: Mapping[str, Any]) -> str:
     first = node.value[0][0].start_mark
     if node.flow_style:
-        return f"{text[: first.index]}{_flow(keys, value)}, {text[first.index :]}"
+        return f"{text[: first.index]}{json.dumps(entry)[1:-1]}, {text[first.index :]}"
     at = _line_end(text, _last_index(node))
-    lines = ["", *_block(keys, value, first.column)]
+    lines = ["", *_block(entry, first.column)]
     return text[:at] + "\n".join(lines) + (text[at:] or "\n")
 
 
-def _with_content(
-    text: str, name: yaml.Node, node: yaml.Node, keys: Sequence[str], value: Value
-) -> str:
+def _with_content(text: str, name: yaml.Node, node: yaml.Node, content: Any, empty: bool) -> str:
     """Replace the value of a key whose value changes or that has no mapping yet."""
     start, end, column = node.start_mark.index, node.end_mark.index, name.start_mark.column
-    if len(keys) == 1 and not isinstance(value, Mapping) and end > start:
-        return text[:start] + json.dumps(value) + text[end:]
+    if not isinstance(content, Mapping) and end > start:
+        return text[:start] + json.dumps(content) + text[end:]
     line = text.rfind("\n", 0, name.start_mark.index) + 1
     if text[line : name.start_mark.index].strip():
         # In the middle of a line only braces can follow.
-        content = f"{{{_flow(keys[1:], value)}}}" if len(keys) > 1 else json.dumps(value)
-        return f"{text[: name.end_mark.index]}: {content}{text[end:]}"
-    if len(keys) == 1:
-        end = _line_end(text, _last_index(node))
-        return text[:line] + "\n".join(_block(keys, value, column)) + (text[end:] or "\n")
-    head, remark = text[:start].rstrip(" "), text[end : _line_end(text, end)]
-    lines = [head + remark, *_block(keys[1:], value, column + 2)]
-    return "\n".join(lines) + (text[_line_end(text, end) :] or "\n")
+        return f"{text[: name.end_mark.index]}: {json.dumps(content)}{text[end:]}"
+    if empty and isinstance(content, Mapping):
+        rest = _line_end(text, end)
+        head = text[:start].rstrip(" ") + text[end:rest]
+        lines = ["", *_block(content, column + 2)]
+    else:
+        rest = _line_end(text, _last_index(node))
+        head, lines = text[:line], _block({name.value: content}, column)
+    return head + "\n".join(lines) + (text[rest:] or "\n")
 
 
 def _last_index(node: yaml.Node) -> int:
@@ -122,24 +124,14 @@ def _line_end(text: str, index: int) -> int:
     return len(text) if end < 0 else end
 
 
-def _block(keys: Sequence[str], value: Value, column: int) -> list[str]:
-    """Write an entry in lines; JSON's quoting is YAML's, and no digest becomes a number."""
-    key, *rest = keys
-    head = f"{' ' * column}{_key(key)}:"
-    if rest:
-        return [head, *_block(rest, value, column + 2)]
-    if isinstance(value, Mapping):
-        fields = [_block([name], text, column + 2) for name, text in value.items()]
-        return [head, *(line for field in fields for line in field)]
-    return [f"{head} {json.dumps(value)}"]
-
-
-def _flow(keys: Sequence[str], value: Value) -> str:
-    key, *rest = keys
-    content = f"{{{_flow(rest, value)}}}" if rest else json.dumps(value)
-    return f"{_key(key)}: {content}"
-
-
-def _key(key: str) -> str:
-    plain = re.fullmatch(r"[a-z][a-z0-9_]*", key) and yaml.safe_load(key) == key
-    return key if plain else json.dumps(key)
+def _block(entries: Mapping[str, Any], column: int) -> list[str]:
+    """Write entries in lines; JSON's quoting is YAML's, and no digest becomes a number."""
+    lines = []
+    for key, value in entries.items():
+        plain = re.fullmatch(r"[a-z][a-z0-9_]*", key) and yaml.safe_load(key) == key
+        head = f"{' ' * column}{key if plain else json.dumps(key)}:"
+        if isinstance(value, Mapping):
+            lines += [head, *_block(value, column + 2)]
+        else:
+            lines.append(f"{head} {json.dumps(value)}")
+    return lines

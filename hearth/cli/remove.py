@@ -1,7 +1,8 @@
 """`hearth remove`: remove a service or the whole house; data stays unless told otherwise."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from hearth.cli.verify import run_tests, view
 from hearth.machine import runs
 from hearth.project import Project, current
 from hearth.remote.controller import prepared, target
-from hearth.remove import RemoveError, Trace, whole_house
+from hearth.remove import RemoveError, whole_house
 from hearth.remove.service import forgotten_secrets, note_absent
 
 _complete = completion(lambda: current().catalogue().services)
@@ -116,22 +117,22 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
     with runs.alone(step):
         # Programs that a killed run left may have made something since.
         for trace in _plan(project, data).goes:
-            _remove(trace)
+            step(f"Remove {trace.what}")
+            with _explained(
+                f"{trace.what}: cannot be removed", "fix this, then run the command again"
+            ):
+                trace.remove()
     show("[green]removed[/green]")
 
 
 def _plan(project: Project, data: bool) -> whole_house.Plan:
-    try:
+    with _explained("Incus or this machine cannot be read", "see `journalctl -u incus`"):
         return whole_house.plan_removal(project, data)
-    except (ClientConnectionFailed, LXDAPIException) as error:
-        raise RemoveError(f"Incus: {error}: see `journalctl -u incus`") from None
 
 
-def _remove(trace: Trace) -> None:
-    step(f"Remove {trace.what}")
+@contextmanager
+def _explained(what: str, advice: str) -> Iterator[None]:
     try:
-        trace.remove()
+        yield
     except (OSError, ClientConnectionFailed, LXDAPIException) as error:
-        raise RemoveError(
-            f"{trace.what}: cannot be removed: {error}: fix this, then run the command again"
-        ) from None
+        raise RemoveError(f"{what}: {error}: {advice}") from None

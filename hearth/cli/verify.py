@@ -1,6 +1,5 @@
 """`hearth verify`: run the smoke tests and show the receipt."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -70,14 +69,15 @@ def view(receipt: Receipt) -> RenderableType:
     )
     colour = "green" if receipt.good else "red"
     end = f"\n[{colour}]{receipt.summary or 'nothing was tested'}[/]  in {receipt.seconds:g} s"
-    parts: list[RenderableType] = [figures, ""]
-    if not_passed.row_count:
-        parts += [not_passed]
-    if receipt.drill:
-        parts += [_drilled(receipt.drill), ""]
-    remarks = [Text(line, style="yellow") for line in receipt.remarks]
-    where = f"receipt: {RECEIPT_FOLDER}/index.html"
-    return Group(*parts, *_journals(receipt), *remarks, end, where)
+    # Once for each service; a promise that names no service has a journal of its own.
+    journals = {v.about or v.promise: v.journal for v in receipt.verdicts if v.journal}
+    content: list[RenderableType] = [figures, ""]
+    content += [not_passed] if not_passed.row_count else []
+    content += [_drilled(receipt.drill), ""] if receipt.drill else []
+    for name, lines in journals.items():
+        content += [Text(f"\nJournal of {name}", style="dim"), *map(Text, lines)]
+    content += [Text(line, style="yellow") for line in receipt.remarks]
+    return Group(*content, end, f"receipt: {RECEIPT_FOLDER}/index.html")
 
 
 def _drilled(drill: Drill) -> RenderableType:
@@ -92,14 +92,3 @@ def _drilled(drill: Drill) -> RenderableType:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{number(value)} s"
-
-
-def _journals(receipt: Receipt) -> list[Text]:
-    """Return the journal of each service with a failed test, once."""
-    journals: dict[str, Sequence[str]] = {}
-    for verdict in receipt.verdicts:
-        if verdict.journal:
-            # A promise that names no service has a journal of its own.
-            journals.setdefault(verdict.about or verdict.promise, verdict.journal)
-    heads = ((Text(f"\nJournal of {name}", style="dim"), journals[name]) for name in journals)
-    return [text for head, lines in heads for text in (head, *map(Text, lines))]
