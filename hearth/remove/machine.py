@@ -4,9 +4,7 @@ They are found by looking at the machine and at the records of converged program
 inventory, which may have changed since.
 """
 
-import grp
 import json
-import pwd
 import re
 import shlex
 import shutil
@@ -162,7 +160,7 @@ def drop_path(path: Path) -> None:
 
 def drop_user(name: str) -> None:
     """Remove a user and the group of the same name."""
-    if any(user.pw_name == name for user in pwd.getpwall()):
+    if _ran("/usr/bin/getent", "passwd", name):
         run("/usr/sbin/userdel", name)
     _ran("/usr/sbin/groupdel", name)
 
@@ -232,8 +230,7 @@ def _mounts() -> list[Path]:
 
 def is_known(name: str) -> bool:
     """Return whether there is a user or a group of this name."""
-    users = {user.pw_name for user in pwd.getpwall()}
-    return name in users | {group.gr_name for group in grp.getgrall()}
+    return any(_ran("/usr/bin/getent", kind, name) for kind in ("passwd", "group"))
 
 
 def _ran(*argv: str) -> bool:

@@ -21,14 +21,14 @@ from hearth.yaml_edit import EditError, set_in_file
 CERTIFICATES = Path("/var/lib/hearth/caddy")
 FILE = Path("local/services.yml")
 # One empty file for each program and service that uses it: a kill cannot leave half an entry.
-WANTED = Path("/var/lib/hearth/wanted")
+CLAIMS = Path("/var/lib/hearth/wanted")
 
 
 def traces(client: Client | None, house: House, data: Collection[str]) -> list[Trace]:
     """List the leftovers of a house's removed services; of those in `data`, their data as well."""
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
-    return found + unwanted(removed) + fetched(house) + certificates(house)
+    return found + unclaimed(removed) + fetched(house) + certificates(house)
 
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
@@ -71,39 +71,39 @@ def forgotten_secrets(house: House, data: Collection[str] = ()) -> list[str]:
     return sorted(found - kept)
 
 
-def want(program: str, service: str, wanted: Path = WANTED) -> None:
-    """Record that the service uses the program; call this before it is installed."""
-    folder = wanted / program
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / service).touch()
+def claim(program: str, service: str, *, write: bool, claims: Path = CLAIMS) -> bool:
+    """Record that the service uses the program, before it is installed; return whether it is new.
+
+    With `write` false nothing is recorded.
+    """
+    path = claims / program / service
+    new = not path.exists()
+    if new and write:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return new
 
 
-def is_wanted(program: str, service: str, wanted: Path = WANTED) -> bool:
-    """Return whether it is recorded that the service uses the program."""
-    return (wanted / program / service).exists()
-
-
-def unwanted(gone: Iterable[str], programs: Path = PROGRAMS, wanted: Path = WANTED) -> list[Trace]:
-    """List the programs that only removed services have used."""
-    left = set(gone)
-    found = []
-    for name in sorted({path.name for path in (*wanted.glob("*"), *programs.glob("*"))}):
-        owners = {path.name for path in (wanted / name).glob("*")}
-        # Without a record, a program belongs to the service of the same name.
-        mine = owners & left if owners else {name} & left
-        if mine and not owners - left:
-            found.append(Trace(f"program {name}", partial(_drop, name, programs, wanted)))
+def unclaimed(gone: Iterable[str], programs: Path = PROGRAMS, claims: Path = CLAIMS) -> list[Trace]:
+    """List the programs that only removed services have used, and the claims to others."""
+    found, removed = [], {*gone}
+    for folder in sorted(claims.glob("*")):
+        owners = {path.name for path in folder.glob("*")}
+        mine = owners & removed
+        if mine and mine == owners:
+            drop = partial(_drop, programs / folder.name, folder)
+            found.append(Trace(f"program {folder.name}", drop))
         elif mine:
-            text = f"claim of {', '.join(sorted(mine))} to program {name}"
-            found.append(Trace(text, partial(_forget, wanted / name, mine)))
+            text = f"claim of {', '.join(sorted(mine))} to program {folder.name}"
+            found.append(Trace(text, partial(_forget, folder, mine)))
     return found
 
 
-def _drop(name: str, programs: Path, wanted: Path) -> None:
-    # The record goes last, so that the next run finds what a kill left of the program.
-    if (programs / name).exists():
-        shutil.rmtree(programs / name)
-    shutil.rmtree(wanted / name, ignore_errors=True)
+def _drop(program: Path, claims: Path) -> None:
+    # The claims go last, so that the next run finds what a kill left of the program.
+    if program.exists():
+        shutil.rmtree(program)
+    shutil.rmtree(claims, ignore_errors=True)
 
 
 def _forget(folder: Path, owners: Iterable[str]) -> None:

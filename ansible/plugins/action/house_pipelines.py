@@ -14,7 +14,7 @@ from hearth.catalogue.pipelines import files
 from hearth.machine.action import HouseAction
 from hearth.paths import PROGRAMS
 from hearth.project import current
-from hearth.remove.service import is_wanted, want
+from hearth.remove.service import claim
 from hearth.sources import SourceError
 from hearth.sources.installers import install_pipelines
 
@@ -33,11 +33,9 @@ class ActionModule(HouseAction):
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Install them, and return what was (or would be) done and the names of the pipelines."""
         name, without = params["name"], params["without"]
-        noted = is_wanted(name, params["owner"])
-        if write and not noted:
-            want(name, params["owner"])
+        claimed = claim(name, params["owner"], write=write)
         found = files(current().inventory)
         installed = install_pipelines(found, params["valves"], without, PROGRAMS, name, write=write)
-        changed = installed.changed or not noted
+        changed = installed.changed or claimed
         names = sorted(found.keys() - set(without))
         return {"changed": changed, "did": installed.did, "pipelines": names}

@@ -27,7 +27,7 @@ from hearth.machine.action import HouseAction
 from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
 from hearth.project import current
-from hearth.remove.service import is_wanted, want
+from hearth.remove.service import claim
 from hearth.sources import SourceError, Store
 from hearth.sources.installers import (
     Change,
@@ -140,10 +140,8 @@ class ActionModule(HouseAction):
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Install it, and return what was (or would be) done and the digest that is current."""
         name, owner = params["name"], params["owner"]
-        noted = not owner or is_wanted(name, owner)
-        if not noted and write:
-            want(name, owner)
+        claimed = bool(owner) and claim(name, owner, write=write)
         install = next(method for option, method in METHODS.items() if params[option])
         installed = install(params, write)
-        changed = installed.changed or not noted
+        changed = installed.changed or claimed
         return {"changed": changed, "did": installed.did, "digest": installed.digest}
