@@ -1,8 +1,8 @@
 """The house's secrets: made at random on first use, kept in one ansible-vault file.
 
-The vault is a mapping of name to value under the key `hearth_secrets`, so that Ansible loads it
-as a vars file and `ansible-vault view` shows it. The password file lies outside the repository:
-this protects the repository and its backups, not a stolen disk.
+The vault is a mapping of name to value under the key `hearth_secrets`, as `ansible-vault view`
+shows it; tasks read it with the lookup `house_secret`. The password file lies outside the
+repository: this protects the repository and its backups, not a stolen disk.
 """
 
 import functools
@@ -73,22 +73,26 @@ class Vault:
     path: Path
     password_file: Path
 
-    def ensure(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
+    def ensure(
+        self,
+        names: Mapping[str, Kind],
+        needed: Mapping[str, str] = _NONE,
+        *,
+        write: bool = True,
+    ) -> list[str]:
         """Make every missing random secret; return the names of those made, sorted.
 
         A `given` one stays absent until `set` is called; an existing one is never changed. If one
         of `needed` (a given one to its service) is missing or one is easily guessed, none is made:
-        SecretsError has one line for each.
+        SecretsError has one line for each. Without `write` none is made either.
         """
+        if not write:
+            return _missing(self.values(), names, needed)
         with self._change() as values:
-            made = _missing(values, names, needed)
-            for name in made:
+            missing = _missing(values, names, needed)
+            for name in missing:
                 values[_checked_name(name)] = make_random(name)
-        return made
-
-    def preview(self, names: Mapping[str, Kind], needed: Mapping[str, str] = _NONE) -> list[str]:
-        """Return the names that `ensure` would make; raise what it raises."""
-        return _missing(self.values(), names, needed)
+        return missing
 
     def values(self) -> dict[str, str]:
         """Return all secrets by name; empty when the house has none yet."""
@@ -155,7 +159,7 @@ class Vault:
 
         if not self.password_file.exists():
             self._make_password()
-        plain = yaml.dump({KEY: values}, Dumper=_Dumper, allow_unicode=True)
+        plain = yaml.safe_dump({KEY: values}, allow_unicode=True)
         secret = VaultSecret(self._password())
         encrypted: bytes = VaultLib().encrypt(plain, secret=secret)
         return encrypted
@@ -229,33 +233,10 @@ def _repository(path: Path) -> Path | None:
     return next((p for p in path.resolve().parents if (p / ".git").exists()), None)
 
 
-class _Dumper(yaml.SafeDumper):
-    """Writes `!unsafe` before values that look like templates."""
-
-
-class _Loader(yaml.SafeLoader):  # the safe loader, plus one tag that is a plain string
-    """Reads `!unsafe` as the string after it."""
-
-
-def _write(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    # Ansible trusts vars files as templates: a brace in a password must stay a brace.
-    if "{" in text:
-        return dumper.represent_scalar("!unsafe", text, style="'")
-    return dumper.represent_str(text)
-
-
-def _read(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> str:
-    return str(loader.construct_scalar(node))
-
-
-_Dumper.add_representer(str, _write)
-_Loader.add_constructor("!unsafe", _read)
-
-
 def _parse(plain: str, path: Path) -> dict[str, str]:
     """Return the mapping in the vault's text; SecretsError when an edit made it something else."""
     try:
-        loaded = yaml.load(plain, Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
+        loaded = yaml.safe_load(plain)
     except yaml.YAMLError as error:
         # The parser's text quotes the line, which is a secret.
         mark = getattr(error, "problem_mark", None)

@@ -38,10 +38,8 @@ class ActionModule(HouseAction):
             if kind == "given"
         }
         gone = sorted(vault.names() & {*params["forget"]}) if params["forget"] else []
-        if not write:
-            made = vault.preview(secrets, needed)
-        else:
-            made = vault.ensure(secrets, needed)
+        made = vault.ensure(secrets, needed, write=write)
+        if write:
             authority, did = ensure_authority(vault.values(), params["domain"], datetime.now(UTC))
             if did != "kept":
                 vault.update(authority.as_secrets())
