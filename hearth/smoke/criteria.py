@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -39,6 +40,7 @@ _DIGESTS = ("'sha256-", "'sha384-", "'sha512-", "'nonce-")
 _WITHOUT_FALLBACK = ("base-uri", "form-action", "frame-ancestors")
 
 _OF_UTTERANCE = ("speech_started", "partial", "final", "speech_ended")
+_UTTERANCE = re.compile("speech_started( partial)* speech_ended( partial)* final")
 StreamEvent = Mapping[str, Any]
 """One event of a live stream, as docs/speech-to-text.md defines it."""
 
@@ -126,17 +128,9 @@ def stream_violations(events: Sequence[StreamEvent], sound_s: float) -> list[str
 
 
 def _of_utterance(events: Sequence[StreamEvent]) -> Iterator[str]:
-    kinds = [event["type"] for event in events]
-    if kinds[0] != "speech_started" or kinds.count("speech_started") != 1:
-        yield f"it does not start once: {kinds}"
-    if kinds.count("speech_ended") != 1:
-        yield f"it does not end once: {kinds}"
-    elif "final" in kinds[: kinds.index("speech_ended")]:
-        yield "its final comes before its end"
-    if kinds.count("final") != 1:
-        yield f"{kinds.count('final')} finals"
-    elif "partial" in kinds[kinds.index("final") :]:
-        yield "a partial after its final"
+    kinds = " ".join(event["type"] for event in events)
+    if not _UTTERANCE.fullmatch(kinds):
+        yield f"its events are `{kinds}`: one start, partials, one end and one final are due"
     stable = ""
     for event in events:
         if event["type"] != "partial":

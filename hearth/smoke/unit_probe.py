@@ -43,7 +43,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     """Return everything about this system that the request names."""
     return {
         "units": {name: unit(name, request) for name in with_helpers(request["units"])}
-        | {name: loaded((), main_pid(name)) for name in request["others"]},
+        | {name: unit(name, request, tries=False) for name in request["others"]},
         "debian": debian_versions(request["debian"]),
         "listening": listening(),
         "memory_max": _text("/sys/fs/cgroup/memory.max"),
@@ -58,28 +58,23 @@ def with_helpers(units: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*units, *(line.split()[0] for line in listed.splitlines())]))
 
 
-def unit(name: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Return systemd's view of a unit, its loaded files, and what its process can do.
+def unit(name: str, request: dict[str, Any], *, tries: bool = True) -> dict[str, Any]:
+    """Return systemd's view of a unit, its loaded files, and, if it `tries`, its sandbox.
 
     `sandbox` is None without a process, and the text of the error where the probe failed.
     """
     shown = _output(["systemctl", "show", f"--property={PROPERTIES}", name])
     properties = dict(line.partition("=")[::2] for line in shown.splitlines())
-    pid = int(properties["MainPID"] or 0)
+    pid = int(properties["MainPID"])
     found = {"properties": properties, **loaded(request["packages"], pid), "sandbox": None}
     found["text"] = _output(["systemctl", "cat", name], strict=False)
     found["security"] = _output(["systemd-analyze", "security", "--no-pager", name], strict=False)
-    if pid:
+    if pid and tries:
         try:
             found["sandbox"] = sandbox(name, pid, request)
         except (OSError, RuntimeError, ValueError, subprocess.SubprocessError) as error:
             found["sandbox"] = str(error)
     return found
-
-
-def main_pid(name: str) -> int:
-    """Return the main process of a unit, 0 where it has none."""
-    return int(_output(["systemctl", "show", "--property=MainPID", "--value", name]) or 0)
 
 
 def debian_versions(packages: Sequence[str]) -> dict[str, str]:

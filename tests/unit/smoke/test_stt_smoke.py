@@ -302,8 +302,8 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
         ("test_a_file_of_speech_becomes_text", {"backwards": True}, "not in order"),
         ("test_a_live_stream_becomes_text", {"text": ""}, "all finals are empty"),
         ("test_a_live_stream_becomes_text", {"live_flaw": "late"}, "0.1 to 99 s of"),
-        ("test_a_live_stream_becomes_text", {"live_flaw": "twice"}, "2 finals"),
-        ("test_a_live_stream_becomes_text", {"live_flaw": "endless"}, "does not end once"),
+        ("test_a_live_stream_becomes_text", {"live_flaw": "twice"}, "speech_ended final final"),
+        ("test_a_live_stream_becomes_text", {"live_flaw": "endless"}, "speech_started final"),
         (
             "test_silence_yields_no_text",
             {"of_silence": "Thank you."},
