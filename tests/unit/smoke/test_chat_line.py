@@ -37,10 +37,10 @@ def opened(
     talk: Callable[[ServerConnection], None], origin: str | None = None
 ) -> Iterator[tuple[Connection, list[Request]]]:
     """A WebSocket to a server that greets as Open WebUI does, and then follows the script."""
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def note(call: ServerConnection, request: Request) -> Response | None:
-        asked.append(request)
+        requests.append(request)
         if request.headers["Origin"] == "https://elsewhere.example":
             return call.respond(HTTPStatus.BAD_REQUEST, "not from there\n")
         return None
@@ -59,7 +59,7 @@ def opened(
         stack.callback(server.shutdown)
         url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         call = stack.enter_context(open_socket(server_at(url), WITHIN_S, origin))
-        yield stack.enter_context(handshake(call, "t", WITHIN_S)), asked
+        yield stack.enter_context(handshake(call, "t", WITHIN_S)), requests
 
 
 def say(call: ServerConnection, kind: str, data: Any, message: str = "a") -> None:
@@ -85,14 +85,14 @@ def test_a_ping_is_answered_and_an_answer_is_gathered() -> None:
         say(call, "chat:completion", {"done": True})
         call.recv()
 
-    with opened(talk) as (line, asked):
-        heard = wait_for_answer(line, TURN, WITHIN_S)
-        assert (line.id, line.pings, line.closed_s) == ("name", 1, None)
-    assert heard.text == "Four."
-    assert len(heard.pieces) == 2
-    assert heard.error == ""
-    assert asked[0].headers["Host"] == "chat.lan"
-    assert asked[0].headers["Origin"] == "http://chat.lan"
+    with opened(talk) as (connection, requests):
+        answer = wait_for_answer(connection, TURN, WITHIN_S)
+        assert (connection.id, connection.pings, connection.closed_s) == ("name", 1, None)
+    assert answer.text == "Four."
+    assert len(answer.pieces) == 2
+    assert answer.error == ""
+    assert requests[0].headers["Host"] == "chat.lan"
+    assert requests[0].headers["Origin"] == "http://chat.lan"
 
 
 def test_an_error_ends_an_answer_in_its_own_words() -> None:
@@ -101,16 +101,16 @@ def test_an_error_ends_an_answer_in_its_own_words() -> None:
         say(call, "chat:message:error", {"error": {"content": "It broke off."}, "done": True})
         call.recv()
 
-    with opened(talk) as (line, _):
-        heard = wait_for_answer(line, TURN, WITHIN_S)
-    assert (heard.text, heard.error) == ("Fo", "It broke off.")
+    with opened(talk) as (connection, _):
+        answer = wait_for_answer(connection, TURN, WITHIN_S)
+    assert (answer.text, answer.error) == ("Fo", "It broke off.")
 
 
 def test_a_closed_connection_is_noticed() -> None:
-    with opened(lambda call: delta(call, "Fo")) as (line, _):
-        assert line.until(lambda: line.closed_s is not None, WITHIN_S)
+    with opened(lambda call: delta(call, "Fo")) as (connection, _):
+        assert connection.until(lambda: connection.closed_s is not None, WITHIN_S)
         with pytest.raises(ClientError, match=r"0.1 s: 1 pieces arrived; .* was closed"):
-            wait_for_answer(line, TURN, 0.1)
+            wait_for_answer(connection, TURN, 0.1)
 
 
 def test_an_answer_without_text_has_no_first_piece() -> None:
@@ -118,10 +118,10 @@ def test_an_answer_without_text_has_no_first_piece() -> None:
         say(call, "chat:completion", {"done": True})
         call.recv()
 
-    with opened(talk) as (line, _):
-        heard = wait_for_answer(line, TURN, WITHIN_S)
+    with opened(talk) as (connection, _):
+        answer = wait_for_answer(connection, TURN, WITHIN_S)
     with pytest.raises(ClientError, match=r"no text arrived, only \['chat:completion'\]"):
-        _ = heard.first_s
+        _ = answer.first_s
 
 
 def test_a_foreign_origin_is_refused_with_its_status() -> None:

@@ -33,13 +33,13 @@ SERVICE: Any = SimpleNamespace(name="open_webui", port=8080)
 
 
 def entry(name: str, **meta: Any) -> dict[str, Any]:
-    told = {"description": f"About {name}.", "hidden": name in HIDDEN, **meta}
-    return {"id": name, "name": name.title(), "info": {"meta": told}}
+    details = {"description": f"About {name}.", "hidden": name in HIDDEN, **meta}
+    return {"id": name, "name": name.title(), "info": {"meta": details}}
 
 
 @dataclass
 class Chat:
-    """Stands for the way to a chat, and for its admin: everything is as it should be, or not."""
+    """A chat and its admin, correct by default."""
 
     policy: str = POLICY
     sign_up: int = 403
@@ -47,7 +47,7 @@ class Chat:
     cookie: str = COOKIE
     wrong_password: int = 400
     switched_on: tuple[str, ...] = ()
-    told: tuple[str, ...] = tuple(smoke.RISKY)
+    reported: tuple[str, ...] = tuple(smoke.RISKY)
     models: list[dict[str, Any]] = field(default_factory=lambda: [entry("fast"), entry("embed")])
     name: str = "chat.lan"
     role: str = "admin"
@@ -69,7 +69,10 @@ class Chat:
     def request(self, _method: str, path: str) -> Any:
         if path == "/api/models":
             return {"data": self.models}
-        return {"version": "1", "features": {name: name in self.switched_on for name in self.told}}
+        return {
+            "version": "1",
+            "features": {name: name in self.switched_on for name in self.reported},
+        }
 
 
 def page(chat: Any) -> None:
@@ -105,7 +108,7 @@ def test_a_chat_as_it_should_be_passes(test: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "flaw", "said"),
+    ("test", "flaw", "problem"),
     [
         (page, {"policy": ""}, "default-src is missing"),
         (page, {"policy": f"{POLICY}; img-src https:"}, "img-src allows https:"),
@@ -116,15 +119,15 @@ def test_a_chat_as_it_should_be_passes(test: Callable[[Any], None]) -> None:
         (password, {"wrong_password": 200}, "HTTP 200 for a wrong password"),
         (password, {"role": "user"}, "user"),
         (switches, {"switched_on": ("enable_code_execution",)}, "on: enable_code_execution"),
-        (switches, {"told": tuple(smoke.RISKY)[1:]}, "enable_direct_connections"),
+        (switches, {"reported": tuple(smoke.RISKY)[1:]}, "enable_direct_connections"),
         (models, {"models": [entry("embed")]}, "missing: {'fast'}"),
         (models, {"models": [entry("fast", description="fast"), entry("embed")]}, "fast: fast"),
         (models, {"models": [entry("fast"), entry("embed", hidden=False)]}, "embed is not hidden"),
         (models, {"models": [entry("fast", hidden=True), entry("embed")]}, "fast is hidden"),
     ],
 )
-def test_each_flaw_is_seen(test: Callable[[Any], None], flaw: dict[str, Any], said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
+def test_each_flaw_is_seen(test: Callable[[Any], None], flaw: dict[str, Any], problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
         test(Chat(**flaw))
 
 

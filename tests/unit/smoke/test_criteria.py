@@ -180,7 +180,7 @@ def test_a_strict_policy_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "problem"),
     [
         ("default-src 'self'; ", "", "default-src is missing"),
         ("; frame-ancestors 'none'", "", "frame-ancestors is missing"),
@@ -202,9 +202,9 @@ def test_a_strict_policy_passes() -> None:
         ("base-uri", "worker-src 'self' data:; base-uri", f"worker-src {TEXT}: data:"),
     ],
 )
-def test_each_hole_is_named(old: str, new: str, said: str) -> None:
+def test_each_hole_is_named(old: str, new: str, problem: str) -> None:
     assert old in GOOD
-    assert policy_violations(GOOD.replace(old, new), "chat.lan") == [said]
+    assert policy_violations(GOOD.replace(old, new), "chat.lan") == [problem]
 
 
 def test_no_policy_is_all_holes() -> None:

@@ -48,9 +48,9 @@ def run(folder: Path, text: str) -> tuple[int, str, list[dict[str, Any]]]:
 
 
 def test_every_verdict_is_written_with_its_outcome(tmp_path: Path) -> None:
-    code, said, events = run(tmp_path, TESTS)
+    code, output, events = run(tmp_path, TESTS)
     assert code == 1
-    assert "1 failed, 1 passed, 2 pending, 1 not measured" in said
+    assert "1 failed, 1 passed, 2 pending, 1 not measured" in output
     assert (
         "PENDING, 30 %"
         in subprocess.run(
@@ -63,10 +63,10 @@ def test_every_verdict_is_written_with_its_outcome(tmp_path: Path) -> None:
         ).stdout
     )
     assert events[0] == {"kind": "start", "tests": 5}
-    told = {
+    verdicts = {
         e["promise"]: (e["about"], e["outcome"], e["percent"], e["detail"]) for e in events[1:-1]
     }
-    assert told == {
+    assert verdicts == {
         "fine": ("", "passed", None, ""),
         "waits": ("", "pending", 30, "still coming"),
         "cannot tell": ("", "not measured", None, "no GPU here"),
@@ -95,8 +95,8 @@ import pytest
 from types import SimpleNamespace
 from hearth.machine import systemd
 
-asked = []
-systemd.journal = lambda *what: asked.append(what) or {journal}
+requests = []
+systemd.journal = lambda *what: requests.append(what) or {journal}
 
 @pytest.mark.parametrize("service", [SimpleNamespace(instance="ollama", unit="ollama.service")])
 def test_service(service): assert False, "no answer"
@@ -104,10 +104,10 @@ def test_service(service): assert False, "no answer"
 @pytest.mark.unit(None, "caddy.service")
 def test_part(): assert False, "no answer"
 
-def test_who_was_asked():
-    assert asked == [("ollama", "ollama.service", 30), (None, "caddy.service", 30)]
+def test_which_journals_are_read():
+    assert requests == [("ollama", "ollama.service", 30), (None, "caddy.service", 30)]
 """
-    _, said, events = run(tmp_path, text)
-    assert [e["outcome"] for e in events[1:-1]] == ["failed", "failed", "passed"], said
+    _, output, events = run(tmp_path, text)
+    assert [e["outcome"] for e in events[1:-1]] == ["failed", "failed", "passed"], output
     assert [e["journal"] for e in events[1:-1]] == [journal, journal, []]
-    assert said.count("12:00 out of memory") == 2
+    assert output.count("12:00 out of memory") == 2

@@ -53,9 +53,9 @@ def test_it_runs_as_a_program_by_itself(listener: int) -> None:
         check=True,
         timeout=20,
     )
-    said = json.loads(done.stdout)
-    assert said["connect"][0][0] == "open"
-    assert said["resolve"] == []
+    found = json.loads(done.stdout)
+    assert found["connect"][0][0] == "open"
+    assert found["resolve"] == []
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
@@ -74,10 +74,10 @@ def test_dns_answers_are_read(address: str, monkeypatch: pytest.MonkeyPatch) -> 
         thread.start()
         connect = socket.socket.connect
 
-        def elsewhere(plug: socket.socket, where: tuple[str, int]) -> None:
+        def connect_to_server(plug: socket.socket, where: tuple[str, int]) -> None:
             connect(plug, server.getsockname())
 
-        monkeypatch.setattr(socket.socket, "connect", elsewhere)
+        monkeypatch.setattr(socket.socket, "connect", connect_to_server)
         assert probe.resolve(address, "llm.lan", "A") == (0, ["192.168.1.5"])
         thread.join()
 

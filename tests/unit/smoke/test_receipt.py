@@ -55,28 +55,28 @@ def test_a_terminal_shows_each_journal_once_also_of_promises_without_a_service()
     ]
     console = Console(file=io.StringIO(), width=120)
     console.print(view(replace(RECEIPT, verdicts=failed)))
-    said = console.file.getvalue()  # type: ignore[attr-defined]
+    output = console.file.getvalue()  # type: ignore[attr-defined]
     for line in ("dnsmasq ended", "caddy ended", "out of memory"):
-        assert said.count(line) == 1, said
+        assert output.count(line) == 1, output
 
 
 def test_a_terminal_shows_remarks_but_no_digests() -> None:
     console = Console(file=io.StringIO(), width=120)
     console.print(view(replace(RECEIPT, remarks=["take tiny.en"], unverified=["x: 00ff"])))
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "take tiny.en" in said
-    assert "00ff" not in said
+    output = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "take tiny.en" in output
+    assert "00ff" not in output
 
 
 def test_programs_can_read_the_receipt(tmp_path: Path) -> None:
     write(RECEIPT, tmp_path / "receipt")
-    said = json.loads((tmp_path / "receipt/receipt.json").read_text())
-    assert said["summary"] == {"pending": 1, "not measured": 1, "passed": 1}
-    assert said["good"] is True
-    figure = said["figures"][0]
+    receipt = json.loads((tmp_path / "receipt/receipt.json").read_text())
+    assert receipt["summary"] == {"pending": 1, "not measured": 1, "passed": 1}
+    assert receipt["good"] is True
+    figure = receipt["figures"][0]
     assert (figure["n"], figure["median"], figure["p95"]) == (3, 14.0, 80.0)
-    assert said["machine"]["kernel"] == "6.12"
-    assert said["verdicts"][1]["percent"] == 40
+    assert receipt["machine"]["kernel"] == "6.12"
+    assert receipt["verdicts"][1]["percent"] == 40
     assert sorted(path.name for path in (tmp_path / "receipt").iterdir()) == [
         "index.html",
         "receipt.json",
@@ -108,8 +108,8 @@ class Links(HTMLParser):
 
 
 def test_the_page_is_complete_and_fetches_nothing(tmp_path: Path) -> None:
-    ways = ["http://192.0.2.10/", "http://trust.lan/"]
-    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=ways), tmp_path)
+    addresses = ["http://192.0.2.10/", "http://trust.lan/"]
+    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=addresses), tmp_path)
     page = (tmp_path / "index.html").read_text()
     links = Links()
     links.feed(page)
@@ -118,7 +118,7 @@ def test_the_page_is_complete_and_fetches_nothing(tmp_path: Path) -> None:
     assert "url(" not in page
     for words in ("pending, 40 %", "qwen3.5 is coming", "16.0 GiB", "Debian 13.2, Linux 6.12"):
         assert words in page
-    assert [f'<a href="{way}">{way}</a>' in page for way in ways] == [True, True]
+    assert [f'<a href="{address}">{address}</a>' in page for address in addresses] == [True, True]
     assert "a &lt; b &amp; c" in page
     assert "<script>" not in page
     assert re.search(r"21 November 2026, 12:00 UTC", page)
@@ -171,8 +171,8 @@ def test_values_of_several_tests_become_one_figure() -> None:
     for value in (1.4, 1.7, 1.5):
         notes.sample("exposure of units", "of 10", value)
     notes.figure("first token", "ms", [20.0])
-    said = notes.as_event()["figures"]
-    assert [(f["name"], f["n"], f["median"]) for f in said] == [  # type: ignore[attr-defined]
+    figures = notes.as_event()["figures"]
+    assert [(f["name"], f["n"], f["median"]) for f in figures] == [  # type: ignore[attr-defined]
         ("first token", 1, 20.0),
         ("exposure of units", 3, 1.5),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,17 +19,17 @@ WITHIN_S = 5.0
 
 
 class Server:
-    """Answers one caller with `said` at each event of a type that it has an answer for."""
+    """Answers one client with the `responses` to each type of event."""
 
-    def __init__(self, said: dict[str, list[Event]]) -> None:
-        self.said, self.heard = said, list[Event]()
+    def __init__(self, responses: dict[str, list[Event]]) -> None:
+        self.responses, self.received = responses, list[Event]()
 
     def serve(self, listener: socket.socket) -> None:
         plug, _ = listener.accept()
         with plug, plug.makefile("rb") as reader, plug.makefile("wb") as writer:
             while (event := read_event(reader)) is not None:
-                self.heard.append(event)
-                for one in self.said.get(event.type, []):
+                self.received.append(event)
+                for one in self.responses.get(event.type, []):
                     write_event(one, writer)
 
 
@@ -55,8 +54,8 @@ def test_it_requests_a_description() -> None:
 
 
 def test_it_sends_speech_and_reads_to_the_end_of_the_text() -> None:
-    said = [Event("transcript", {"text": "Ja."}, b"odd"), Event("transcript-stop")]
-    server, sound = Server({"audio-stop": said}), bytes(range(256)) * 20
+    response = [Event("transcript", {"text": "Ja."}, b"odd"), Event("transcript-stop")]
+    server, sound = Server({"audio-stop": response}), bytes(range(256)) * 20
     requests = [speech(sound, "de"), speech(b"")]
     with served(server) as port:
         first, second = converse("127.0.0.1", port, requests, "transcript-stop", WITHIN_S)
@@ -64,12 +63,12 @@ def test_it_sends_speech_and_reads_to_the_end_of_the_text() -> None:
         assert [event.type for event in events] == ["transcript", "transcript-stop"]
     assert first[0][0].data == {"text": "Ja."}
     assert first[1] > 0
-    kinds = [event.type for event in server.heard]
+    kinds = [event.type for event in server.received]
     one = ["transcribe", "audio-start", *["audio-chunk"] * 3, "audio-stop"]
     assert kinds == [*one, "transcribe", "audio-start", "audio-stop"]
-    assert server.heard[0].data["language"] == "de"
-    assert b"".join(event.payload or b"" for event in server.heard) == sound
-    audio = {key: server.heard[2].data[key] for key in ("rate", "width", "channels")}
+    assert server.received[0].data["language"] == "de"
+    assert b"".join(event.payload or b"" for event in server.received) == sound
+    audio = {key: server.received[2].data[key] for key in ("rate", "width", "channels")}
     assert audio == {"rate": 16_000, "width": 2, "channels": 1}
 
 
@@ -82,25 +81,25 @@ def test_an_error_is_reported() -> None:
         converse("127.0.0.1", port, [speech(b"")], "transcript-stop", WITHIN_S)
 
 
-class Rubbish:
-    """Says something and hangs up."""
+class Invalid:
+    """Sends an invalid response and hangs up."""
 
-    def __init__(self, said: bytes) -> None:
-        self.said = said
+    def __init__(self, response: bytes) -> None:
+        self.response = response
 
     def serve(self, listener: socket.socket) -> None:
         plug, _ = listener.accept()
-        with plug, io.BytesIO(self.said) as said:
+        with plug:
             plug.recv(4096)
-            plug.sendall(said.read())
+            plug.sendall(self.response)
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"{}\n", b'{"data_length": 9}\n{']
+    "response", [b"", b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"{}\n", b'{"data_length": 9}\n{']
 )
-def test_rubbish_is_one_line(said: bytes) -> None:
+def test_an_invalid_response_is_one_line(response: bytes) -> None:
     with (
-        served(Rubbish(said)) as port,
+        served(Invalid(response)) as port,
         pytest.raises(ClientError, match="it closed the connection, or does not speak Wyoming"),
     ):
         describe(port)

@@ -27,9 +27,9 @@ def test_a_failing_test_does_not_write_down_the_key_that_it_was_given(tmp_path: 
     # A house has no plugin for asyncio.
     plain = ["-c", "pytest.ini", "--rootdir", ".", "-p", "no:asyncio"]
     command = [sys.executable, "-m", "pytest", *plain, "."]
-    said = subprocess.run(
+    done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
     )
-    assert said.returncode == 1, said.stdout
-    assert "assert 500 == 200" in said.stdout
-    assert "sk-a secret" not in said.stdout
+    assert done.returncode == 1, done.stdout
+    assert "assert 500 == 200" in done.stdout
+    assert "sk-a secret" not in done.stdout

@@ -1,4 +1,4 @@
-"""The smoke tests of listening pass for a server that listens, and fail for those that do not."""
+"""The STT smoke tests pass for a server that works, and fail for each flaw."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LOUDER_THAN = 1000
 
 @dataclass
 class Scripted:
-    """A server that says TEXT of whatever is loud; each flaw is one that real servers have."""
+    """A server that returns TEXT for loud sound; each flaw is one that real servers have."""
 
     text: str = TEXT
     of_silence: str = ""
@@ -168,7 +168,7 @@ def running(scripted: Scripted) -> Iterator[Run]:
             self.send_header("Connection", "close")
             self.end_headers()
             try:
-                # Until whoever listens leaves: that ends in an OSError.
+                # Until the client leaves: that ends in an OSError.
                 while not over.is_set():
                     self.wfile.write(b'data: {"type": "transcript.text.delta"}\n\n')
                     time.sleep(0.01)
@@ -177,8 +177,8 @@ def running(scripted: Scripted) -> Iterator[Run]:
                     over.wait()
                 scripted.active -= 1
 
-        def reply(self, status: int, said: dict[str, Any]) -> None:
-            body = json.dumps(said).encode()
+        def reply(self, status: int, payload: dict[str, Any]) -> None:
+            body = json.dumps(payload).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.send_header("X-Hearth-Model", scripted.answered_by)
@@ -216,7 +216,7 @@ def running(scripted: Scripted) -> Iterator[Run]:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Say little, and at once."""
+    """Send short recordings, and as fast as the server takes them."""
     monkeypatch.setattr(smoke, "utterances", lambda kind_s: (Utterance("x", kind_s, TEXT, LOUD),))
     monkeypatch.setattr(smoke, "QUIET_S", 1)
 
@@ -234,7 +234,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Notes]:
         notes = Notes()
         with running(scripted) as opened:
             if scripted.keeps_working:
-                # Patience: the talker has left as well, and may be counted for a moment longer.
+                # The live client has left as well, and may be counted for a moment longer.
                 monkeypatch.setattr(smoke, "FREE_S", 2)
             known = {"listener": opened.service, "edge": opened.edge, "key": "k", "notes": notes}
             test = getattr(smoke, name)
@@ -270,8 +270,8 @@ def test_a_fast_machine_is_not_remarked_upon(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough that also a busy machine is fast.
-    said = Utterance("x", 30, TEXT, LOUD * 10)
-    monkeypatch.setattr(smoke, "utterances", lambda _: (said,))
+    long = Utterance("x", 30, TEXT, LOUD * 10)
+    monkeypatch.setattr(smoke, "utterances", lambda _: (long,))
     notes = passes("test_it_keeps_up_with_speech_and_stays_healthy", Scripted(), house=HOUSE)
     assert [figure.name for figure in notes.figures] == [
         "real-time factor of scripted",
@@ -296,7 +296,7 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "flaw", "said"),
+    ("name", "flaw", "problem"),
     [
         ("test_a_file_of_speech_becomes_text", {"text": " "}, "the text is empty"),
         ("test_a_file_of_speech_becomes_text", {"backwards": True}, "not in order"),
@@ -323,8 +323,8 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
         ("test_the_gateway_transcribes_speech", {"text": ""}, "the text is empty"),
     ],
 )
-def test_each_flaw_is_seen(passes: Passes, name: str, flaw: dict[str, Any], said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
+def test_each_flaw_is_seen(passes: Passes, name: str, flaw: dict[str, Any], problem: str) -> None:
+    with pytest.raises(AssertionError, match=problem):
         passes(name, Scripted(**flaw), transcriber=ALIAS, gateway="llm.lan")
 
 

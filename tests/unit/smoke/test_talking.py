@@ -26,7 +26,7 @@ def talked_to(listen: Callable[[ServerConnection], None]) -> Iterator[Endpoint]:
         thread.start()
         try:
             port = server.socket.getsockname()[1]
-            yield Endpoint("talker", f"http://127.0.0.1:{port}")
+            yield Endpoint("speaker", f"http://127.0.0.1:{port}")
         finally:
             server.shutdown()
             thread.join()
@@ -36,11 +36,11 @@ def listens(call: ServerConnection) -> None:
     """Report how much sound arrived, at the end."""
     call.send(json.dumps({"type": "ready"}))
     assert json.loads(call.recv())["type"] == "start"
-    heard = 0
+    received = 0
     while isinstance(message := call.recv(), bytes):
-        heard += len(message)
+        received += len(message)
     assert json.loads(message) == {"type": "end"}
-    call.send(json.dumps({"type": "final", "heard": heard}))
+    call.send(json.dumps({"type": "final", "received": received}))
     call.send(json.dumps({"type": "done"}))
 
 
@@ -49,7 +49,7 @@ def test_all_sound_is_sent_and_all_events_are_kept() -> None:
         came = transcribe(call, HALF, 10, after_s=0.25, real_time=False)
     assert [event.kind for event in came.events] == ["ready", "final", "done"]
     assert came.audio_s == 0.75
-    assert came.of("final")[0].payload["heard"] == 0.75 * RATE * BYTES
+    assert came.of("final")[0].payload["received"] == 0.75 * RATE * BYTES
 
 
 def test_sound_is_sent_in_real_time() -> None:

@@ -74,28 +74,28 @@ class Scripted:
 
 @contextlib.contextmanager
 def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
-    """Serve it on loopback; gives the service and the line of the smoke tests."""
+    """Serve it on loopback; yields the service and the client of the smoke tests."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            said = {"status": "ok"} if self.path == "/health" else scripted.describe()
-            body = json.dumps(said).encode()
+            payload = {"status": "ok"} if self.path == "/health" else scripted.describe()
+            body = json.dumps(payload).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(scripted.status)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
             with contextlib.suppress(OSError):
                 scripted.speak(
                     lambda data: self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data)),
-                    asked["stream"],
+                    request["stream"],
                 )
                 self.wfile.write(b"0\r\n\r\n")
 
@@ -125,8 +125,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_streams_passes_and_its_figures_are_noted() -> None:
     notes = Notes()
-    with running(Scripted()) as (service, line):
-        smoke.test_speech_starts_early(service, line, notes)
+    with running(Scripted()) as (service, client):
+        smoke.test_speech_starts_early(service, client, notes)
     figures = {figure.name: figure for figure in notes.figures}
     first = figures["first sound of scripted"]
     assert (first.n, first.unit) == (RUNS, "ms")
@@ -137,62 +137,62 @@ def test_a_server_that_streams_passes_and_its_figures_are_noted() -> None:
 
 def test_a_server_that_buffers_fails() -> None:
     with (
-        running(Scripted(buffers=True)) as (service, line),
+        running(Scripted(buffers=True)) as (service, client),
         pytest.raises(AssertionError, match="does the server or a proxy buffer"),
     ):
-        smoke.test_speech_starts_early(service, line, Notes())
+        smoke.test_speech_starts_early(service, client, Notes())
 
 
 def test_a_server_that_buffers_lets_one_of_two_wait_for_all() -> None:
-    with running(Scripted()) as (service, line):
-        smoke.test_two_requests_at_once_both_start_before_either_ends(service, line, Notes())
+    with running(Scripted()) as (service, client):
+        smoke.test_two_requests_at_once_both_start_before_either_ends(service, client, Notes())
     with (
-        running(Scripted(buffers=True)) as (service, line),
+        running(Scripted(buffers=True)) as (service, client),
         pytest.raises(AssertionError, match="when the other had ended"),
     ):
-        smoke.test_two_requests_at_once_both_start_before_either_ends(service, line, Notes())
+        smoke.test_two_requests_at_once_both_start_before_either_ends(service, client, Notes())
 
 
 def test_lengths_that_differ_are_seen() -> None:
-    with running(Scripted()) as (_, line):
-        smoke.test_streamed_and_whole_speech_are_equally_long(line)
+    with running(Scripted()) as (_, client):
+        smoke.test_streamed_and_whole_speech_are_equally_long(client)
     with (
-        running(Scripted(joined=PIECES - 1)) as (_, line),
+        running(Scripted(joined=PIECES - 1)) as (_, client),
         pytest.raises(AssertionError, match=r"streamed 1\.00 s of sound, whole 0\.80 s"),
     ):
-        smoke.test_streamed_and_whole_speech_are_equally_long(line)
+        smoke.test_streamed_and_whole_speech_are_equally_long(client)
 
 
 def test_work_that_continues_without_a_client_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(Scripted(streamed=ENDLESS)) as (service, line):
-        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+    with running(Scripted(streamed=ENDLESS)) as (service, client):
+        smoke.test_a_client_that_leaves_frees_its_work(service, client, Notes())
     monkeypatch.setattr(smoke, "FREE_S", 0.5)
     with (
-        running(Scripted(streamed=ENDLESS, keeps_working=True)) as (service, line),
+        running(Scripted(streamed=ENDLESS, keeps_working=True)) as (service, client),
         pytest.raises(AssertionError, match=r"still works on 1 requests 0\.5 s after"),
     ):
-        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+        smoke.test_a_client_that_leaves_frees_its_work(service, client, Notes())
 
 
 def test_speech_to_the_end_without_a_client_fails() -> None:
     with (
-        running(Scripted(buffers=True)) as (service, line),
+        running(Scripted(buffers=True)) as (service, client),
         pytest.raises(AssertionError, match="was it spoken to the end"),
     ):
-        smoke.test_a_client_that_leaves_frees_its_work(service, line, Notes())
+        smoke.test_a_client_that_leaves_frees_its_work(service, client, Notes())
 
 
 @pytest.mark.parametrize(
-    ("scripted", "said"),
+    ("scripted", "problem"),
     [(Scripted(sound=bytes(9600)), "silent"), (Scripted(status=500), "HTTP 500")],
 )
-def test_an_answer_without_speech_is_an_error(scripted: Scripted, said: str) -> None:
+def test_an_answer_without_speech_is_an_error(scripted: Scripted, problem: str) -> None:
     with (
-        running(scripted) as (_, line),
-        line.open() as client,
-        pytest.raises(ClientError, match=said),
+        running(scripted) as (_, client),
+        client.open() as connection,
+        pytest.raises(ClientError, match=problem),
     ):
-        _ = line.speak(client, "Hello.").first_sound
+        _ = client.speak(connection, "Hello.").first_sound
 
 
 def test_remarks_reach_the_receipt() -> None:

@@ -31,7 +31,7 @@ def served(listen: Callable[[ServerConnection], None]) -> Iterator[Endpoint]:
 
 def _address(server: Server) -> Endpoint:
     host, port = server.socket.getsockname()[:2]
-    return Endpoint("talker", f"http://{host}:{port}", host="talker.lan")
+    return Endpoint("speaker", f"http://{host}:{port}", host="speaker.lan")
 
 
 def echoes(call: ServerConnection) -> None:
@@ -101,7 +101,7 @@ def test_a_refusal_has_its_http_status() -> None:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         with (
-            pytest.raises(ClientError, match=r"^talker/: HTTP 401$"),
+            pytest.raises(ClientError, match=r"^speaker/: HTTP 401$"),
             opened(_address(server), "/", 5),
         ):
             pass
@@ -111,7 +111,7 @@ def test_a_refusal_has_its_http_status() -> None:
 
 def test_a_server_that_does_not_run_is_an_error() -> None:
     with (
-        pytest.raises(ClientError, match=r"^talker/: .*9"),
-        opened(Endpoint("talker", "http://127.0.0.1:9"), "/", 1),
+        pytest.raises(ClientError, match=r"^speaker/: .*9"),
+        opened(Endpoint("speaker", "http://127.0.0.1:9"), "/", 1),
     ):
         pass

@@ -38,9 +38,9 @@ FAST, CODER = alias("fast", "a", "b"), alias("coder", "c", "d")
 HOUSE: Any = SimpleNamespace(aliases={"fast": FAST, "coder": CODER})
 
 
-@pytest.mark.parametrize("asked", [FAST, CODER], ids=lambda one: one.name)
+@pytest.mark.parametrize("fallback", [FAST, CODER], ids=lambda one: one.name)
 def test_the_next_member_is_loaded_before_its_cases(
-    asked: Alias, monkeypatch: pytest.MonkeyPatch
+    fallback: Alias, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card, held = Card(), set[str]()
     states: Mapping[str, Any] = {
@@ -62,6 +62,6 @@ def test_the_next_member_is_loaded_before_its_cases(
     notes.drill = {"rows": []}
     plan = Plan({}, members, HOUSE.aliases)
     test_fallback.test_the_next_member_answers(
-        asked, test_fallback.Drill(plan, lambda _: [], load), notes
+        fallback, test_fallback.Drill(plan, lambda _: [], load), notes
     )
-    assert held == {asked.members[1]}
+    assert held == {fallback.members[1]}

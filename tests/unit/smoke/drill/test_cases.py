@@ -129,7 +129,7 @@ def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "word"),
+    ("response", "word"),
     [
         (failed(), ""),
         (failed(429), ""),
@@ -141,18 +141,18 @@ def test_half_a_stream_ends_in_an_error_and_in_nothing_else() -> None:
         (answer(502, '{"error": {"message": "fast: a, b"}}'), "the error has no code, param, type"),
     ],
 )
-def test_one_error_must_name_the_alias_and_all_members(said: Any, word: str) -> None:
-    gateway = Gateway(([said], calls(1, 1)), ([failed()], calls(1, 1)))
+def test_one_error_must_name_the_alias_and_all_members(response: Any, word: str) -> None:
+    gateway = Gateway(([response], calls(1, 1)), ([failed()], calls(1, 1)))
     row = all_are_broken(FAST, "500", gateway.order)
     assert word in " ".join(row.problems)
     assert bool(row.problems) == bool(word)
 
 
 def test_an_alias_with_one_member_has_an_error_too() -> None:
-    said = failed(named="lone: e")
-    row = all_are_broken(LONE, "500", Gateway(([said], {"e": 1})).order)
+    response = failed(named="lone: e")
+    row = all_are_broken(LONE, "500", Gateway(([response], {"e": 1})).order)
     assert row.problems == []
-    late = {**said, "total_s": 5.5}
+    late = {**response, "total_s": 5.5}
     row = all_are_broken(LONE, "500", Gateway(([late], {"e": 1})).order)
     assert row.problems == ["plain: took 5.5 s of 5.0 s"]
 
@@ -160,7 +160,7 @@ def test_an_alias_with_one_member_has_an_error_too() -> None:
 def test_a_small_request_fits_its_endpoint() -> None:
     assert json.loads(small_request("fast", "chat", "streamed", 5)["body"])["stream"] is True
     assert json.loads(small_request("embed", "embed", "plain", 5)["body"])["input"]
-    heard = small_request("hear", "transcribe", "streamed", 5)
-    assert 'name="stream"\r\n\r\ntrue' in heard["body"]
-    assert heard["type"].partition("boundary=")[2] in heard["body"]
+    request = small_request("hear", "transcribe", "streamed", 5)
+    assert 'name="stream"\r\n\r\ntrue' in request["body"]
+    assert request["type"].partition("boundary=")[2] in request["body"]
     assert len(FAULTS) == len(set(FAULTS)) == 9

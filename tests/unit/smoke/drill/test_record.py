@@ -68,9 +68,9 @@ def test_a_receipt_without_a_drill_does_not_forget_the_last_one(tmp_path: Path) 
 def test_people_see_each_alias_and_when_it_was_drilled() -> None:
     console = Console(file=io.StringIO(), width=120)
     console.print(view(RECEIPT))
-    said = console.file.getvalue()  # type: ignore[attr-defined]
+    output = console.file.getvalue()  # type: ignore[attr-defined]
     for word in ("2 of 3", "0.12 s", "1.5 s", "vision"):
-        assert word in said
+        assert word in output
     page = render(RECEIPT)
     assert "2 of 3" in page
     assert "&lt;late&gt;" in page
