@@ -6,7 +6,6 @@ They send messages from open pages of the chat, as a page does.
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import secrets
 import time
@@ -14,27 +13,17 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 import httpx
 from rich.console import RenderableType
 
 from hearth.bench.baseline import main_pid
-from hearth.bench.llm import (
-    FIELDS,
-    PAIR_PROMPT,
-    PAIR_TOKENS,
-    TIMES,
-    WARM_UPS,
-    added_text,
-    alternate,
-    fresh,
-)
-from hearth.bench.report import Figures, Ratio, figures_of, missed, ratio
+from hearth.bench.llm import TIMES, Comparison, User, added_text, compare, comparison_section
+from hearth.bench.report import Ratio, missed, ratio
 from hearth.bench.session import Progress
-from hearth.bench.view import Section, errors_of, ratio_section, table, terminal
+from hearth.bench.view import Section, ratio_section, terminal
 from hearth.catalogue.house import Service
-from hearth.clients import ClientError
+from hearth.clients import ClientError, health
 from hearth.clients.chat import (
     COMPLETIONS,
     Connection,
@@ -43,10 +32,7 @@ from hearth.clients.chat import (
     message_body,
     sign_in,
 )
-from hearth.clients.endpoints import Endpoint
-from hearth.clients.health import fault
-from hearth.clients.llm import Measure, Sample
-from hearth.clients.stats import Difference, Spread, paired_difference, spread
+from hearth.clients.llm import Sample
 from hearth.machine import engine
 
 # Several people start within so long of each other, never in the same millisecond.
@@ -56,9 +42,6 @@ MEDIAN_MS, P95_MS = 60.0, 150.0
 READY_S = 20.0
 _ASK_S, _POLL_S = 30.0, 0.1
 ADD, USERS = "/api/v1/auths/add", "/api/v1/users/"
-
-User = tuple[Measure, Measure]
-"""One person, who calls the gateway directly and the chat in turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +54,19 @@ class ChatProcess:
 
 @dataclass(frozen=True, slots=True)
 class ChatReport:
-    """The results of `hearth bench chat`; `stopped` says why it has fewer rounds than planned.
-
-    All start within `apart_s`. `added_ms` is of pairs within a round by their order: the first to
-    wait least in the chat against the first directly, and so on. Who waits behind whom at the model
-    is chance.
-    """
+    """The results of `hearth bench chat`; all users of a round start within `apart_s`."""
 
     model: str
     users: int
     apart_s: float
-    direct: Figures
-    chat: Figures
-    added_first_ms: Difference | None
-    added_ms: Spread | None
+    calls: Comparison
     process: ChatProcess
     ratios: tuple[Ratio, ...]
-    stopped: str = ""
 
     @property
     def fine(self) -> bool:
         """Whether every question was answered and no target was missed."""
-        answered = not self.stopped and not self.direct.failed and not self.chat.failed
-        return answered and not missed(self.ratios, "chat")
+        return self.calls.fine and not missed(self.ratios, "chat")
 
 
 async def bench_chat(
@@ -106,69 +79,20 @@ async def bench_chat(
     process: ChatProcess = ChatProcess(),
     progress: Progress = lambda done, of, what: None,
 ) -> ChatReport:
-    """Let all start within `apart_s`, directly and in the chat in turns; neither is always first.
-
-    The first rounds load the model and are not counted. It ends after
-    `timeout_s` with the results until then.
-    """
-    done: list[tuple[list[Sample], list[Sample]]] = []
-    stopped = ""
-    draw = random.Random(20261122)  # noqa: S311 - the same moments each time; it guards no secret
-    try:
-        async with asyncio.timeout(timeout_s):
-            for number in range(-WARM_UPS, rounds):
-                starts = [draw.uniform(0, apart_s) for _ in users]
-                calls = (partial(_all, each, starts) for each in zip(*users, strict=True))
-                both = await alternate(number, *calls)
-                if number >= 0:
-                    done.append(both)
-                    progress(number + 1, rounds, "rounds")
-    except TimeoutError:
-        stopped = f"ended after {timeout_s:g} s with {len(done)} of {rounds} rounds"
-    direct = [sample for samples, _ in done for sample in samples]
-    chat = [sample for _, samples in done for sample in samples]
-    # A failed answer has no partner.
-    pairs = [pair for a, b in done for pair in zip(_first_ms(a), _first_ms(b), strict=False)]
-    added, each_ms = paired_difference(pairs), spread([b - a for a, b in pairs])
-    return ChatReport(
-        model=model,
-        users=len(users),
-        apart_s=apart_s,
-        direct=figures_of("directly", direct, FIELDS),
-        chat=figures_of("in the chat", chat, FIELDS),
-        added_first_ms=added,
-        added_ms=each_ms,
-        process=process,
-        ratios=_ratios(added, each_ms, process.ready_s),
-        stopped=stopped,
+    """Measure the first word directly and in the chat, for several users."""
+    calls = await compare(
+        users, "chat", rounds, apart_s=apart_s, timeout_s=timeout_s, progress=progress
     )
-
-
-async def _all(calls: Sequence[Measure], starts: Sequence[float]) -> list[Sample]:
-    return list(await asyncio.gather(*map(_later, calls, starts)))
-
-
-async def _later(measure: Measure, after_s: float) -> Sample:
-    await asyncio.sleep(after_s)
-    return await measure(fresh(PAIR_PROMPT), PAIR_TOKENS)
-
-
-def _first_ms(samples: Sequence[Sample]) -> list[float]:
-    return sorted(s.first_ms for s in samples if not s.error and s.first_ms is not None)
-
-
-def _ratios(
-    added: Difference | None, each: Spread | None, ready_s: float | None
-) -> tuple[Ratio, ...]:
+    added, each, ready_s = calls.added_first_ms, calls.added_ms, process.ready_s
     what, why = "first word, in the chat - directly", "no pair of calls was answered"
     n, started = each.n if each else 0, int(ready_s is not None)
-    unstarted = "not restarted: add --restart"
     rows = (
         (f"{what}, median", "ms", MEDIAN_MS, added.median if added else None, n, why),
         (f"{what}, p95", "ms", P95_MS, each.p95 if each else None, n, why),
-        ("ready after a start", "s", READY_S, ready_s, started, unstarted),
+        ("ready after a start", "s", READY_S, ready_s, started, "not restarted: add --restart"),
     )
-    return tuple(ratio("chat", *row) for row in rows)
+    ratios = tuple(ratio("chat", *row) for row in rows)
+    return ChatReport(model, len(users), apart_s, calls, process, ratios)
 
 
 def chat_view(report: ChatReport) -> RenderableType:
@@ -176,15 +100,14 @@ def chat_view(report: ChatReport) -> RenderableType:
     crowd = f"{report.users} in the same instant"
     if report.apart_s:
         crowd = f"{report.users} who start within {report.apart_s:g} s"
-    title, size = f"{report.model}, {crowd}, medians", report.process.memory_bytes
-    lines = [added_text(report.added_first_ms, "chat", "word")]
+    size = report.process.memory_bytes
+    lines = [added_text(report.calls.added_first_ms, "chat", "word")]
     lines += [f"Its process has {size / 2**20:.0f} MiB of memory."] if size else []
-    errors = errors_of(report.stopped, (report.direct, report.chat))
     return terminal(
         [
-            table(title, TIMES, (report.direct, report.chat), lambda case, _: case),
+            comparison_section(f"{report.model}, {crowd}", TIMES, report.calls),
             ratio_section(report.ratios, "chat"),
-            Section(lines=lines, errors=errors),
+            Section(lines=lines),
         ]
     )
 
@@ -258,18 +181,18 @@ async def open_pages(admin: Person, number: int, model: str) -> AsyncIterator[li
         yield pages
 
 
-def inspect_process(service: Service, server: Endpoint, restart: bool) -> ChatProcess:
+def inspect_process(service: Service, restart: bool) -> ChatProcess:
     """Return the chat's process, restarted first if requested.
 
     Raises:
         ClientError: it does not become ready.
         EngineError: its instance cannot be inspected.
     """
-    ready_s = _restart(service, server) if restart else None
+    ready_s = _restart(service) if restart else None
     return ChatProcess(_memory(service), ready_s)
 
 
-def _restart(service: Service, server: Endpoint) -> float:
+def _restart(service: Service) -> float:
     argv = ["/usr/bin/systemctl", "restart", "--no-block", service.unit]
     # The old one may still answer while it ends.
     was, start = main_pid(service), time.perf_counter()
@@ -279,18 +202,10 @@ def _restart(service: Service, server: Endpoint) -> float:
     is_new = False
     while time.perf_counter() - start < service.health.ready_s:
         is_new = is_new or main_pid(service) not in {was, 0}
-        if is_new and _healthy(service, server):
+        if is_new and health.check(service).healthy:
             return time.perf_counter() - start
         time.sleep(_POLL_S)
     raise ClientError(f"{service.name} was not ready {service.health.ready_s:g} s after its start")
-
-
-def _healthy(service: Service, server: Endpoint) -> bool:
-    try:
-        answer = server.send("GET", service.health.path, within_s=service.health.within_s)
-    except ClientError:
-        return False
-    return not fault(service.health, answer.status_code, answer.text)
 
 
 def _memory(service: Service) -> int | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
 
-from hearth.bench.report import Figures, figures_of
+from hearth.bench.report import Figures, figures_of, good, values
 from hearth.bench.session import Progress
-from hearth.bench.view import Section, errors_of, middle, p95, table, terminal
+from hearth.bench.view import Columns, Section, errors_of, middle, p95, table, terminal
 from hearth.clients.llm import Measure, Sample
-from hearth.clients.stats import Difference, paired_difference
+from hearth.clients.stats import Difference, Spread, paired_difference, spread
 
 # The three prompts that published figures are made with, and the tokens of their answers.
 PROMPTS = {
@@ -36,33 +36,43 @@ TIMES = (
     ("p95", p95("total_ms", 1)),
 )
 
-T = TypeVar("T")
+User = tuple[Measure, Measure]
+"""One person, who calls the model directly and through the gateway or the chat, in turns."""
 
 
 @dataclass(frozen=True, slots=True)
-class PromptFigures:
-    """One of the three prompts, on both endpoints."""
+class Comparison:
+    """Calls of one model, directly and `through` the gateway or the chat, in turns.
 
-    prompt: str
+    `added_ms` is of pairs within a round by their order: the first to wait least against the first
+    directly, and so on. Who waits behind whom at the model is chance. `stopped` is the reason for
+    an early end.
+    """
+
     direct: Figures
-    gateway: Figures
-
-
-@dataclass(frozen=True, slots=True)
-class LlmReport:
-    """The results of `hearth bench llm`; `stopped` says why it has fewer calls than planned."""
-
-    model: str
-    direct: Figures
-    gateway: Figures
+    through: Figures
     added_first_ms: Difference | None
-    prompts: tuple[PromptFigures, ...] = ()
-    stopped: str = ""
+    added_ms: Spread | None
+    stopped: str
 
     @property
     def fine(self) -> bool:
         """Whether every call was made and answered."""
-        return not self.stopped and not self.direct.failed and not self.gateway.failed
+        return not self.stopped and not self.direct.failed and not self.through.failed
+
+
+@dataclass(frozen=True, slots=True)
+class LlmReport:
+    """The results of `hearth bench llm`: of a short answer, and of each of the three prompts."""
+
+    model: str
+    calls: Comparison
+    prompts: dict[str, Comparison]
+
+    @property
+    def fine(self) -> bool:
+        """Whether every short call was made and answered."""
+        return self.calls.fine
 
 
 def fresh(prompt: str) -> str:
@@ -73,15 +83,58 @@ def fresh(prompt: str) -> str:
     return f"[{secrets.token_hex(4)}] {prompt}"
 
 
-async def alternate(
-    number: int, one: Callable[[], Awaitable[T]], other: Callable[[], Awaitable[T]]
-) -> tuple[T, T]:
-    """Call both, every second time in reverse order: none is always the first."""
-    if number % 2:
-        second = await other()
-        return await one(), second
-    first = await one()
-    return first, await other()
+async def compare(
+    users: Sequence[User],
+    through: str,
+    rounds: int,
+    *,
+    tokens: int = PAIR_TOKENS,
+    prompt: str = PAIR_PROMPT,
+    warm_ups: int = WARM_UPS,
+    apart_s: float = 0.0,
+    timeout_s: float = 1800.0,
+    progress: Progress = lambda done, of, what: None,
+) -> Comparison:
+    """Let all users start within `apart_s`, on both paths in turns; neither is always first.
+
+    The warm-ups load the model and are not counted. It ends after `timeout_s` with the results
+    until then.
+    """
+    done: list[list[list[Sample]]] = []
+    stopped = ""
+    draw = random.Random(20261122)  # noqa: S311 - the same moments each time; it guards no secret
+
+    async def call(measure: Measure, after_s: float) -> Sample:
+        await asyncio.sleep(after_s)
+        return await measure(fresh(prompt), tokens)
+
+    try:
+        async with asyncio.timeout(timeout_s):
+            for number in range(-warm_ups, rounds):
+                starts = [draw.uniform(0, apart_s) for _ in users]
+                paths = list(zip(*users, strict=True))
+                order = -1 if number % 2 else 1
+                both = [
+                    list(await asyncio.gather(*map(call, path, starts))) for path in paths[::order]
+                ]
+                if number >= 0:
+                    done.append(both[::order])
+                    progress(number + 1, rounds, "rounds")
+    except TimeoutError:
+        stopped = f"ended after {timeout_s:g} s with {len(done)} of {rounds} rounds"
+    # A failed answer has no partner.
+    pairs = [pair for a, b in done for pair in zip(_first_ms(a), _first_ms(b), strict=False)]
+    return Comparison(
+        direct=figures_of("direct", [sample for a, _ in done for sample in a], FIELDS),
+        through=figures_of(through, [sample for _, b in done for sample in b], FIELDS),
+        added_first_ms=paired_difference(pairs),
+        added_ms=spread([b - a for a, b in pairs]),
+        stopped=stopped,
+    )
+
+
+def _first_ms(samples: Sequence[Sample]) -> list[float]:
+    return sorted(values(good(samples), "first_ms"))
 
 
 async def bench_llm(
@@ -91,63 +144,33 @@ async def bench_llm(
     *,
     pairs: int = 100,
     prompt_runs: int = 3,
-    timeout_s: float = 1800.0,
     progress: Progress = lambda done, of, what: None,
 ) -> LlmReport:
-    """Measure both endpoints `pairs` times in turns, then the three prompts.
-
-    The first calls load the model and are not counted. It ends after
-    `timeout_s` with the results until then.
-    """
-    done: list[tuple[Sample, Sample]] = []
-    prompts: dict[str, list[tuple[Sample, Sample]]] = {}
-    stopped = ""
-
-    async def pair(number: int, tokens: int, prompt: str) -> tuple[Sample, Sample]:
-        return await alternate(
-            number, lambda: direct(fresh(prompt), tokens), lambda: gateway(fresh(prompt), tokens)
-        )
-
-    try:
-        async with asyncio.timeout(timeout_s):
-            for number in range(-WARM_UPS, pairs):
-                both = await pair(number, PAIR_TOKENS, PAIR_PROMPT)
-                if number >= 0:
-                    done.append(both)
-                    progress(number + 1, pairs, "pairs")
-            for name, asked in PROMPTS.items():
-                for number in range(prompt_runs):
-                    prompts.setdefault(name, []).append(await pair(number, *asked))
-    except TimeoutError:
-        stopped = f"ended after {timeout_s:g} s with {len(done)} of {pairs} pairs"
-    # A pair counts only when both of its calls succeeded.
-    first_ms = [
-        (a.first_ms, b.first_ms)
-        for a, b in done
-        if not a.error and not b.error and a.first_ms is not None and b.first_ms is not None
-    ]
-    each = tuple(PromptFigures(name, *_both(samples)) for name, samples in prompts.items())
-    return LlmReport(model, *_both(done), paired_difference(first_ms), each, stopped)
-
-
-def _both(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[Figures, Figures]:
-    return (
-        figures_of("direct", [a for a, _ in pairs], FIELDS),
-        figures_of("gateway", [b for _, b in pairs], FIELDS),
-    )
+    """Measure both endpoints `pairs` times in turns, then the three prompts."""
+    users = [(direct, gateway)]
+    calls = await compare(users, "gateway", pairs, progress=progress)
+    prompts = {
+        name: await compare(users, "gateway", prompt_runs, tokens=n, prompt=prompt, warm_ups=0)
+        for name, (n, prompt) in PROMPTS.items()
+    }
+    return LlmReport(model, calls, prompts)
 
 
 def llm_view(report: LlmReport) -> RenderableType:
     """Return the figures of both endpoints, the cost of the gateway, and the errors."""
-    asked = [("one short answer", report.direct, report.gateway)]
-    asked += [(each.prompt, each.direct, each.gateway) for each in report.prompts]
     columns = (*TIMES, ("tokens/s", middle("tokens_per_s", 1)))
-    tables = (
-        table(f"{report.model}, {what}, medians", columns, both, lambda case, _: case)
-        for what, *both in asked
-    )
-    errors = errors_of(report.stopped, (report.direct, report.gateway))
-    return terminal([*tables, Section(lines=[added_text(report.added_first_ms)], errors=errors)])
+    sections = [
+        comparison_section(f"{report.model}, {what}", columns, each)
+        for what, each in ({"one short answer": report.calls} | report.prompts).items()
+    ]
+    return terminal([*sections, Section(lines=[added_text(report.calls.added_first_ms)])])
+
+
+def comparison_section(title: str, columns: Columns, calls: Comparison) -> Section:
+    """Return the figures of both endpoints, and the errors."""
+    both = (calls.direct, calls.through)
+    errors = errors_of(calls.stopped, both)
+    return replace(table(f"{title}, medians", columns, both, lambda case, _: case), errors=errors)
 
 
 def added_text(added: Difference | None, by: str = "gateway", first: str = "token") -> str:

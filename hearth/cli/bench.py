@@ -165,7 +165,7 @@ def bench_chat(
 
     async def work(tell: Tell) -> chat_bench.ChatReport:
         admin = _chat_admin(project, house, service)
-        process = chat_bench.inspect_process(service, admin.server, restart)
+        process = chat_bench.inspect_process(service, restart)
         key = project.vault.get(VERIFIER)
         gateway = Endpoint("directly", gateway_of(house).url, name, key, call_s=CALL_S)
         async with AsyncExitStack() as stack:

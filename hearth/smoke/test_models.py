@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
-from hearth.bench.llm import LlmReport, added_text, bench_llm
+from hearth.bench.llm import Comparison, added_text, compare
 from hearth.catalogue.house import Alias, House, Model
 from hearth.clients.edge import Answer, Edge, sse
 from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
@@ -113,15 +113,13 @@ def model(house: House, default_model: str) -> Model:
 def test_speed_is_measured_directly_and_through_the_gateway(
     house: House, model: Model, key: str, notes: Notes
 ) -> None:
-    async def measure() -> LlmReport:
+    async def measure() -> Comparison:
         async with httpx.AsyncClient(trust_env=False) as client:
             paths = direct_and_gateway(client, house, model, key)
-            return await bench_llm(
-                model.name, *paths, pairs=PAIRS, prompt_runs=0, timeout_s=WITHIN_S
-            )
+            return await compare([paths], "gateway", PAIRS, timeout_s=WITHIN_S)
 
     report = asyncio.run(measure())
-    for path in (report.direct, report.gateway):
+    for path in (report.direct, report.through):
         figures = ("first token", "ms", "first_ms"), ("generated", "tokens/s", "tokens_per_s")
         for name, unit, field in figures:
             if (spread := path[field]) is not None:

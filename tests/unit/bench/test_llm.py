@@ -10,7 +10,16 @@ from dataclasses import asdict, dataclass, field
 import pytest
 from rich.console import Console
 
-from hearth.bench.llm import PROMPTS, WARM_UPS, LlmReport, added_text, bench_llm, fresh, llm_view
+from hearth.bench.llm import (
+    PROMPTS,
+    WARM_UPS,
+    LlmReport,
+    added_text,
+    bench_llm,
+    compare,
+    fresh,
+    llm_view,
+)
 from hearth.clients.llm import Sample
 from hearth.clients.stats import paired_difference, spread
 
@@ -46,11 +55,11 @@ async def bench(direct: Fake, gateway: Fake, pairs: int) -> LlmReport:
 async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
     direct, gateway = ways([10.0, 12.0, 14.0], [30.0, 32.0, 34.0])
     report = await bench(direct, gateway, 100)
-    added = report.added_first_ms
+    added = report.calls.added_first_ms
     assert added is not None
     assert (added.pairs, added.median, added.low, added.high) == (100, 20, 20, 20)
     assert added.ratio == pytest.approx(32 / 12)
-    first_ms = report.direct["first_ms"]
+    first_ms = report.calls.direct["first_ms"]
     assert first_ms is not None
     assert (first_ms.n, first_ms.p95) == (100, 14)
     assert report.fine
@@ -67,9 +76,9 @@ async def test_calls_alternate_and_neither_is_always_first() -> None:
 async def test_warm_ups_are_not_counted() -> None:
     direct, gateway = ways([9999.0] * WARM_UPS + [10.0] * 50, [9999.0] * WARM_UPS + [11.0] * 50)
     report = await bench(direct, gateway, 10)
-    first_ms = report.direct["first_ms"]
+    first_ms = report.calls.direct["first_ms"]
     assert first_ms is not None
-    assert (report.direct.calls, first_ms.p95) == (10, 10)
+    assert (report.calls.direct.calls, first_ms.p95) == (10, 10)
 
 
 async def test_no_two_prompts_begin_alike() -> None:
@@ -84,9 +93,9 @@ async def test_a_failed_call_is_counted_named_and_takes_its_pair_along() -> None
     direct, gateway = ways([10.0], [20.0])
     gateway.broken = frozenset({WARM_UPS, WARM_UPS + 1})
     report = await bench(direct, gateway, 10)
-    assert (report.gateway.failed, report.gateway.errors) == (2, ("HTTP 500",))
-    assert report.added_first_ms is not None
-    assert report.added_first_ms.pairs == 8
+    assert (report.calls.through.failed, report.calls.through.errors) == (2, ("HTTP 500",))
+    assert report.calls.added_first_ms is not None
+    assert report.calls.added_first_ms.pairs == 8
     assert not report.fine
 
 
@@ -98,17 +107,17 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
             await asyncio.Event().wait()
         return await gateway(prompt, max_tokens)
 
-    report = await bench_llm("m", direct, stuck, pairs=100, timeout_s=0.1)
-    assert report.stopped == "ended after 0.1 s with 3 of 100 pairs"
-    assert report.added_first_ms is not None
-    assert (report.added_first_ms.pairs, report.fine) == (3, False)
+    calls = await compare([(direct, stuck)], "gateway", 100, timeout_s=0.1)
+    assert calls.stopped == "ended after 0.1 s with 3 of 100 rounds"
+    assert calls.added_first_ms is not None
+    assert (calls.added_first_ms.pairs, calls.fine) == (3, False)
 
 
 async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
     direct, gateway = ways([1.0], [1.0])
     direct.broken = frozenset(range(100))
     report = await bench(direct, gateway, 3)
-    assert report.added_first_ms is None
+    assert report.calls.added_first_ms is None
     console = Console(width=140, record=True, file=io.StringIO())
     console.print(llm_view(report))
     seen = console.export_text()
@@ -120,8 +129,8 @@ async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
     direct, gateway = ways([1.0], [2.0])
     report = await bench(direct, gateway, 2)
     document = json.loads(json.dumps(asdict(report)))
-    assert [p["prompt"] for p in document["prompts"]] == list(PROMPTS)
-    assert document["prompts"][2]["gateway"]["spreads"]["tokens_per_s"]["median"] == 100
+    assert list(document["prompts"]) == list(PROMPTS)
+    assert document["prompts"]["coding"]["through"]["spreads"]["tokens_per_s"]["median"] == 100
 
 
 def test_the_interval_follows_the_pairs_and_not_the_drift_they_share() -> None:

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field
 import pytest
 from rich.console import Console
 
-from hearth.bench.chat import ChatProcess, ChatReport, User, bench_chat, chat_view
-from hearth.bench.llm import WARM_UPS
+from hearth.bench.chat import ChatProcess, ChatReport, bench_chat, chat_view
+from hearth.bench.llm import WARM_UPS, User
 from hearth.clients.llm import Sample
 
 UNSEEN = ChatProcess()
@@ -55,10 +55,10 @@ async def test_what_the_chat_adds_is_of_pairs_by_their_order() -> None:
     # Directly the second one waits longest, in the chat the first one does.
     users, _ = crowd(([10.0], [80.0]), ([50.0], [40.0]))
     report = await bench(users, 10)
-    assert report.added_first_ms is not None
-    assert report.added_ms is not None
-    assert (report.added_first_ms.pairs, report.added_first_ms.median) == (20, 30)
-    assert (report.added_ms.median, report.added_ms.p95) == (30, 30)
+    assert report.calls.added_first_ms is not None
+    assert report.calls.added_ms is not None
+    assert (report.calls.added_first_ms.pairs, report.calls.added_first_ms.median) == (20, 30)
+    assert (report.calls.added_ms.median, report.calls.added_ms.p95) == (30, 30)
     assert report.fine
     assert "The chat adds 30.0 ms" in shown(report)
 
@@ -74,9 +74,9 @@ async def test_the_first_rounds_are_not_counted() -> None:
     cold = [9999.0] * WARM_UPS
     users, _ = crowd((cold + [10.0] * 50, cold + [20.0] * 50))
     report = await bench(users, 10)
-    first_ms = report.chat["first_ms"]
+    first_ms = report.calls.through["first_ms"]
     assert first_ms is not None
-    assert (report.chat.calls, first_ms.p95) == (10, 20)
+    assert (report.calls.through.calls, first_ms.p95) == (10, 20)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ async def test_who_failed_has_no_partner_and_is_named() -> None:
     assert isinstance(chat, Fake)
     chat.broken = frozenset({WARM_UPS, WARM_UPS + 1})
     report = await bench(users, 5)
-    assert (report.chat.failed, report.chat.errors) == (2, ("HTTP 500",))
-    assert report.added_first_ms is not None
-    assert (report.added_first_ms.pairs, report.fine) == (8, False)
+    assert (report.calls.through.failed, report.calls.through.errors) == (2, ("HTTP 500",))
+    assert report.calls.added_first_ms is not None
+    assert (report.calls.added_first_ms.pairs, report.fine) == (8, False)
     assert "HTTP 500" in shown(report)
 
 
@@ -137,7 +137,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
 
     one = [(users[0][0], stuck)]
     report = await bench_chat("fast", one, rounds=20, apart_s=0, timeout_s=0.1)
-    assert report.stopped == "ended after 0.1 s with 3 of 20 rounds"
+    assert report.calls.stopped == "ended after 0.1 s with 3 of 20 rounds"
     assert not report.fine
 
 
@@ -149,7 +149,7 @@ async def test_users_start_at_their_own_times_the_same_on_both_paths(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("hearth.bench.chat.asyncio.sleep", sleep)
+    monkeypatch.setattr("hearth.bench.llm.asyncio.sleep", sleep)
     users, _ = crowd(([1.0], [2.0]), ([1.0], [2.0]))
     await bench_chat("fast", users, rounds=1, apart_s=3)
     by_way = [tuple(waited[at : at + 2]) for at in range(0, len(waited), 2)]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import httpx
 import pytest
 
 from hearth.bench import chat as process
 from hearth.catalogue.house import Service
-from hearth.clients import ClientError
-from hearth.clients.endpoints import Endpoint
+from hearth.clients import ClientError, health
+from hearth.clients.health import HealthResult
 from hearth.machine import engine
 from tests.documents import shipped_house
 
@@ -23,7 +22,7 @@ class Machine:
     """An instance whose unit has these process numbers, one for each time that it is asked."""
 
     pids: list[int]
-    answers: list[int | None]
+    answers: list[str]
     restarted: list[str] = field(default_factory=list)
 
     def execute(self, instance: str, argv: list[str], **more: Any) -> engine.Completed:
@@ -33,11 +32,8 @@ class Machine:
         pid = self.pids.pop(0) if len(self.pids) > 1 else self.pids[0]
         return engine.Completed(0, f"{pid}\n", "")
 
-    def answer(self) -> httpx.Response:
-        answer = self.answers.pop(0)
-        if answer is None:
-            raise ClientError("nobody answers")
-        return httpx.Response(answer, text='{"status":true}')
+    def check(self, service: Service) -> HealthResult:
+        return HealthResult(self.answers.pop(0), 0.1)
 
 
 @pytest.fixture
@@ -45,19 +41,19 @@ def service() -> Service:
     return shipped_house().services["open_webui"]
 
 
-def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Endpoint:
+def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     monkeypatch.setattr(engine, "execute", machine.execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
-    monkeypatch.setattr(Endpoint, "send", lambda door, *words, **more: machine.answer())
+    monkeypatch.setattr(health, "check", machine.check)
     monkeypatch.setattr(process, "_POLL_S", 0)
-    return Endpoint("chat", "http://127.0.0.1:9", host="chat.lan")
 
 
 def test_what_it_holds_is_read_and_nothing_is_started(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     machine = Machine([41], [])
-    seen = process.inspect_process(service, house(monkeypatch, machine), restart=False)
+    house(monkeypatch, machine)
+    seen = process.inspect_process(service, restart=False)
     assert (seen.memory_bytes, seen.ready_s) == (400 * 2**20, None)
     assert machine.restarted == []
 
@@ -66,16 +62,18 @@ def test_only_the_new_process_counts_as_ready(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     # The old one would answer all the time.
-    machine = Machine([41, 41, 0, 42], [None, 503, 200, 200])
-    seen = process.inspect_process(service, house(monkeypatch, machine), restart=True)
+    machine = Machine([41, 41, 0, 42], ["no answer", "health returns HTTP 503", "", ""])
+    house(monkeypatch, machine)
+    seen = process.inspect_process(service, restart=True)
     assert machine.restarted == [service.unit]
     assert seen.ready_s is not None
-    assert machine.answers == [200]
+    assert machine.answers == [""]
 
 
 def test_a_process_that_does_not_come_back_is_reported(
     monkeypatch: pytest.MonkeyPatch, service: Service
 ) -> None:
     slow = replace(service, health=replace(service.health, ready_s=0))
+    house(monkeypatch, Machine([41], []))
     with pytest.raises(ClientError, match="was not ready 0 s after its start"):
-        process.inspect_process(slow, house(monkeypatch, Machine([41], [])), restart=True)
+        process.inspect_process(slow, restart=True)
