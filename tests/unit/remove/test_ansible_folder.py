@@ -8,7 +8,7 @@ from hearth.remove import before
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_only_who_had_it_before_keeps_it(
+def test_the_folder_stays_only_if_it_existed_before(
     fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / ".ansible"

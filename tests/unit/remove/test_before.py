@@ -1,4 +1,4 @@
-"""What the machine was before is written once, and is not what Hearth made of it."""
+"""The machine before Hearth is recorded once, without Hearth's own changes."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from hearth.remove import before
 
 def test_the_first_record_stays_and_requests_add_up(tmp_path: Path) -> None:
     assert before.record_before(tmp_path, ["caddy"], write=True, state=tmp_path)
-    # As if a package had been here that is not any more.
+    # As if a package had been installed that is gone now.
     record = tmp_path / "before.json"
     record.write_text(record.read_text().replace('"dpkg"', '"dpkg", "once-here"'))
     first = record.read_bytes()
@@ -46,27 +46,27 @@ def test_a_name_that_is_not_utf8_is_recorded(
     assert str(tmp_path / "\udcff.conf") in seen.paths
 
 
-def test_a_house_of_an_older_hearth_knows_nothing_of_before(tmp_path: Path) -> None:
+def test_a_record_made_after_the_first_run_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "converged").mkdir()
     before.record_before(tmp_path, [], write=True, state=tmp_path)
     seen = before.read_record(tmp_path)
     assert not seen.known
 
 
-def test_a_kill_in_between_is_made_good(tmp_path: Path) -> None:
+def test_a_killed_record_is_completed(tmp_path: Path) -> None:
     before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
     (tmp_path / "before.json").unlink()
     assert before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
     assert json.loads((tmp_path / "requested.json").read_text()) == ["age"]
 
 
-def test_what_people_installed_between_two_houses_is_theirs(
+def test_packages_installed_by_people_between_two_houses_are_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(before, "installed", lambda: ["dpkg"])
     wanted = ["caddy", "curl"]
     before.record_before(tmp_path, wanted, ["git"], write=True, state=tmp_path)
-    # The house went, its data stayed; somebody wants these two for themselves.
+    # The house was removed, its data stayed; a person installs these two for themselves.
     before.forget_gone(tmp_path)
     monkeypatch.setattr(before, "installed", lambda: ["curl", "dpkg", "git"])
     assert before.record_before(tmp_path, wanted, ["python3-venv"], write=True, state=tmp_path)

@@ -1,4 +1,4 @@
-"""In Incus only Hearth's own things go, and data only when they are asked for."""
+"""In Incus only Hearth's own things are removed, and data only when requested."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Engine:
     """Instances, images and volumes by name, with pylxd's calls around."""
 
     def __init__(self) -> None:
-        self.made = {
+        self.present = {
             "chat": self._thing("chat", config={OWNER_KEY: "1", IMAGE_KEY: USED}),
             "theirs": self._thing("theirs", config={}),
         }
-        self.pictures = {
+        self.stored = {
             name: self._thing(name, aliases=[{"name": name}], fingerprint=name, properties={})
             for name in (USED, OLD, "debian/13")
         }
         cut = {"aliases": [], "properties": {"description": "Hearth debian/13"}}
-        self.pictures["cut"] = self._thing("cut", fingerprint="cut", **cut)
+        self.stored["cut"] = self._thing("cut", fingerprint="cut", **cut)
         self.kept = {
             "chat-data": self._thing("chat-data", type="custom"),
             "chat": self._thing("chat", type="container"),
         }
         self.pool_there = True
-        self.instances = SimpleNamespace(all=lambda: [*self.made.values()], get=self._get)
-        self.images = SimpleNamespace(all=lambda: [*self.pictures.values()])
+        self.instances = SimpleNamespace(all=lambda: [*self.present.values()], get=self._get)
+        self.images = SimpleNamespace(all=lambda: [*self.stored.values()])
         self.storage_pools = SimpleNamespace(
             get=self._pool, exists=lambda name: self.pool_there, all=lambda: []
         )
-        answer = SimpleNamespace(json=lambda: {"metadata": [{"name": "br0", "managed": True}]})
-        self.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: answer))
+        response = SimpleNamespace(json=lambda: {"metadata": [{"name": "br0", "managed": True}]})
+        self.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: response))
 
     def _thing(self, name: str, **more: Any) -> SimpleNamespace:
         return SimpleNamespace(
@@ -56,15 +56,15 @@ class Engine:
 
     def _delete(self, name: str, kind: dict[str, Any]) -> Callable[..., None]:
         def delete(wait: bool) -> None:
-            place = self.made if "config" in kind else self.kept if "type" in kind else None
-            (self.pictures if place is None else place).pop(name)
+            place = self.present if "config" in kind else self.kept if "type" in kind else None
+            (self.stored if place is None else place).pop(name)
 
         return delete
 
     def _get(self, name: str) -> SimpleNamespace:
-        if name not in self.made:
+        if name not in self.present:
             raise api_error("not found", NotFound)
-        return self.made[name]
+        return self.present[name]
 
     def _pool(self, name: str) -> SimpleNamespace:
         if not self.pool_there:
@@ -82,40 +82,39 @@ def client(engine: Engine) -> Client:
     return cast(Client, engine)
 
 
-def test_a_service_leaves_its_data_until_they_are_asked_for(engine: Engine) -> None:
+def test_the_data_of_a_service_stay_until_their_removal_is_requested(engine: Engine) -> None:
     for trace in incus.of_services(client(engine), [CHAT]):
         trace.remove()
-    assert "chat" not in engine.made
+    assert "chat" not in engine.present
     assert "chat-data" in engine.kept
     (trace,) = incus.of_services(client(engine), [CHAT], ["chat"])
     trace.remove()
     assert "chat-data" not in engine.kept
 
 
-def test_somebody_elses_instance_of_the_name_is_none_of_a_service(engine: Engine) -> None:
+def test_an_instance_of_the_same_name_that_hearth_did_not_make_stays(engine: Engine) -> None:
     theirs = service(name="theirs", instance="theirs")
     assert incus.of_services(client(engine), [theirs]) == []
 
 
-def test_images_go_that_nobody_wants_or_uses_and_that_are_ours(engine: Engine) -> None:
+def test_only_unused_images_of_ours_are_removed(engine: Engine) -> None:
     for trace in incus.unused_images(client(engine), set()):
         trace.remove()
-    assert sorted(engine.pictures) == ["debian/13", USED]
+    assert sorted(engine.stored) == ["debian/13", USED]
     assert incus.unused_images(client(engine), {USED}) == []
 
 
-def test_all_of_it_spares_data_and_strangers(engine: Engine) -> None:
+def test_everything_leaves_data_and_foreign_things(engine: Engine) -> None:
     for trace in incus.everything(client(engine), data=False):
         trace.remove()
-    assert sorted(engine.made) == ["theirs"]
-    assert sorted(engine.pictures) == ["debian/13"]
+    assert sorted(engine.present) == ["theirs"]
+    assert sorted(engine.stored) == ["debian/13"]
     assert [*incus.volumes(client(engine))] == ["chat-data"]
     assert engine.pool_there
-    said = incus.foreign(client(engine))
-    assert said == ["instance theirs", "image debian/13", "network br0"]
+    assert incus.foreign(client(engine)) == ["instance theirs", "image debian/13", "network br0"]
 
 
-def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
+def test_with_the_data_the_pool_is_removed_last(engine: Engine) -> None:
     traces = incus.everything(client(engine), data=True)
     assert traces[-1].what == f"storage pool {POOL}"
     for trace in traces:
@@ -125,13 +124,13 @@ def test_with_the_data_the_pool_goes_last(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["a socket left", "no socket"])
-def test_incus_that_does_not_answer_is_none(
+def test_a_stopped_incus_has_no_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
 ) -> None:
-    def nobody(endpoint: str) -> None:
+    def refuse(endpoint: str) -> None:
         raise ClientConnectionFailed(f"{endpoint}: connection refused")
 
-    monkeypatch.setattr(incus, "Client", nobody)
+    monkeypatch.setattr(incus, "Client", refuse)
     monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
     if left:
         (tmp_path / "unix.socket").touch()
@@ -143,31 +142,31 @@ START = "`systemctl start incus`, then run this again"
 
 
 @pytest.mark.parametrize(
-    ("lies", "data", "goes", "said"),
+    ("path", "data", "goes", "message"),
     [
         (None, False, False, None),
         (DATA, False, True, f"default_chat: {START}, or add --data to delete it for ever$"),
         (DATA, True, True, None),
-        # Its package stays, and the data would stay in it where nobody looks.
+        # Its package stays, and the data would stay in it unnoticed.
         (DATA, False, False, f"default_chat: {START}$"),
         (DATA, True, False, f"default_chat: {START}$"),
         (THEIRS, True, True, f"default: {START}$"),
         ("networks/incusbr0", True, True, f"incusbr0: {START}$"),
     ],
 )
-def test_incus_that_does_not_answer_loses_nothing(
+def test_a_stopped_incus_loses_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    lies: str | None,
+    path: str | None,
     data: bool,
     goes: bool,
-    said: str | None,
+    message: str | None,
 ) -> None:
     monkeypatch.setattr(incus, "SOCKET", str(tmp_path / "unix.socket"))
-    if lies:
-        (tmp_path / lies).mkdir(parents=True)
-    if said is None:
+    if path:
+        (tmp_path / path).mkdir(parents=True)
+    if message is None:
         incus.check_stopped(data, goes)
         return
-    with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds {said}"):
+    with pytest.raises(RemoveError, match=f"^Incus does not answer, and it holds {message}"):
         incus.check_stopped(data, goes)

@@ -1,4 +1,4 @@
-"""Only packages are removed that Hearth installed and that nothing else has come to need."""
+"""Only packages that Hearth installed and that nothing else needs are removed."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from hearth.remove import RemoveError, run
 from hearth.remove import before as record
 from hearth.remove.before import Before
 
-# name: what it needs; what a person asked for is in MANUAL.
+# name: its dependencies; MANUAL has the packages that a person installed.
 WORLD = {
     "caddy": {"libnss3"},
     "libnss3": set(),
@@ -25,7 +25,7 @@ MANUAL = {"caddy", "incus-base", "uidmap", "curl", "their-tool", "late-tool"}
 
 
 class Apt:
-    """What apt would say of a small world of packages."""
+    """An apt with a small world of packages."""
 
     def __init__(self, here: set[str]) -> None:
         self.here, self.ran, self.dies_in = here, [""], ""
@@ -65,19 +65,19 @@ def apt(monkeypatch: pytest.MonkeyPatch) -> Apt:
     return apt
 
 
-ASKED = {"caddy", "incus-base", "uidmap", "curl"}
+REQUESTED = {"caddy", "incus-base", "uidmap", "curl"}
 
 
 @pytest.mark.usefixtures("apt")
-def test_what_came_goes_with_what_it_brought(tmp_path: Path) -> None:
-    found = record.choose_packages(before("curl"), ASKED, (), tmp_path)
+def test_installed_packages_are_removed_with_their_dependencies(tmp_path: Path) -> None:
+    found = record.choose_packages(before("curl"), REQUESTED, (), tmp_path)
     assert found.goes == ("caddy", "incus-base", "libnss3", "lxcfs", "uidmap")
     assert found.stays == {}
 
 
 @pytest.mark.usefixtures("apt")
-def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
-    found = record.choose_packages(before("curl"), ASKED, {"incus-base"}, tmp_path)
+def test_a_package_that_data_need_stays_with_its_dependencies(tmp_path: Path) -> None:
+    found = record.choose_packages(before("curl"), REQUESTED, {"incus-base"}, tmp_path)
     assert found.goes == ("caddy", "libnss3")
     assert found.stays == {
         "incus-base": "the remaining data need it",
@@ -85,9 +85,9 @@ def test_what_data_need_stays_with_what_it_needs_itself(tmp_path: Path) -> None:
     }
 
 
-def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: Path) -> None:
+def test_a_package_installed_later_keeps_its_dependencies(apt: Apt, tmp_path: Path) -> None:
     apt.here.add("their-tool")
-    found = record.choose_packages(before("curl"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl"), REQUESTED, (), tmp_path)
     assert found.stays == {"uidmap": "their-tool needs it"}
     assert "uidmap" not in found.goes
     assert "their-tool" not in found.goes
@@ -95,13 +95,13 @@ def test_what_somebody_installed_since_keeps_what_it_needs(apt: Apt, tmp_path: P
 
 @pytest.mark.usefixtures("apt")
 @pytest.mark.parametrize("seen", [Before(), before(known=False)])
-def test_without_a_record_nothing_goes_on_a_guess(seen: Before, tmp_path: Path) -> None:
-    found = record.choose_packages(seen, ASKED, (), tmp_path)
+def test_without_a_record_nothing_is_removed_on_a_guess(seen: Before, tmp_path: Path) -> None:
+    found = record.choose_packages(seen, REQUESTED, (), tmp_path)
     assert found.goes == ()
-    assert set(found.stays) == ASKED
+    assert set(found.stays) == REQUESTED
 
 
-def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
+def test_a_purge_first_finishes_a_killed_one_and_names_only_known_packages(
     apt: Apt, tmp_path: Path
 ) -> None:
     record.purge(["caddy", "gone-already"], tmp_path)
@@ -109,47 +109,49 @@ def test_a_purge_ends_what_a_killed_one_began_and_asks_for_nothing_unknown(
     assert apt.ran[-1].endswith("purge caddy")
 
 
-def test_what_a_killed_purge_left_behind_goes_with_the_next(apt: Apt, tmp_path: Path) -> None:
-    # Cut in the middle: nobody could tell any more why the library had come.
-    cut(apt, ["caddy", "libnss3"], "libnss3", tmp_path)
-    found = record.choose_packages(before("curl", "incus-base", "uidmap"), ASKED, (), tmp_path)
+def test_leftovers_of_a_killed_purge_are_removed_by_the_next(apt: Apt, tmp_path: Path) -> None:
+    # Killed in the middle: apt no longer knows why the library was installed.
+    kill_purge(apt, ["caddy", "libnss3"], "libnss3", tmp_path)
+    found = record.choose_packages(before("curl", "incus-base", "uidmap"), REQUESTED, (), tmp_path)
     assert found.goes == ("libnss3",)
 
 
-def test_what_somebody_needs_since_a_killed_purge_stays(apt: Apt, tmp_path: Path) -> None:
-    cut(apt, ["caddy", "libnss3", "lxcfs"], "libnss3", tmp_path)
+def test_a_dependency_that_is_needed_again_after_a_killed_purge_stays(
+    apt: Apt, tmp_path: Path
+) -> None:
+    kill_purge(apt, ["caddy", "libnss3", "lxcfs"], "libnss3", tmp_path)
     apt.here |= {"late-tool"}
     found = record.choose_packages(
-        before("curl", "incus-base", "uidmap"), ASKED, {"incus-base"}, tmp_path
+        before("curl", "incus-base", "uidmap"), REQUESTED, {"incus-base"}, tmp_path
     )
     assert found.goes == ()
     apt.here -= {"incus-base"}
-    found = record.choose_packages(before("curl", "uidmap"), ASKED, (), tmp_path)
+    found = record.choose_packages(before("curl", "uidmap"), REQUESTED, (), tmp_path)
     assert found.goes == ("lxcfs",)
 
 
-def test_a_purge_that_ended_is_forgotten(apt: Apt, tmp_path: Path) -> None:
-    (tmp_path / record.REQUESTED).write_text(json.dumps(sorted(ASKED)))
+def test_a_finished_purge_is_forgotten(apt: Apt, tmp_path: Path) -> None:
+    (tmp_path / record.REQUESTED).write_text(json.dumps(sorted(REQUESTED)))
     first = record.choose_packages(
         before("curl"), record.requested(tmp_path), {"incus-base"}, tmp_path
     )
     record.purge(first.goes, tmp_path)
     assert not {"caddy", "libnss3"} & apt.here
-    # Of their own: a tool that needs one of them again, and a Caddy.
+    # A person installs a tool that needs one of them again, and a Caddy.
     apt.here |= {"late-tool", "libnss3", "caddy"}
     second = record.choose_packages(before("curl"), record.requested(tmp_path), (), tmp_path)
     assert second.goes == ("incus-base", "lxcfs", "uidmap")
     assert record.unfinished(tmp_path) == []
 
 
-def cut(apt: Apt, names: list[str], at: str, state: Path) -> None:
-    """Purge, and be killed before this one goes."""
+def kill_purge(apt: Apt, names: list[str], at: str, state: Path) -> None:
+    """Purge, and be killed before this one is removed."""
     apt.dies_in = at
     with pytest.raises(KeyboardInterrupt):
         record.purge(names, state)
     apt.dies_in = ""
 
 
-def test_apts_refusal_is_one_line() -> None:
+def test_an_error_of_apt_is_one_line() -> None:
     with pytest.raises(RemoveError, match="that is how it failed: fix this"):
         run("/bin/sh", "-c", "echo that is how it failed >&2; exit 1")

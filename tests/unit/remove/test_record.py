@@ -38,7 +38,7 @@ def test_only_this_one_value_changes(text: str) -> None:
 
 
 def test_a_text_that_cannot_be_edited_safely_is_left_alone() -> None:
-    # Two services of one record: what is said of the one would be said of the other.
+    # Two services share one record: a change of the one would change the other.
     with pytest.raises(ValueError, match="another meaning"):
         with_value("services:\n  voice: &one {port: 1}\n  chat: *one\n", PRESENT, False)
 
@@ -50,14 +50,14 @@ def inventory(folder: Path) -> Path:
     return folder
 
 
-def test_a_house_that_would_be_none_is_refused_and_stays(tmp_path: Path) -> None:
+def test_a_removal_that_makes_the_house_invalid_is_refused(tmp_path: Path) -> None:
     folder = inventory(tmp_path)
     with pytest.raises(RemoveError, match="pipelines needs litellm, which is off"):
         note_absent(folder, "litellm")
     assert not (folder / FILE).exists()
 
 
-def test_it_is_written_where_people_write(tmp_path: Path) -> None:
+def test_it_is_written_into_the_local_file(tmp_path: Path) -> None:
     folder = inventory(tmp_path)
     note_absent(folder, "open_webui")
     assert yaml.safe_load((folder / FILE).read_text()) == {

@@ -1,4 +1,4 @@
-"""Of a removed service its secrets and downloads go, but nothing that data or people need."""
+"""The secrets and downloads of a removed service are removed, unless data or people need them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,17 +34,17 @@ def house(*volumes: Volume) -> House:
     )
 
 
-def test_made_keys_go_and_given_or_shared_ones_stay() -> None:
+def test_random_keys_are_removed_and_given_or_shared_ones_stay() -> None:
     assert forgotten_secrets(house()) == ["chat_key", "consumer_chat"]
 
 
-def test_what_opens_kept_data_stays_until_the_data_go() -> None:
+def test_secrets_of_kept_data_stay_as_long_as_the_data() -> None:
     kept = house(Volume(name="chat-data", path="/var/lib/chat", copy="files"))
     assert forgotten_secrets(kept) == ["consumer_chat"]
     assert forgotten_secrets(kept, ["chat"]) == ["chat_key", "cloud_key", "consumer_chat"]
 
 
-def test_downloads_go_that_nobody_else_needs(tmp_path: Path) -> None:
+def test_downloads_that_no_other_service_needs_are_removed(tmp_path: Path) -> None:
     names = ("chat_archive-1-a.tar", ".chat_archive-1-a.tar.lock", "weights-1-w.onnx", "chat_b-1")
     for name in names:
         (tmp_path / name).touch()
@@ -54,7 +54,7 @@ def test_downloads_go_that_nobody_else_needs(tmp_path: Path) -> None:
     assert fetched(house(), tmp_path) == []
 
 
-def test_certificates_of_names_go_that_nobody_has(tmp_path: Path) -> None:
+def test_certificates_of_unused_names_are_removed(tmp_path: Path) -> None:
     for name in ("chat.lan", "talk.lan"):
         (tmp_path / "root/certificates/house" / name).mkdir(parents=True)
     for trace in certificates(house(), tmp_path):

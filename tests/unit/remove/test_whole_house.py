@@ -1,4 +1,4 @@
-"""The whole house goes; what people made, and what keeps it, stays until that is asked for."""
+"""The whole house is removed; people's data, and what keeps them, stay unless requested."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hearth.project import Project
-from hearth.remove import RemoveError, before, incus, machine, whole_house
+from hearth.remove import RemoveError, before, incus, whole_house
 from hearth.remove.before import Before
 from tests.unit.remove.test_incus import Engine
 
@@ -20,12 +20,12 @@ def apt(*argv: str, timeout_s: float = 0) -> str:
 
 @pytest.fixture
 def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
-    """A house with data in an Incus that nobody else uses, on a machine that had curl before."""
+    """A house with data in an Incus with nothing else in it, on a machine that had curl before."""
     engine = Engine()
-    engine.made.pop("theirs")
-    engine.pictures.pop("debian/13")
-    nobody = SimpleNamespace(json=lambda: {"metadata": []})
-    engine.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: nobody))
+    engine.present.pop("theirs")
+    engine.stored.pop("debian/13")
+    response = SimpleNamespace(json=lambda: {"metadata": []})
+    engine.api = SimpleNamespace(networks=SimpleNamespace(get=lambda params: response))
     monkeypatch.setattr(incus, "connect", lambda: engine)
     was = Before(True, frozenset({"curl"}))
     monkeypatch.setattr(before, "STATE", tmp_path / "state")
@@ -34,17 +34,17 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     monkeypatch.setattr(before, "installed", lambda: [*WORLD])
     monkeypatch.setattr(before, "run", apt)
     for name in ("units", "firewall", "engine", "users"):
-        monkeypatch.setattr(machine, name, list)
-    monkeypatch.setattr(machine, "settings", lambda seen: [])
+        monkeypatch.setattr(whole_house, name, list)
+    monkeypatch.setattr(whole_house, "settings", lambda seen: [])
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    made = Project(tmp_path / "project")
-    for path in (made.vault.path, made.vault.password_file, tmp_path / "state/before.json"):
+    house = Project(tmp_path / "project")
+    for path in (house.vault.path, house.vault.password_file, tmp_path / "state/before.json"):
         path.parent.mkdir(parents=True)
         path.touch()
-    return made
+    return house
 
 
-def test_data_stay_with_what_keeps_and_opens_them(project: Project) -> None:
+def test_data_stay_with_their_engine_and_secrets(project: Project) -> None:
     found = whole_house.plan_removal(project, data=False)
     goes = [trace.what for trace in found.goes]
     assert "instance chat" in goes
@@ -58,7 +58,7 @@ def test_data_stay_with_what_keeps_and_opens_them(project: Project) -> None:
     assert f"the secrets and the authority: {secrets}" in found.stays
 
 
-def test_they_go_when_that_is_said_and_the_record_of_before_goes_last(project: Project) -> None:
+def test_requested_data_are_removed_and_the_record_is_last(project: Project) -> None:
     found = whole_house.plan_removal(project, data=True)
     goes = [trace.what for trace in found.goes]
     order = (
@@ -69,7 +69,7 @@ def test_they_go_when_that_is_said_and_the_record_of_before_goes_last(project: P
     assert found.stays == [f"the project and its inventory: {project.root}"]
 
 
-def test_data_in_an_incus_that_stays_and_does_not_answer_are_not_forgotten(
+def test_data_in_a_stopped_incus_that_stays_are_not_forgotten(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(incus, "connect", lambda: None)
