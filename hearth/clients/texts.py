@@ -36,31 +36,6 @@ _PARAGRAPH = (
     "matter much; the people who came in wanted to talk as often as they wanted anything mended."
 )
 
-# One sentence of each row in turn, joined until the text is long enough.
-_ROWS = (
-    (
-        "The boat left the harbour before anyone had found the map.",
-        "In the second week the rain stopped, and the whole valley smelled of cut grass.",
-        "Nobody had asked for the bridge, yet everybody used it from the first day.",
-        "A letter came on Tuesday, folded twice, without a stamp or a name.",
-        "When the lamps went out, the children counted slowly to a hundred.",
-    ),
-    (
-        "What they heard was not thunder, but a cart with a loose wheel.",
-        "She wrote the numbers on the wall, and by evening the wall was full.",
-        "Two of the hens were missing; the third sat in the post box and looked pleased.",
-        "He said he would be back at nine, which in that house meant eleven.",
-        "There was bread on the table, still warm, and a jar of dark honey beside it.",
-    ),
-    (
-        "Far below, the train crossed the fields like a line being ruled.",
-        "The teacher laughed, closed the book, and opened the door to the garden instead.",
-        "By then the paint had dried, the ladder was gone, and so was the painter.",
-        "It took four of them to lift the bell, and only one to ring it.",
-        "Most of the stories were true, though not all of them had happened there.",
-    ),
-)
-
 
 @dataclass(slots=True)
 class Texts:
@@ -88,13 +63,11 @@ class Texts:
 
     def long(self, characters: int = LONG_CHARACTERS) -> str:
         """Return paragraphs of `characters` characters in all, ending with a sentence."""
-        draw = random.Random(next(self._names))  # noqa: S311 - filler text
         text = self.phrase()
         for number in itertools.count(1):
-            sentence = draw.choice(_ROWS[number % len(_ROWS)])
-            text += ("\n\n" if number % 6 == 0 else " ") + sentence
             if len(text) >= characters:
                 break
+            text += ("\n\n" if number % 6 == 0 else " ") + self.phrase()
         # Cut at a word and ended like a sentence: only the length is compared.
         return text[: characters - 1].rsplit(" ", 1)[0].rstrip(" ,;.") + "."
 

@@ -28,4 +28,6 @@ def test_a_long_text_is_as_long_as_it_says(characters: int) -> None:
     text = Texts("seed").long(characters)
     assert characters - 20 < len(text) <= characters
     assert text.endswith(".")
+    sentences = text.replace("\n\n", " ").split(". ")
+    assert len(set(sentences)) == len(sentences)
     assert 450 <= len(Texts("seed").paragraph()) <= 500
