@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Origin
 
 from hearth.clients import ClientError
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Endpoint, client_errors
 from hearth.clients.websocket import WebSocket, opened
 
 SIGN_IN = "/api/v1/auths/signin"
@@ -68,7 +68,6 @@ class ChatEvent:
     """One event for the page, with the time of its arrival by `perf_counter`."""
 
     at_s: float
-    chat: str
     message: str
     kind: str
     data: Any
@@ -143,8 +142,8 @@ class Connection:
 
 def _event(payload: Mapping[str, Any]) -> ChatEvent:
     data = payload.get("data") or {}
-    about = str(payload.get("chat_id")), str(payload.get("message_id"))
-    return ChatEvent(time.perf_counter(), *about, str(data.get("type")), data.get("data"))
+    message = str(payload.get("message_id"))
+    return ChatEvent(time.perf_counter(), message, str(data.get("type")), data.get("data"))
 
 
 def open_socket(
@@ -160,13 +159,11 @@ def open_socket(
 @contextmanager
 def handshake(socket: WebSocket, token: str, within_s: float) -> Iterator[Connection]:
     """Authenticate by a sign-in's `token`, and receive events for as long as the block runs."""
-    try:
+    with client_errors(SOCKET, within_s):
         if not str(socket.recv(within_s)).startswith(_OPEN):
             raise ClientError(f"{SOCKET}: it is not an Engine.IO server")
         socket.send(_CONNECT + json.dumps({"token": token}))
         reply = str(socket.recv(within_s))
-    except (TimeoutError, ConnectionClosed) as error:
-        raise ClientError(f"{SOCKET}: {str(error) or 'no handshake'}") from error
     if not reply.startswith(_CONNECT):
         raise ClientError(f"{SOCKET}: refused: {reply[:200]}")
     connection = Connection(json.loads(reply[len(_CONNECT) :])["sid"])
@@ -203,14 +200,22 @@ def message_body(
     connection: Connection, answer: str, text: str, model: str, parent: str | None = None
 ) -> dict[str, Any]:
     """Return the request by which a page sends a message; `answer` is the answer's new name."""
-    question = str(uuid.uuid4())
-    message = {
-        **{"id": question, "parentId": parent, "childrenIds": [answer], "models": [model]},
-        **{"role": "user", "content": text, "timestamp": int(time.time())},
-    }
     return {
-        **{"stream": True, "model": model, "session_id": connection.id, "id": answer},
-        **{"parent_id": parent, "user_message": message, "background_tasks": {}},
+        "stream": True,
+        "model": model,
+        "session_id": connection.id,
+        "id": answer,
+        "parent_id": parent,
+        "user_message": {
+            "id": str(uuid.uuid4()),
+            "parentId": parent,
+            "childrenIds": [answer],
+            "models": [model],
+            "role": "user",
+            "content": text,
+            "timestamp": int(time.time()),
+        },
+        "background_tasks": {},
     }
 
 

@@ -189,13 +189,12 @@ def _progress(service: Service, read: ReadFile, now: datetime) -> tuple[Entries,
 
 def _external(service: Service, models: Iterable[Model], fetch: FetchJson) -> tuple[Entries, str]:
     """Return entries for an external server: which models are there, and which are missing."""
+    # Ollama lists models with sizes and digests, others by name only.
+    path, field, key = "/api/tags", "models", "name"
+    if all(model.kind == "transcribe" for model in models):
+        path, field, key = "/v1/models", "data", "id"
     try:
-        # Ollama lists models with sizes and digests, others by name only.
-        there: dict[str, Mapping[str, Any]]
-        if all(model.kind == "transcribe" for model in models):
-            there = {key_of(e["id"]): {} for e in fetch(f"{service.url}/v1/models")["data"]}
-        else:
-            there = {key_of(e["name"]): e for e in fetch(f"{service.url}/api/tags")["models"]}
+        there = {key_of(entry[key]): entry for entry in fetch(f"{service.url}{path}")[field]}
         return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
     except Exception as error:  # see _progress
         unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}

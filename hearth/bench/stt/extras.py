@@ -186,7 +186,7 @@ def own_recordings(folder: Path) -> list[Utterance]:
                 words = text.read_text("utf-8")
             except (OSError, UnicodeDecodeError) as error:
                 raise ClientError(f"{text}: {error}") from error
-            found.append(Utterance(path.stem, 0, words, read_audio(path)))
+            found.append(Utterance(words, read_audio(path)))
     if not found:
         raise ClientError(f"{folder}: no recording with its text beside it (a.wav and a.txt)")
     return found

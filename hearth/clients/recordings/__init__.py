@@ -20,10 +20,8 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Speech without a long pause: 16-bit mono at 16 kHz, trimmed; `length_s` is nominal."""
+    """Speech without a long pause: 16-bit mono at 16 kHz, trimmed."""
 
-    name: str
-    length_s: int
     text: str
     pcm: bytes
 
@@ -36,15 +34,9 @@ class Utterance:
 @functools.cache
 def utterances(length_s: int) -> tuple[Utterance, ...]:
     """Return the recordings of this nominal length; ClientError if one cannot be read."""
-    files = sorted(FOLDER.glob(f"{length_s}s-*.txt"))
     return tuple(
-        Utterance(
-            file.stem,
-            length_s,
-            file.read_text("utf-8").strip(),
-            trimmed(read_audio(file.with_suffix(".opus"))),
-        )
-        for file in files
+        Utterance(file.read_text("utf-8").strip(), trimmed(read_audio(file.with_suffix(".opus"))))
+        for file in sorted(FOLDER.glob(f"{length_s}s-*.txt"))
     )
 
 

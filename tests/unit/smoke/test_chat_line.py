@@ -168,4 +168,4 @@ def test_a_server_that_does_not_run_is_an_error() -> None:
     ],
 )
 def test_errors_come_in_several_shapes(data: Any, words: str) -> None:
-    assert ChatEvent(0, "c", "a", "chat:completion", data).error == words
+    assert ChatEvent(0, "a", "chat:completion", data).error == words

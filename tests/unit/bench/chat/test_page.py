@@ -37,7 +37,7 @@ def open_page(says: Says, status: int = 200) -> tuple[Page, list[dict[str, Any]]
         body = json.loads(request.content)
         asked.append(body)
         for number, (kind, data) in enumerate(says(body["id"])):
-            line.events.append(ChatEvent(1e9 + number, "chat", body["id"], kind, data))
+            line.events.append(ChatEvent(1e9 + number, body["id"], kind, data))
         return httpx.Response(status, json={"chat_id": "c"})
 
     client = httpx.AsyncClient(transport=httpx.MockTransport(take), base_url="http://chat.lan")
@@ -64,7 +64,7 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
         return [("status", {"description": "Answered by m", "done": True}), delta("x")]
 
     page, _ = open_page(lambda name: [*says(name), DONE])
-    page.connection.events.append(ChatEvent(1.0, "chat", "another", *delta("not this one")))
+    page.connection.events.append(ChatEvent(1.0, "another", *delta("not this one")))
     sample = await page.measure("p", 1)
     assert (sample.error, sample.tokens) == ("", 1)
     # The line above an answer does not end it.

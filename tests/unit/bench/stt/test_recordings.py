@@ -74,7 +74,7 @@ def test_a_persons_own_recordings(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Good morning.")
     (tmp_path / "b.txt").write_text("words without a sound")
     (one,) = own_recordings(tmp_path)
-    assert (one.name, one.text) == ("a", "Good morning.")
+    assert one.text == "Good morning."
     assert one.seconds == pytest.approx(0.1, abs=0.01)
     (tmp_path / "a.wav").write_bytes(b"no sound")
     with pytest.raises(ClientError, match=r"a\.wav"):

@@ -15,7 +15,7 @@ from tests.ports import kept_port
 from tests.unit.bench.stt.conftest import TONE_S, tone
 from tests.unit.bench.stt.scripted import TEXT, Scripted
 
-WORD = Utterance("word", 1, TEXT, tone())
+WORD = Utterance(TEXT, tone())
 ENDS_S = 0.06
 BRIEF = StreamOptions(lead_s=0.02, end_of_speech_ms=round(ENDS_S * 1000), wait_s=5.0)
 
@@ -147,7 +147,7 @@ def test_every_time_is_counted_from_its_own_beginning() -> None:
     told(opened, 11.3, type="speech_started", at_s=1.1, utterance=3)
     told(opened, 11.9, type="speech_ended", at_s=1.2, utterance=3)
     told(opened, 12.9, type="final", text="", utterance=3)
-    spoken = Utterance("two", 1, "", bytes(RATE * BYTES // 2))
+    spoken = Utterance("", bytes(RATE * BYTES // 2))
     felt = result_of(spoken, opened, 10.5, 1.0)
     assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 3, "put it on")
     assert felt.final_ms == pytest.approx(700)
