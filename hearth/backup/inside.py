@@ -2,8 +2,8 @@
 
     inside.py FOLDER copy sqlite|files  writes the folder as a tar, databases first
     inside.py FOLDER status             prints as JSON: is it empty, unfinished; its free bytes
-    inside.py FOLDER stage              writes a tar, which ends with the ID, beside the data
-    inside.py FOLDER switch ID          exchanges the data for what was staged
+    inside.py FOLDER stage              writes a tar, which ends with COMPLETE, beside the data
+    inside.py FOLDER switch             exchanges the data for what was staged
     inside.py FOLDER back               undoes that, wherever it was cut
     inside.py FOLDER finish             removes the old data
 
@@ -29,8 +29,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-# What a restore keeps beside the data: `new`, then `old`, and the names of steps that are done.
+# What a restore keeps beside the data: `new`, then `old`, and `moved` when all of it is in `old`.
 WORK = ".hearth-restore"
+# The last file of what a restore sends: without it the tar is incomplete.
+COMPLETE = "complete"
 # What is being removed: half of it must never be restored. Neither belongs to a backup.
 GONE = f"{WORK}.gone"
 SCRATCH, SCRATCH_PREFIX = "/var/tmp", "hearth-backup-"  # noqa: S108 - made by mkdtemp, mode 0700
@@ -243,7 +245,7 @@ def status(root: Path) -> dict[str, Any]:
 
 
 def stage(root: Path, given: IO[bytes]) -> None:
-    """Write a tar's content into a folder of its own beside the data; the file `complete` last."""
+    """Write a tar's content into a folder of its own beside the data."""
     work = root / WORK
     if (work / "old").exists():
         raise AgentError("an older restore was cut short here and must be undone first")
@@ -254,21 +256,18 @@ def stage(root: Path, given: IO[bytes]) -> None:
         # Python's own would change modes, and Debian 12 has none.
         tar.extraction_filter = lambda member, path: member
         tar.extractall(work)  # noqa: S202
-    if not (work / "complete").exists():
+    if not (work / COMPLETE).exists():
         raise AgentError("the backup ended before its last file")
     os.sync()
 
 
-def switch(root: Path, identity: str) -> None:
-    """Exchange the data for what was staged, by renaming; may be run again after a cut."""
+def switch(root: Path) -> None:
+    """Exchange the data for what was staged, by renaming."""
     work = root / WORK
-    if (work / "complete").read_text() != identity:
-        raise AgentError("another backup was staged here meanwhile; run this again")
-    (work / "old").mkdir(mode=0o700, exist_ok=True)
-    if not (work / "moved").exists():
-        for name in names(root):
-            move(root / name, work / "old" / name)
-        (work / "moved").touch()
+    (work / "old").mkdir(mode=0o700)
+    for name in names(root):
+        move(root / name, work / "old" / name)
+    (work / "moved").touch()
     for name in sorted(os.listdir(work / "new")):
         move(work / "new" / name, root / name)
     os.sync()
@@ -338,14 +337,12 @@ def main(root: Path, verb: str, *words: str) -> None:
     become_owner(root)
     if verb == "copy":
         write_tar(root, words[0], sys.stdout.buffer)
-    elif verb == "status":
-        json.dump(status(root), sys.stdout)
     elif verb == "stage":
         stage(root, sys.stdin.buffer)
-    elif verb == "switch":
-        switch(root, words[0])
+    elif verb == "status":
+        json.dump(status(root), sys.stdout)
     else:
-        {"back": back, "finish": finish}[verb](root)
+        {"switch": switch, "back": back, "finish": finish}[verb](root)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from hearth.backup import BackupError
 from hearth.backup.age import decrypting
 from hearth.backup.agent import DataFolder
 from hearth.backup.archive import DATA, Contents, check, members, renamed, small_file
+from hearth.backup.inside import COMPLETE
 from hearth.files import write_atomic
 from hearth.machine import pki
 from hearth.machine.secrets import Vault
@@ -226,7 +227,7 @@ class _Restore:
                 self._stage(stream)
             self.log("exchange the data")
             for folder in folders:
-                folder.change("switch", self.name)
+                folder.change("switch")
             known = target.vault.values()
             self._set_secrets(contents.secrets)
         # Other services depend on this restore only where secrets change.
@@ -281,7 +282,7 @@ class _Restore:
                         if missing.pop(info.name, None) != content.entry():
                             raise BackupError(f"{info.name} has changed since it was checked")
                         entry = next(entries, None)
-                    tar.addfile(*small_file("complete", self.name))
+                    tar.addfile(*small_file(COMPLETE, ""))
                 child.close()
                 child.wait()
         if entry or any(name.startswith(f"{DATA}/") for name in missing):

@@ -130,10 +130,9 @@ def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
         fill(data, "new")
         new = data / ".hearth-restore" / "new"
         fill(new, "old")
-        (data / ".hearth-restore" / "complete").write_text("id")
         weak = replace(place(data), runner=dying("switch", after))
         with contextlib.suppress(BackupError):
-            weak.change("switch", "id")
+            weak.change("switch")
         place(data).change("back")
         assert words(data) == all_of("new"), after
         assert not (data / ".hearth-restore").exists()
