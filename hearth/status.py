@@ -1,5 +1,6 @@
 """The state of each service and part, the addresses of the house, and how devices trust it."""
 
+import functools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,12 +10,11 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import httpx
 import segno
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.clients import health
-from hearth.clients.edge import house_edge
+from hearth.clients.endpoints import get_json, house_edge
 from hearth.clients.models import PENDING, Overview, model_states
 from hearth.machine import engine, pki, systemd
 from hearth.machine.facts import FactsError
@@ -90,7 +90,8 @@ def look(house: House) -> Report:
 
 def models(house: House) -> Overview:
     """Return each model and alias of the house as it is now."""
-    return model_states(house, engine.read_file, _get_json, datetime.now(UTC))
+    fetch = functools.partial(get_json, within_s=_TIMEOUT_S)
+    return model_states(house, engine.read_file, fetch, datetime.now(UTC))
 
 
 def accelerator() -> str:
@@ -171,10 +172,6 @@ def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
 def _health(service: Service) -> tuple[bool, str]:
     result = health.check(service)
     return result.healthy, result.reason or "up"
-
-
-def _get_json(url: str) -> Any:
-    return httpx.get(url, timeout=_TIMEOUT_S, trust_env=False).raise_for_status().json()
 
 
 def trust_addresses(house: House) -> list[str]:

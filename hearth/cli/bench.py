@@ -31,8 +31,7 @@ from hearth.catalogue.house import House, Service
 from hearth.cli.console import AsJson, err, find, known, print_error, show_or_print
 from hearth.clients import ClientError
 from hearth.clients.chat import Person, sign_in
-from hearth.clients.edge import house_edge
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Endpoint, house_edge
 from hearth.clients.llm import (
     CALL_S,
     devices_of,

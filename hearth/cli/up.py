@@ -16,7 +16,7 @@ from hearth.cli.console import err, note, show
 from hearth.cli.lab import run_tool
 from hearth.cli.verify import run_tests, view
 from hearth.clients import ClientError
-from hearth.clients.edge import Edge, house_edge
+from hearth.clients.endpoints import Edge, house_edge
 from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import VERIFIER, Project, current

@@ -1,18 +1,40 @@
-"""An HTTP endpoint that is called or measured, and the small requests that its server answers."""
+"""HTTP endpoints that are called or measured: any server's, and the sites of the house.
+
+A site is called as a device on the LAN does: by name, over HTTPS, trusting the house's root only.
+"""
 
 import asyncio
+import json
 import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import httpx
+from websockets.exceptions import WebSocketException
 
-from hearth.clients import ClientError, reason
+from hearth.catalogue.house import House
+from hearth.clients import ClientError
+from hearth.machine import facts
+from hearth.paths import ROOT_CERTIFICATE
 
-Dialect = Literal["openai", "ollama"]
 _STATUS_S = 5.0
 _SETTLE_S = 5.0
 _POLL_S = 0.05
+
+
+@contextmanager
+def client_errors(call: str, within_s: float) -> Iterator[None]:
+    """Raise ClientError where `call` is refused, breaks off or does not end in time."""
+    try:
+        yield
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise ClientError(f"{call}: no complete answer within {within_s:g} s") from error
+    except (httpx.HTTPError, WebSocketException, OSError, json.JSONDecodeError) as error:
+        raise ClientError(f"{call}: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +50,6 @@ class Endpoint:
     trust: ssl.SSLContext | None = field(default=None, repr=False)
     call_s: float = 30.0
     """The total deadline of a short request."""
-    dialect: Dialect = "openai"
     voice: str | None = None
     """The voice to request instead of Kokoro's voices, where the server has others."""
 
@@ -59,18 +80,124 @@ class Endpoint:
         hooks = {"request": [set_server_name]}
         return httpx.AsyncClient(**self._settings(), event_hooks=hooks, timeout=None)  # noqa: S113
 
-    def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
-        """Send one request and return the whole response, whatever its status."""
-        try:
-            with self.blocking_client() as client:
-                return client.request(method, path, timeout=within_s, **more)
-        except httpx.HTTPError as error:
-            raise ClientError(f"{method} {path}: {reason(error)}") from error
-
     def blocking_client(self) -> httpx.Client:
         """Return a client that waits at most `call_s` for each read."""
         hooks = {"request": [self._set_server_name]}
         return httpx.Client(**self._settings(), event_hooks=hooks, timeout=self.call_s)
+
+    def send(self, method: str, path: str, within_s: float = 60, **more: Any) -> httpx.Response:
+        """Send one request and return the whole response, whatever its status."""
+        with client_errors(f"{method} {path}", within_s), self.blocking_client() as client:
+            return client.request(method, path, timeout=within_s, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One complete HTTP answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode(errors="replace")
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The house's reverse proxy: its LAN address, and the root certificate of its names."""
+
+    address: str
+    root: Path
+
+    def request(self, fqdn: str, path: str, *, within_s: float, **more: Any) -> Answer:
+        """Send one request as `stream` does, and return its whole answer."""
+        with self.stream(fqdn, path, within_s, **more) as (response, chunks):
+            return Answer(response.status_code, response.headers, b"".join(chunks))
+
+    @contextmanager
+    def stream(
+        self,
+        fqdn: str,
+        path: str,
+        within_s: float,
+        key: str | None = None,
+        send: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Iterator[tuple[httpx.Response, Iterator[bytes]]]:
+        """Send one request to a site and yield its body piece by piece, as it arrives.
+
+        `send` makes it a POST: of JSON, of a form's fields when it is text, and of the type in
+        `headers` when it is bytes. `within_s` bounds all of it. Redirects are not followed.
+        """
+        more: dict[str, Any] = {"json": send} if send is not None else {}
+        if isinstance(send, str | bytes):
+            more = {"content": send}
+        if isinstance(send, str):
+            headers = {"Content-Type": "application/x-www-form-urlencoded"} | dict(headers or {})
+        method = "GET" if send is None else "POST"
+        with (
+            client_errors(f"https://{fqdn}{path}", within_s),
+            self.endpoint(fqdn, key, call_s=within_s).blocking_client() as client,
+            # An absolute address: of a relative one httpx would change the slashes.
+            client.stream(
+                method, f"https://{self.address}{path}", headers=headers, **more
+            ) as response,
+        ):
+            yield response, body_until(response, time.monotonic() + within_s)
+
+    def endpoint(self, fqdn: str, key: str | None = None, **more: Any) -> Endpoint:
+        """Return a site as an endpoint; `more` are other fields of it."""
+        more = {"name": fqdn, "url": f"https://{self.address}", "host": fqdn} | more
+        return Endpoint(key=key, trust=self.trust(), **more)
+
+    def trust(self) -> ssl.SSLContext:
+        """Return a context that trusts the house's root and no other."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # As strict as Python 3.13's own default, so that every client accepts the certificates.
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        try:
+            context.load_verify_locations(self.root)
+        except (OSError, ssl.SSLError) as error:
+            raise ClientError(f"{self.root}: {error}: run `hearth up`") from error
+        return context
+
+
+def house_edge(house: House) -> Edge:
+    """Return the edge of this machine's house."""
+    machine = house.machine
+    address = machine.lan_address
+    if address == "auto":
+        _, address = facts.lan(machine.lan_interface)
+    return Edge(address, ROOT_CERTIFICATE)
+
+
+def body_until(response: httpx.Response, deadline: float) -> Iterator[bytes]:
+    """Yield a body piece by piece; httpx bounds each read, TimeoutError all of them."""
+    for chunk in response.iter_bytes():
+        yield chunk
+        if time.monotonic() > deadline:
+            raise TimeoutError
+
+
+def sse(chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the JSON of each event of a stream, until its `[DONE]`."""
+    buffer = b""
+    for chunk in chunks:
+        buffer += chunk
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+            if data == b"[DONE]":
+                return
+            if data:
+                yield json.loads(data)
 
 
 def needs_authorities(url: str) -> bool:
@@ -80,12 +207,10 @@ def needs_authorities(url: str) -> bool:
 
 def get_json(url: str, within_s: float) -> Any:
     """Return a server's JSON as the machine itself gets it."""
-    try:
+    with client_errors(url, within_s):
         verify = needs_authorities(url)
         answer = httpx.get(url, timeout=within_s, trust_env=False, verify=verify)
         return answer.raise_for_status().json()
-    except (httpx.HTTPError, ValueError) as error:
-        raise ClientError(f"{url}: {reason(error)}") from error
 
 
 async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:
@@ -99,14 +224,11 @@ async def is_healthy(client: httpx.AsyncClient, within_s: float) -> bool:
 
 async def fetch_json(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     """Return the JSON object at a path, empty where the server has none."""
-    try:
+    with client_errors(f"{client.base_url}{path}", _STATUS_S):
         async with asyncio.timeout(_STATUS_S):
             response = await client.get(path)
-            document = response.json() if response.is_success else {}
-    except TimeoutError as error:
-        raise ClientError(f"{client.base_url}{path}: no answer within {_STATUS_S:g} s") from error
-    except (httpx.HTTPError, OSError) as error:
-        raise ClientError(f"{client.base_url}{path}: {type(error).__name__}: {error}") from error
+    try:
+        document = response.json() if response.is_success else {}
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
@@ -118,14 +240,13 @@ async def wait_until_idle(client: httpx.AsyncClient) -> None:
         async with asyncio.timeout(_SETTLE_S):
             while True:
                 await asyncio.sleep(_POLL_S)
-                response = await client.get("/status")
-                status = response.json() if response.is_success else None
-                if not isinstance(status, dict) or "active" not in status:
+                status = await fetch_json(client, "/status")
+                if "active" not in status:
                     await asyncio.sleep(4 * _POLL_S)
                     return
                 if not status["active"] and not status.get("waiting"):
                     return
-    except (TimeoutError, httpx.HTTPError, OSError, ValueError):
+    except (TimeoutError, ClientError):
         return
 
 

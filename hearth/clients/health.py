@@ -11,8 +11,7 @@ import httpx
 
 from hearth.catalogue.house import Service
 from hearth.catalogue.schema import HealthRecord
-from hearth.clients.edge import body_until
-from hearth.clients.endpoints import needs_authorities
+from hearth.clients.endpoints import body_until, needs_authorities
 
 # A program that systemd has restarted this often is in a crash loop. `hearth up` waits for two more
 # (decision 027).
@@ -48,7 +47,7 @@ def check(service: Service) -> HealthResult:
             httpx.Client(timeout=health.within_s, trust_env=False, verify=verify) as client,
             client.stream("GET", service.url + health.path) as answer,
         ):
-            body = b"".join(body_until(answer, start + health.within_s, health.within_s))
+            body = b"".join(body_until(answer, start + health.within_s))
         reason = fault(health, answer.status_code, body.decode(errors="replace"))
     except (TimeoutError, httpx.TimeoutException):
         reason = f"no answer in {health.within_s:g} s"

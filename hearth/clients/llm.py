@@ -12,10 +12,10 @@ import httpx
 
 from hearth.catalogue.house import House, Model, Service
 from hearth.clients import ClientError
-from hearth.clients.endpoints import Dialect, Endpoint, one_line
+from hearth.clients.endpoints import Endpoint, client_errors, one_line
 from hearth.machine import engine
 
-_PATHS: dict[Dialect, str] = {"openai": "/v1/chat/completions", "ollama": "/api/chat"}
+PATH = "/v1/chat/completions"
 # A whole answer in one read arrives faster than this; that does not show the model's speed.
 _MIN_GENERATION_S = 0.002
 CALL_S = 120.0
@@ -53,7 +53,6 @@ JsonCall = Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
 class _Answer:
     """One streamed answer so far."""
 
-    dialect: Dialect
     first_s: float | None = None
     last_s: float = 0.0
     pieces: int = 0
@@ -64,10 +63,8 @@ class _Answer:
 
     def add(self, at_s: float, line: str) -> None:
         """Parse one line and note the time of its arrival."""
-        text = line.strip()
-        if self.dialect == "openai":
-            text = text.removeprefix("data:").strip() if text.startswith("data:") else ""
-            self.finished = self.finished or text == "[DONE]"
+        text = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        self.finished = self.finished or text == "[DONE]"
         if text in ("", "[DONE]"):
             return
         try:
@@ -75,12 +72,16 @@ class _Answer:
             if error := event.get("error"):
                 self.error = one_line(error.get("message") if isinstance(error, dict) else error)
                 return
-            piece = self._openai(event) if self.dialect == "openai" else self._ollama(event)
+            usage = event.get("usage") or {}
+            if usage.get("completion_tokens") is not None:
+                self.tokens = int(usage["completion_tokens"])
+            delta = (event.get("choices") or [{}])[0].get("delta") or {}
         except (ValueError, AttributeError, TypeError, KeyError, IndexError):
             self.error = f"not an answer: {text[:100]}"
             return
         self.answered_by = event.get("model") or self.answered_by
-        if piece:
+        # Reasoning tokens count, too.
+        if any(delta.get(key) for key in ("content", "reasoning_content", "reasoning")):
             self.pieces += 1
             self.last_s = at_s
             self.first_s = at_s if self.first_s is None else self.first_s
@@ -97,33 +98,23 @@ class _Answer:
             speed = (tokens - 1) / took_s if took_s >= _MIN_GENERATION_S else None
         return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)
 
-    def _openai(self, event: dict[str, Any]) -> str:
-        usage = event.get("usage") or {}
-        if usage.get("completion_tokens") is not None:
-            self.tokens = int(usage["completion_tokens"])
-        delta = (event.get("choices") or [{}])[0].get("delta") or {}
-        # Reasoning tokens count on both endpoints.
-        texts = (delta.get(key) for key in ("content", "reasoning_content", "reasoning"))
-        return next((str(text) for text in texts if text), "")
-
-    def _ollama(self, event: dict[str, Any]) -> str:
-        if event.get("done"):
-            self.finished = True
-            self.tokens = int(event.get("eval_count") or 0) or None
-        message = event.get("message") or {}
-        return str(message.get("content") or message.get("thinking") or "")
-
 
 def measurer(
     client: httpx.AsyncClient, endpoint: Endpoint, clock: Callable[[], float] = time.perf_counter
 ) -> Measure:
     """Return a function that measures an endpoint over one kept-alive client."""
-    headers = endpoint.authorization
-    url = endpoint.url.rstrip("/") + _PATHS[endpoint.dialect]
+    url, headers = endpoint.url.rstrip("/") + PATH, endpoint.authorization
 
     async def measure(prompt: str, max_tokens: int) -> Sample:
-        answer, start = _Answer(endpoint.dialect), clock()
-        body = _body(endpoint, prompt, max_tokens)
+        answer, start = _Answer(), clock()
+        body = {
+            "model": endpoint.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
         try:
             # httpx bounds each read; a slow stream would outlive any of its timeouts.
             async with (
@@ -145,31 +136,14 @@ def measurer(
     return measure
 
 
-def _body(endpoint: Endpoint, prompt: str, max_tokens: int) -> dict[str, Any]:
-    """Return the request; the same settings in both dialects."""
-    body: dict[str, Any] = {
-        "model": endpoint.model,
-        "messages": [{"role": "user", "content": prompt}],
-        "stream": True,
-    }
-    if endpoint.dialect == "ollama":
-        return body | {"options": {"num_predict": max_tokens, "temperature": 0}}
-    usage = {"stream_options": {"include_usage": True}}
-    return body | usage | {"max_tokens": max_tokens, "temperature": 0}
-
-
 def json_caller(client: httpx.AsyncClient, url: str, call_s: float = 300.0) -> JsonCall:
     """Return a function that calls Ollama's API at a URL."""
 
     async def call(path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        try:
+        method = "GET" if body is None else "POST"
+        with client_errors(f"{url}{path}", call_s):
             async with asyncio.timeout(call_s):
-                method = "GET" if body is None else "POST"
                 response = await client.request(method, url + path, json=body, timeout=None)
-        except TimeoutError as error:
-            raise ClientError(f"{url}{path}: no answer within {call_s:g} s") from error
-        except httpx.HTTPError as error:
-            raise ClientError(f"{url}{path}: {type(error).__name__}: {error}") from error
         try:
             answer = response.json()
         except ValueError:
@@ -204,10 +178,11 @@ def direct_and_gateway(
 ) -> tuple[Measure, Measure]:
     """Return what measures a model directly at its server, and through the gateway.
 
-    Both are called from the machine over plain HTTP, so that the gateway is the only difference.
+    Both are called from the machine over plain HTTP and by the path that the gateway calls, too, so
+    that the gateway is the only difference.
     """
     server, gateway = house.services[model.service or ""], gateway_of(house)
-    direct = Endpoint("direct", server.url, model.id, call_s=CALL_S, dialect="ollama")
+    direct = Endpoint("direct", server.url, model.id, call_s=CALL_S)
     routed = Endpoint("gateway", gateway.url, model.name, key, call_s=CALL_S)
     return measurer(client, direct), measurer(client, routed)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from hearth.clients import ClientError, reason
-from hearth.clients.endpoints import Endpoint, one_line
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, client_errors, one_line
 from hearth.clients.sound import Chunk, FirstSound, duration, first_sound
 
 PATH = "/v1/audio/speech"
@@ -91,14 +91,14 @@ class TtsClient:
                         f"{server.name}: the response did not end within {server.call_s:g} s"
                     )
 
-        try:
-            with client.stream("POST", PATH, json=body) as response:
-                if not response.is_success:
-                    text = one_line(response.read().decode(errors="replace"))
-                    raise ClientError(f"{server.name}: HTTP {response.status_code}: {text}")
-                yield chunks(response)
-        except httpx.HTTPError as error:
-            raise ClientError(f"{server.name}{PATH}: {reason(error)}") from error
+        with (
+            client_errors(f"{server.name}{PATH}", server.call_s),
+            client.stream("POST", PATH, json=body) as response,
+        ):
+            if not response.is_success:
+                text = one_line(response.read().decode(errors="replace"))
+                raise ClientError(f"{server.name}: HTTP {response.status_code}: {text}")
+            yield chunks(response)
 
     def speak(
         self, client: httpx.Client, text: str, *, streamed: bool = True, until_sound: bool = False

@@ -14,15 +14,10 @@ from urllib.parse import urlsplit
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import (
-    ConnectionClosed,
-    ConnectionClosedOK,
-    InvalidHandshake,
-    InvalidStatus,
-)
+from websockets.exceptions import ConnectionClosedOK, InvalidStatus
 
-from hearth.clients import ClientError, reason
-from hearth.clients.endpoints import Endpoint
+from hearth.clients import ClientError
+from hearth.clients.endpoints import Endpoint, client_errors
 
 # The name of its thread.
 THREAD = "websocket"
@@ -77,11 +72,10 @@ def opened(endpoint: Endpoint, path: str, within_s: float, **options: Any) -> It
     """Open a server's WebSocket, and close it at the end of the block; for `options` see above."""
     with start_blocking_portal(name=THREAD) as portal, ExitStack() as stack:
         opening = connection(endpoint, path, open_timeout=within_s, **options)
-        try:
-            socket = stack.enter_context(portal.wrap_async_context_manager(opening))
-        except InvalidStatus as error:
-            status = error.response.status_code
-            raise ClientError(f"{endpoint.name}{path}: HTTP {status}") from error
-        except (OSError, InvalidHandshake, ConnectionClosed) as error:
-            raise ClientError(f"{endpoint.name}{path}: {reason(error)}") from error
+        with client_errors(f"{endpoint.name}{path}", within_s):
+            try:
+                socket = stack.enter_context(portal.wrap_async_context_manager(opening))
+            except InvalidStatus as error:
+                status = error.response.status_code
+                raise ClientError(f"{endpoint.name}{path}: HTTP {status}") from error
         yield WebSocket(portal, socket)

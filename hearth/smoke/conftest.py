@@ -8,7 +8,7 @@ import pytest
 
 from hearth import status
 from hearth.catalogue.house import Alias, House, Part, Service, Site
-from hearth.clients.edge import Edge, house_edge
+from hearth.clients.endpoints import Edge, house_edge
 from hearth.clients.models import Overview
 from hearth.machine.secrets import Vault
 from hearth.paths import FIREWALL_UNIT

@@ -13,7 +13,7 @@ import testinfra
 import testinfra.backend
 from testinfra.backend.base import BaseBackend, CommandResult
 
-from hearth.clients.edge import Answer, Edge
+from hearth.clients.endpoints import Answer, Edge
 from hearth.machine import engine, probe
 from hearth.smoke import unit_probe
 

@@ -19,8 +19,7 @@ from hearth.clients.chat import (
     sign_in,
     wait_for_answer,
 )
-from hearth.clients.edge import Edge
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Edge, Endpoint
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.smoke.criteria import policy_violations

@@ -8,7 +8,7 @@ import pytest
 
 from hearth import status
 from hearth.catalogue.house import Alias, House
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from hearth.clients.models import READY
 from hearth.smoke.drill import gateway as drilled
 from hearth.smoke.drill.agent import DRIP, FAULTS

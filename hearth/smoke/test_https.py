@@ -14,8 +14,7 @@ from cryptography import x509
 
 from hearth.catalogue.house import House, Site
 from hearth.clients import ClientError
-from hearth.clients.edge import Edge
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Edge, Endpoint
 from hearth.clients.websocket import opened
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.smoke.hosts import ask

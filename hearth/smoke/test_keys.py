@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from hearth.catalogue.house import Consumer, House, Service, Site
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import Project

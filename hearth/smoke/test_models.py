@@ -11,7 +11,7 @@ import pytest
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
 from hearth.bench.llm import Comparison, added_text, compare
 from hearth.catalogue.house import Alias, House, Model
-from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.endpoints import Answer, Edge, sse
 from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
 from hearth.clients.models import NOT_OFFERED, PENDING, Overview
 from hearth.smoke.hosts import ask

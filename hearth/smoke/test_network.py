@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hearth.catalogue.house import Egress, House, Service, Site
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from hearth.machine import facts
 from hearth.smoke.hosts import Attempt, connections, dns_answers, host
 from hearth.smoke.plugin import NotMeasured

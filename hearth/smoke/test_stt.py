@@ -17,8 +17,7 @@ from wyoming.event import Event
 
 from hearth.catalogue.house import Alias, House, Service
 from hearth.clients import ClientError, health, reason
-from hearth.clients.edge import Answer, Edge, sse
-from hearth.clients.endpoints import Endpoint, get_json
+from hearth.clients.endpoints import Answer, Edge, Endpoint, get_json, sse
 from hearth.clients.recordings import BYTES, RATE, utterances, wav
 from hearth.clients.stats import NOT_UNDERSTOOD, error_rate
 from hearth.clients.stt import StreamOptions, background_noise, connected, transcribe

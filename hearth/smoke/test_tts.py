@@ -10,8 +10,7 @@ import pytest
 
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError, health
-from hearth.clients.edge import Edge
-from hearth.clients.endpoints import get_json
+from hearth.clients.endpoints import Edge, get_json
 from hearth.clients.texts import LONG_CHARACTERS, Texts
 from hearth.clients.tts import VOICE, TtsClient
 from hearth.clients.websocket import WebSocket, opened

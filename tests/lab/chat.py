@@ -19,8 +19,7 @@ from typing import Any
 
 from hearth.clients import ClientError
 from hearth.clients.chat import ChatAnswer, Person, sign_in
-from hearth.clients.edge import Edge
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Edge, Endpoint
 from tests import lab_machine as lab
 from tests.lab.house import NAME, House
 

@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 
 from hearth.clients.chat import Person
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from tests.lab import chat
 from tests.lab.clocks import LIBRARY, clock_of, installed
 from tests.lab.house import House

@@ -19,7 +19,7 @@ STARTS_EARLY = f"{SMOKE} -m home -k speech_starts_early -rA --tb=line"
 MANY = """
 import json
 from hearth.project import VERIFIER, current
-from hearth.clients.edge import house_edge
+from hearth.clients.endpoints import house_edge
 from hearth.clients.tts import TtsClient
 
 project = current()

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from hearth.clients.edge import Answer
+from hearth.clients.endpoints import Answer
 from tests.lab import breaking
 from tests.lab.breaking import Unit
 from tests.lab.house import House

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from hearth.clients import ClientError
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from hearth.machine.probe import resolve
 from tests import lab_machine as lab
 from tests.lab.house import NAME, House

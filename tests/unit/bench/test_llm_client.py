@@ -17,8 +17,7 @@ from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.llm import json_caller, measurer
 
-OPENAI = Endpoint("gateway", "https://llm.lan", "fast", key="sesame")
-OLLAMA = Endpoint("direct", "http://10.0.0.1:11434/", "m", dialect="ollama")
+GATEWAY = Endpoint("gateway", "https://llm.lan/", "fast", key="sesame")
 
 
 @dataclass
@@ -56,13 +55,13 @@ async def measure(server: Upstream, way: Endpoint) -> Any:
         return await measurer(client, way, lambda: server.now)("Hi", 8)
 
 
-async def test_an_openai_stream() -> None:
+async def test_a_stream() -> None:
     usage = {"choices": [], "usage": {"completion_tokens": 5}}
     lines = sse(
         delta(role="assistant"), delta(content="a"), delta(content="b"), delta(), usage, "[DONE]"
     )
     server = Upstream(list(zip([0.1, 0.2, 0.5, 0, 0, 1], lines, strict=True)))
-    sample = await measure(server, OPENAI)
+    sample = await measure(server, GATEWAY)
     assert sample.first_ms == pytest.approx(300)
     assert sample.total_ms == pytest.approx(1800)
     assert (sample.tokens, sample.answered_by, sample.error) == (5, "real", "")
@@ -70,29 +69,24 @@ async def test_an_openai_stream() -> None:
     (request,) = server.requests
     assert str(request.url) == "https://llm.lan/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer sesame"
-    assert "sesame" not in repr(OPENAI)
+    assert "sesame" not in repr(GATEWAY)
     assert json.loads(request.content)["max_tokens"] == 8
     assert json.loads(request.content)["model"] == "fast"
 
 
-async def test_an_ollama_stream_whose_thoughts_count() -> None:
-    events: list[dict[str, Any]] = [
-        {"model": "m", "message": {"thinking": "hm"}},
-        {"model": "m", "message": {"content": "a"}},
-        {"model": "m", "message": {"content": ""}, "done": True, "eval_count": 3},
-    ]
-    lines = [json.dumps(event) for event in events]
-    server = Upstream(list(zip([0.2, 0.4, 0.1], lines, strict=True)))
-    sample = await measure(server, OLLAMA)
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+async def test_reasoning_tokens_count(field: str) -> None:
+    usage = {"choices": [], "usage": {"completion_tokens": 3}}
+    lines = sse(delta(**{field: "hm"}), delta(content="a"), delta(content=""), usage, "[DONE]")
+    server = Upstream(list(zip([0.2, 0.4, 0.1, 0, 0], lines, strict=True)))
+    sample = await measure(server, GATEWAY)
     assert sample.first_ms == pytest.approx(200)
     assert sample.tokens_per_s == pytest.approx(2 / 0.4)
-    assert str(server.requests[0].url) == "http://10.0.0.1:11434/api/chat"
-    assert json.loads(server.requests[0].content)["options"]["num_predict"] == 8
 
 
 async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
     lines = sse(delta(content="all of it"), "[DONE]")
-    sample = await measure(Upstream([(1, line) for line in lines]), OPENAI)
+    sample = await measure(Upstream([(1, line) for line in lines]), GATEWAY)
     assert (sample.first_ms, sample.tokens_per_s, sample.error) == (1000, None, "")
 
 
@@ -107,7 +101,7 @@ async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
     ],
 )
 async def test_an_invalid_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
-    assert (await measure(Upstream([(0, line) for line in lines], status), OPENAI)).error == said
+    assert (await measure(Upstream([(0, line) for line in lines], status), GATEWAY)).error == said
 
 
 async def test_a_hanging_answer_has_a_total_deadline() -> None:
@@ -122,10 +116,7 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path == "/api/chat":
-            self._answer(200, b'{"model": "m", "message": {"content": "a"}}\n{"done": true}\n')
-        else:
-            self._answer(404, b'{"error": "model not found"}')
+        self._answer(404, b'{"error": "model not found"}')
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

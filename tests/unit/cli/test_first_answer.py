@@ -13,7 +13,7 @@ from hearth.catalogue import House, derive, load
 from hearth.cli import preflight, up
 from hearth.cli.up import FirstAnswerError, first_answer
 from hearth.clients import ClientError
-from hearth.clients.edge import Answer, Edge, sse
+from hearth.clients.endpoints import Answer, Edge, sse
 from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
 
 INVENTORY = Path(__file__).parents[3] / "inventory"

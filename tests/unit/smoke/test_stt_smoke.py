@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from hearth.clients.edge import Edge
-from hearth.clients.endpoints import Endpoint
+from hearth.clients.endpoints import Edge, Endpoint
 from hearth.clients.recordings import BYTES, RATE, Utterance
 from hearth.clients.stt import Stream, transcribe
 from hearth.smoke import test_stt as smoke
@@ -217,7 +216,7 @@ def running(scripted: Scripted) -> Iterator[Run]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send short recordings, and as fast as the server takes them."""
-    monkeypatch.setattr(smoke, "utterances", lambda kind_s: (Utterance("x", kind_s, TEXT, LOUD),))
+    monkeypatch.setattr(smoke, "utterances", lambda kind_s: (Utterance(TEXT, LOUD),))
     monkeypatch.setattr(smoke, "QUIET_S", 1)
 
     def at_once(endpoint: Endpoint, pcm: bytes, within_s: float, **_: Any) -> Stream:
@@ -270,7 +269,7 @@ def test_a_fast_machine_is_not_remarked_upon(
     passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Long enough that also a busy machine is fast.
-    long = Utterance("x", 30, TEXT, LOUD * 10)
+    long = Utterance(TEXT, LOUD * 10)
     monkeypatch.setattr(smoke, "utterances", lambda _: (long,))
     notes = passes("test_it_keeps_up_with_speech_and_stays_healthy", Scripted(), house=HOUSE)
     assert [figure.name for figure in notes.figures] == [

@@ -14,7 +14,7 @@ import typer
 from hearth.bench.baseline import in_service, kokoro_command
 from hearth.cli import bench as command
 from hearth.clients import ClientError
-from hearth.clients.edge import Edge
+from hearth.clients.endpoints import Edge
 from tests.documents import shipped_house
 
 TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
