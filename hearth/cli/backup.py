@@ -29,8 +29,7 @@ _LOCK_S = 600
 
 def make_backup(
     to: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="DIR", help="A folder; older backups in it are kept."),
+        Path | None, typer.Option(metavar="DIR", help="A folder; older backups in it are kept.")
     ] = None,
     new_key: Annotated[
         bool, typer.Option("--new-key", help="Make the key that opens backups, and show it once.")
@@ -79,7 +78,6 @@ def restore_backup(
     key: Annotated[
         Path | None,
         typer.Option(
-            "--key",
             metavar="KEYFILE",
             exists=True,
             dir_okay=False,

@@ -60,24 +60,12 @@ def _create(folder: Path | None) -> Path | None:
 
 
 _ONLY, _OTHERS = "Only this part, may be repeated: ", "name another service, or a URL"
-Model = Annotated[
-    str | None, typer.Option("--model", help="A model or alias. [default: the chat's]")
-]
-Server = Annotated[str, typer.Option("--server", help="A service of the house, or a URL.")]
-ServerModel = Annotated[str, typer.Option("--model", help="The model's name on the server.")]
-KeyEnv = Annotated[
-    str | None, typer.Option("--key-env", help="The environment variable with its key.")
-]
+Model = Annotated[str | None, typer.Option(help="A model or alias. [default: the chat's]")]
+Server = Annotated[str, typer.Option(help="A service of the house, or a URL.")]
+ServerModel = Annotated[str, typer.Option(help="The model's name on that server.")]
+KeyEnv = Annotated[str | None, typer.Option(help="The environment variable with its key.")]
 Against = Annotated[
-    str | None,
-    typer.Option("--against", help="Another server to compare with: a service, or a URL."),
-]
-AgainstModel = Annotated[
-    str, typer.Option("--against-model", help="The model's name on the other server.")
-]
-AgainstKeyEnv = Annotated[
-    str | None,
-    typer.Option("--against-key-env", help="The environment variable with its key."),
+    str | None, typer.Option(help="Another server to compare with: a service, or a URL.")
 ]
 Runs = Annotated[
     int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
@@ -85,7 +73,6 @@ Runs = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out",
         callback=_create,
         file_okay=False,
         writable=True,
@@ -132,9 +119,7 @@ def bench_llm(
 @app.command("chat")
 def bench_chat(
     model: Model = None,
-    users: Annotated[
-        int, typer.Option("--users", min=1, max=50, help="How many people chat at once.")
-    ] = 5,
+    users: Annotated[int, typer.Option(min=1, max=50, help="How many people chat at once.")] = 5,
     rounds: Annotated[
         int,
         typer.Option("--rounds", "-n", min=1, max=1000, help="How many times each person asks."),
@@ -204,29 +189,23 @@ def bench_tts(
     model: ServerModel = "kokoro",
     voice: Annotated[
         list[str] | None,
-        typer.Option(
-            "--voice", help="A voice; may be repeated. The first one is used in all parts."
-        ),
+        typer.Option(help="A voice; may be repeated. The first one is used in all parts."),
     ] = None,
     against: Against = None,
-    against_model: AgainstModel = "kokoro",
+    against_model: ServerModel = "kokoro",
     against_voice: Annotated[
-        str | None, typer.Option("--against-voice", help="A voice there, if it has others.")
+        str | None, typer.Option(help="A voice there, if it has others.")
     ] = None,
-    against_key_env: AgainstKeyEnv = None,
+    against_key_env: KeyEnv = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline", help="A command like `python -m hearth_kokoro.baseline --model ...`."
-        ),
+        typer.Option(help="A command like `python -m hearth_kokoro.baseline --model ...`."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="About a minute, not a quarter of an hour.")
     ] = False,
     runs: Runs = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(TTS_PARTS)}.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(TTS_PARTS)}.")] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -241,8 +220,8 @@ def bench_tts(
     parts, voices = _in_order(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
     servers = [_server("tts", "server", server, model, key_env)]
     if against:
-        other = (against, against_model, against_key_env, against_voice)
-        servers.append(_server("tts", "other", *other))
+        named = against, against_model, against_key_env, against_voice
+        servers.append(_server("tts", "other", *named))
     plan = replace(plan, runs=runs or plan.runs, parts=parts, voices=voices)
     _speech("tts", plan, servers, baseline, out, as_json)
 
@@ -253,24 +232,18 @@ def bench_stt(
     key_env: KeyEnv = None,
     model: ServerModel = "whisper-1",
     against: Against = None,
-    against_model: AgainstModel = "whisper-1",
-    against_key_env: AgainstKeyEnv = None,
+    against_model: ServerModel = "whisper-1",
+    against_key_env: KeyEnv = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            "--baseline",
-            help="A command like `python -m hearth.bench.whisper_baseline --model ...`.",
-        ),
+        typer.Option(help="A command like `python -m hearth.bench.whisper_baseline --model ...`."),
     ] = None,
     spoken: Annotated[
-        Path | None,
-        typer.Option("--spoken", help="A folder of recordings for wer: a.wav with a.txt."),
+        Path | None, typer.Option(help="A folder of recordings for wer: a.wav with a.txt.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="About two minutes, not ten.")] = False,
     runs: Runs = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help=f"{_ONLY}{', '.join(STT_PARTS)}.")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(STT_PARTS)}.")] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -285,8 +258,7 @@ def bench_stt(
     plan = stt_run.QUICK if quick else stt_run.SttPlan()
     servers = [_server("stt", "server", server, model, key_env)]
     if against:
-        other = (against, against_model, against_key_env)
-        servers.append(_server("stt", "other", *other))
+        servers.append(_server("stt", "other", against, against_model, against_key_env))
     parts = _in_order(STT_PARTS, only or STT_USUAL)
     plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
     _speech("stt", plan, servers, baseline, out, as_json)

@@ -32,11 +32,9 @@ def note(text: str, console: Console = err) -> None:
     console.print(text, markup=False)
 
 
-def step(text: str, seconds: float | None = None) -> None:
-    """Print one step of a run, with its time when it is done."""
-    took = " " * 8 if seconds is None else f"{seconds:6.1f} s"
-    err.print(f"[dim]{took}[/dim]  ", end="")
-    err.print(text, markup=False)
+def step(text: str) -> None:
+    """Print one step of a run, in the column beside the times."""
+    err.print(f"{' ' * 10}{text}", markup=False)
 
 
 def print_json(value: Any) -> None:

@@ -21,21 +21,18 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def patch_server(
     path: Annotated[
-        Path | None,
-        typer.Option("--path", help="The folder with upstream's `api`; /app in a container."),
+        Path | None, typer.Option(help="The folder with upstream's `api`; /app in a container.")
     ] = None,
     container: Annotated[
-        str | None, typer.Option("--container", help="A container of Podman, Docker or Incus.")
+        str | None, typer.Option(help="A container of Podman, Docker or Incus.")
     ] = None,
     engine: Annotated[
         Literal["podman", "docker", "incus"] | None,
-        typer.Option("--engine", help="Its engine, if two have a container of that name."),
+        typer.Option(help="Its engine, if two have a container of that name."),
     ] = None,
     without: Annotated[
         list[str] | None,
-        typer.Option(
-            "--without", help="Leave out sentences, yielding, threads or player; may be repeated."
-        ),
+        typer.Option(help="Leave out sentences, yielding, threads or player; may be repeated."),
     ] = None,
     take_back: Annotated[
         bool, typer.Option("--take-back", help="Restore every original file, byte for byte.")

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from hearth.project import Project, current
+from hearth.project import Project, ProjectError, current
 
 app = typer.Typer()
 # Every option is the tool's own, --help too.
@@ -16,10 +16,6 @@ _PASSED_ON = {
     **{"allow_interspersed_args": False, "help_option_names": []},
 }
 _TOOL = "tests.lab_machine"
-
-
-class LabToolError(Exception):
-    """One line for a person: why there is no lab tool to run."""
 
 
 @app.command("lab", context_settings=_PASSED_ON)
@@ -34,7 +30,7 @@ def lab_command(context: typer.Context) -> None:
 def run_tool(project: Project, arguments: Sequence[str]) -> NoReturn:
     """Replace this process by the lab tool, which is no part of an installed Hearth."""
     if not (project.root / _TOOL.replace(".", "/")).is_dir():
-        raise LabToolError(
+        raise ProjectError(
             f"{project.root}: no lab tool here: clone Hearth with git and run its scripts/hearth, "
             "or set HEARTH_PROJECT to such a clone"
         )

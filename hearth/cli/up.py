@@ -113,17 +113,13 @@ def _show_addresses(house: House, edge: Edge) -> None:
         sys.stdout.write(status.qr_code(trust[0]))
 
 
-class FirstAnswerError(Exception):
-    """One line for a person: why no model answers, and where to look."""
-
-
 def first_answer(house: House, edge: Edge, key: str) -> tuple[str, str] | None:
     """Return the smallest local model of the default alias, once it answers, and its answer.
 
     Returns None if there is no such model, or nobody on the LAN can call it.
 
     Raises:
-        FirstAnswerError: the download cannot succeed, or nothing answers.
+        ClientError: the download cannot succeed, or nothing answers.
     """
     gateway = next((one for one in house.offering("models") if one.sites), None)
     members = house.default_alias.members if house.default_alias else ()
@@ -142,7 +138,7 @@ def _wait_for_model(house: House, model: Model) -> None:
         task = bar.add_task(model.name, total=model.download_bytes)
         while (state := status.models(house).models[model.name]).state != READY:
             if state.state in (TOO_BIG, MISSING):
-                raise FirstAnswerError(f"{state.name}: {state.reason}: see `hearth models`")
+                raise ClientError(f"{state.name}: {state.reason}: see `hearth models`")
             bar.update(task, completed=state.completed_bytes, total=state.total_bytes or None)
             if state.state == FAILED:
                 bar.update(task, description=f"{model.name} (will be retried: {state.reason})")
@@ -164,4 +160,4 @@ def _answer(edge: Edge, gateway: Service, key: str, model: str) -> str:
         except ClientError as failure:
             error = str(failure)
         time.sleep(_POLL_S)
-    raise FirstAnswerError(f"{model} does not answer: {error}: see `hearth logs {gateway.name}`")
+    raise ClientError(f"{model} does not answer: {error}: see `hearth logs {gateway.name}`")

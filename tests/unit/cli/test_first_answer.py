@@ -11,7 +11,7 @@ import pytest
 from hearth import status
 from hearth.catalogue import House, derive, load
 from hearth.cli import preflight, up
-from hearth.cli.up import FirstAnswerError, first_answer
+from hearth.cli.up import first_answer
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Answer, Edge, sse
 from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
@@ -78,7 +78,7 @@ def test_the_smallest_model_is_waited_for_and_called(
 def test_a_model_that_does_not_fit_is_not_waited_for(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FirstAnswerError, match=f"^{SMALLEST}: no room: see `hearth models`$"):
+    with pytest.raises(ClientError, match=f"^{SMALLEST}: no room: see `hearth models`$"):
         run(house, Door(), [state(TOO_BIG)], monkeypatch)
 
 
@@ -86,7 +86,7 @@ def test_the_last_error_is_reported_after_the_timeout(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     door = Door(*[Answer(500, {}, b"out of memory")] * 400)
-    with pytest.raises(FirstAnswerError, match="returns HTTP 500: out of memory: see `hearth logs"):
+    with pytest.raises(ClientError, match="returns HTTP 500: out of memory: see `hearth logs"):
         run(house, door, [state(READY, 100)], monkeypatch)
 
 
