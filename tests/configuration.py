@@ -41,7 +41,7 @@ method `pipe`, or with `type = "filter"` or `"manifold"`. The packages it import
 def configuration_page() -> str:
     """Return the page: one heading per file, one table per kind of record."""
     tree = ast.parse(_SOURCE.read_text(encoding="utf-8"))
-    formats = dict(_documented(tree.body))
+    formats = dict(_meanings())
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     parts = [_HEAD]
     for file, sections in SECTIONS.items():
@@ -97,6 +97,14 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
         match target, below:
             case ast.Name(id=name), ast.Expr(value=ast.Constant(value=str(text))):
                 yield name, " ".join(text.split())
+
+
+def _meanings() -> Iterator[tuple[str, str]]:
+    """Yield each kind of value, and what a valid one is."""
+    for name, kind in vars(schema).items():
+        for item in getattr(kind, "__metadata__", ()):
+            if meaning := getattr(item, "meaning", None) or getattr(item, "description", None):
+                yield name, meaning
 
 
 def _value(node: ast.expr, formats: dict[str, str]) -> str:

@@ -165,7 +165,7 @@ def _explained(key: Key, shape: Any, error: ErrorDetails) -> str:
     if kind in _KINDS:
         what = _KINDS[kind]
     elif kind == "literal_error":
-        what = context["expected"].replace("'", "")
+        what = context["expected"].replace("'", "").lower()
     else:
         what = _BOUNDS.get(kind, error["msg"].removeprefix("Input should be ")).format(**context)
     return f"{label} must be {what}, not {_short(error['input'])}"

@@ -13,81 +13,106 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
-from hearth.catalogue import values
-from hearth.catalogue.values import address, formed, network, word_or_list
+from hearth.catalogue import naming, values
+from hearth.catalogue.values import Form, address, network, word_or_list
 
-Address = Annotated[str, AfterValidator(address)]
-"""an IPv4 address"""
-AutoAddress = Annotated[str, AfterValidator(lambda text: text if text == "auto" else address(text))]
-"""`auto` or an IPv4 address"""
+_ADDRESS = Form("an IPv4 address, such as `10.140.30.11`", address)
+Address = Annotated[str, _ADDRESS]
+AutoAddress = Annotated[
+    str, Form("`auto` or an IPv4 address", lambda text: text if text == "auto" else address(text))
+]
 AutoAddresses = Annotated[
     str | tuple[str, ...],
     word_or_list(
-        "auto", "is neither auto nor a list of addresses; write e.g. [9.9.9.9]", address, least=1
+        "auto", "is neither auto nor a list of addresses; write e.g. [9.9.9.9]", _ADDRESS.checked
+    ),
+    Field(description="`auto` or a list of IPv4 addresses"),
+]
+Network = Annotated[str, Form("an IPv4 range, such as `10.140.30.0/24`", network)]
+Callers = Annotated[
+    str,
+    Form(
+        "an IPv4 address or range, such as `192.168.1.20` or `192.168.1.0/24`",
+        lambda text: network(text) if "/" in text else address(text),
     ),
 ]
-"""`auto` or a list of IPv4 addresses"""
-Network = Annotated[str, AfterValidator(network)]
-"""an IPv4 range, such as `10.140.30.0/24`"""
-Callers = Annotated[
-    str, AfterValidator(lambda text: network(text) if "/" in text else address(text))
+Domain = Annotated[
+    str,
+    AfterValidator(values.domain),
+    Field(description="a domain, such as `lan` or `home.arpa`"),
 ]
-"""IPv4 addresses or ranges"""
-Domain = Annotated[str, AfterValidator(values.domain)]
-"""a domain, such as `lan` or `home.arpa`"""
-Host = Annotated[str, formed("host")]
-"""a host name"""
-Url = Annotated[str, formed("url"), AfterValidator(lambda text: text.rstrip("/"))]
-"""a URL"""
-Location = Annotated[str, formed("location")]
-"""an `https://` URL, or the path of a local file"""
-Prefix = Annotated[str, formed("prefix")]
-"""the start of a URL or a folder, ending in `/`"""
-Reach = Annotated[str, formed("reach")]
-"""`local` or `ssh://USER@HOST`"""
-Port = Annotated[int, Field(ge=1, le=65535)]
-"""a port from 1 to 65535"""
+Host = Annotated[str, Form("a host name, such as `example.org`", naming.HOST.pattern)]
+Url = Annotated[
+    str,
+    Form(
+        "a URL, such as `http://192.168.1.20:11434`",
+        r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s?#]*)?",
+    ),
+    AfterValidator(lambda text: text.rstrip("/")),
+]
+Location = Annotated[
+    str, Form("an `https://` URL, or the path of a local file", r"https://[^\s/]+/\S+|/\S+")
+]
+Prefix = Annotated[
+    str,
+    Form("the start of a URL or a folder, ending in `/`", r"(https?://[^\s/]+|)/(\S*/)?"),
+]
+Reach = Annotated[
+    str, Form("`local` or `ssh://USER@HOST`", r"local|ssh://([\w.-]+@)?[\w.-]+(:\d+)?")
+]
+Port = Annotated[int, Field(ge=1, le=65535, description="a port from 1 to 65535")]
 PublishedPort = Annotated[int, BeforeValidator(values.published_port)]
-"""a port from 1 to 65535, other than 53, 80 and 443"""
-Seconds = Annotated[float, Field(gt=0)]
-"""seconds"""
-Count = Annotated[int, Field(ge=1)]
-"""a whole number of at least 1"""
-Amount = Annotated[float, Field(gt=0)]
-"""a number above 0"""
-Folder = Annotated[str, AfterValidator(values.absolute)]
-"""an absolute folder"""
-Route = Annotated[str, formed("route")]
-"""a URL path, with `*` only at its end"""
-Policy = Annotated[str, AfterValidator(values.policy)]
-"""a Content-Security-Policy"""
-Sentence = Annotated[str, Field(min_length=1, examples=["One sentence for people."])]
-"""a sentence"""
-Size = Annotated[str, formed("size")]
-"""a size, such as `3.4GB` or `8GiB`"""
-Memory = Annotated[str, formed("memory")]
-"""a size, or a percentage of the machine's memory such as `60%`"""
-TimeOfDay = Annotated[str | None, formed("time", none="off")]
-"""`HH:MM` or `off`"""
-Recipient = Annotated[str, AfterValidator(values.recipient)]
-"""an age recipient, `age1…`"""
-Image = Annotated[str, formed("image")]
-"""system and release, such as `debian/13`"""
-Package = Annotated[str, formed("package")]
-"""names of Debian packages"""
-Version = Annotated[str, formed("version")]
-"""a version, such as `1.2.3`"""
-Sha256 = Annotated[str | None, formed("sha256", none="unverified")]
-"""64 hexadecimal digits, or `unverified`"""
-Digest = Annotated[str | None, formed("digest", none="unverified")]
-"""`sha256:` and 64 hexadecimal digits, or `unverified`"""
-Enabled = Annotated[bool | Literal["auto"], BeforeValidator(values.enabled)]
-"""`true`, `false` or `auto`"""
+Seconds = Annotated[float, Field(gt=0, description="seconds")]
+Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
+Amount = Annotated[float, Field(gt=0, description="a number above 0")]
+Folder = Annotated[
+    str,
+    Form("an absolute folder, such as `/var/lib/name`", r"(?!(.*/)?\.\.(/|$))/+[^/].*"),
+    AfterValidator(lambda text: text.rstrip("/")),
+]
+Route = Annotated[
+    str, Form("a URL path, which starts with `/`, with `*` only at its end", r"/[^\s*]*\*?")
+]
+Policy = Annotated[
+    str, AfterValidator(values.policy), Field(description="a Content-Security-Policy")
+]
+Sentence = Annotated[
+    str, Field(min_length=1, description="a sentence", examples=["One sentence for people."])
+]
+Size = Annotated[str, Form("a size, such as `3.4GB` or `8GiB`", naming.SIZE.pattern)]
+Memory = Annotated[
+    str,
+    Form(
+        "a size such as `8GiB`, or a percentage of the machine's memory such as `60%`",
+        rf"(100|[1-9]\d?)%|{naming.SIZE.pattern}",
+    ),
+]
+TimeOfDay = Annotated[
+    str | None, Form("`HH:MM`, such as `03:30`, or `off`", r"([01]\d|2[0-3]):[0-5]\d", none="off")
+]
+Recipient = Annotated[
+    str, AfterValidator(values.recipient), Field(description="an age recipient, `age1…`")
+]
+Image = Annotated[str, Form("system and release, such as `debian/13`", "[a-z]+/[a-z0-9.]+")]
+Package = Annotated[str, Form("the name of a Debian package", "[a-z0-9][a-z0-9+.-]+")]
+Version = Annotated[str, Form("a version, such as `1.2.3`", "([0-9]+:)?[0-9][A-Za-z0-9.+~-]*")]
+Sha256 = Annotated[
+    str | None, Form("64 hexadecimal digits, or `unverified`", "[0-9a-f]{64}", none="unverified")
+]
+Digest = Annotated[
+    str | None,
+    Form(
+        "`sha256:` and 64 hexadecimal digits, or `unverified`",
+        "sha256:[0-9a-f]{64}",
+        none="unverified",
+    ),
+]
+Enabled = Annotated[Literal[True, False, "auto"], Field(description="`true`, `false` or `auto`")]
 AllOrNames = Annotated[
     str | tuple[str, ...],
     word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]"),
+    Field(description="`all`, or a list of aliases and models"),
 ]
-"""`all`, or a list of aliases and models"""
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
 Offer = Literal["models", "chat", "pipelines", "speech", "speech_stream", "transcription"]

@@ -3,97 +3,69 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
+from typing import Any
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from hearth.catalogue import naming
 
-# What a text must match, and the end of the error if it does not.
-_FORMS: Mapping[str, tuple[str, str]] = {
-    "digest": ("unverified|sha256:[0-9a-f]{64}", "is not a digest; write sha256:HEX or unverified"),
-    "host": (naming.HOST.pattern, "is not a host name; write only the name, e.g. example.org"),
-    "image": ("[a-z]+/[a-z0-9.]+", "is not an image; write system/release, e.g. debian/13"),
-    "location": (
-        r"https://[^\s/]+/\S+|/\S+",
-        "is not a valid source; write https://… or the path of a local file",
-    ),
-    "memory": (
-        rf"(100|[1-9]\d?)%|{naming.SIZE.pattern}",
-        "is not a memory limit; write e.g. 8GiB or 60%",
-    ),
-    "package": ("[a-z0-9][a-z0-9+.-]+", "is not a Debian package; write its name only"),
-    "prefix": (
-        r"(https?://[^\s/]+|)/(\S*/)?",
-        "is not a valid prefix; write https://…/ or /folder/, ending in /",
-    ),
-    "reach": (
-        r"local|ssh://([\w.-]+@)?[\w.-]+(:\d+)?",
-        "is not a valid connection; write local or ssh://user@host",
-    ),
-    "route": (r"/[^\s*]*\*?", "is not a path; start with / and use * only at the end"),
-    "sha256": ("unverified|[0-9a-f]{64}", "is not a sha256; write 64 hex digits or unverified"),
-    "size": (naming.SIZE.pattern, "is not a size; write a number and a unit, e.g. 3.4GB or 8GiB"),
-    "time": (r"off|([01]\d|2[0-3]):[0-5]\d", "is not a valid time; write e.g. 03:30, or off"),
-    "url": (
-        r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[^\s?#]*)?",
-        "is not a URL; write e.g. http://192.168.1.20:11434",
-    ),
-    "version": (
-        "([0-9]+:)?[0-9][A-Za-z0-9.+~-]*",
-        "is not a valid version; write numbers with dots, e.g. 1.2.3",
-    ),
-}
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Texts of one form; `meaning` completes "must be" in errors, and is in the reference."""
 
-def formed(name: str, none: str | None = None) -> AfterValidator:
-    """Accept texts of this form; the text `none` means that there is no value."""
-    pattern, complaint = _FORMS[name]
+    meaning: str
+    check: str | Callable[[str], str]  # a pattern, or what returns the value or raises ValueError
+    none: str | None = None  # the text that means no value
 
-    def check(text: str | None) -> str | None:
-        if text is not None and not re.fullmatch(pattern, text):
-            raise ValueError(f"{text!r} {complaint}")
-        return None if text == none else text
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check after the type."""
+        return core_schema.no_info_after_validator_function(self.checked, handler(source))
 
-    return AfterValidator(check)
+    def checked(self, text: str | None) -> str | None:
+        """Return the value, or raise ValueError with the text after its name."""
+        if text is None or text == self.none:
+            return None
+        if not isinstance(self.check, str):
+            try:
+                return self.check(text)
+            except ValueError:
+                pass
+        elif re.fullmatch(self.check, text):
+            return text
+        raise ValueError(f"must be {self.meaning.replace('`', '')}, not {text!r}")
 
 
 def word_or_list(
-    word: str, complaint: str, check: Callable[[str], str] = str, least: int = 0
+    word: str, complaint: str, check: Callable[[str], str | None] | None = None
 ) -> BeforeValidator:
-    """Accept this word, or a list of at least that many texts that pass the check."""
+    """Accept this word, or a list of texts; with a check, of at least one that passes it."""
 
-    def choose(value: object) -> str | tuple[str, ...]:
+    def choose(value: object) -> object:
         if value == word:
             return word
         texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if not isinstance(value, list) or not texts or len(value) < least:
+        if not isinstance(value, list) or not texts or (check and not value):
             raise ValueError(complaint)
-        return tuple(check(item) for item in value)
+        return tuple(map(check, value)) if check else tuple(value)
 
     return BeforeValidator(choose)
 
 
-def _parsed(kind: Callable[[str], object], complaint: str) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        try:
-            return str(kind(text))
-        except ValueError:
-            raise ValueError(f"{text!r} {complaint}") from None
-
-    return check
+def address(text: str) -> str:
+    """Accept an IPv4 address."""
+    return str(IPv4Address(text))
 
 
-address = _parsed(IPv4Address, "is not an IPv4 address; write e.g. 10.140.30.11")
-network = _parsed(IPv4Network, "is not an IPv4 range; write e.g. 10.140.30.0/24")
-
-
-def absolute(text: str) -> str:
-    """Accept an absolute folder that is not the root."""
-    if not text.startswith("/") or text == "/" or ".." in text.split("/"):
-        raise ValueError(f"{text!r} is not an absolute folder; write e.g. /var/lib/name")
-    return text.rstrip("/")
+def network(text: str) -> str:
+    """Accept an IPv4 range."""
+    return str(IPv4Network(text))
 
 
 def domain(text: str) -> str:
@@ -159,13 +131,6 @@ def published_port(text: str | int) -> int:
     if port in _HOUSE_PORTS:
         raise ValueError(f"is {_HOUSE_PORTS[port]}; choose another port")
     return port
-
-
-def enabled(value: object) -> bool | str:
-    """Accept true, false or `auto`."""
-    if value is True or value is False or value == "auto":
-        return value
-    raise ValueError(f"{value!r} is not a valid choice; write true, false or auto")
 
 
 def recipient(text: str) -> str:
