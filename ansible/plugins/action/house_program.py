@@ -34,10 +34,10 @@ from hearth.sources.installers import (
     folder_digest,
     install_folder,
     install_plain,
+    install_python,
     install_release,
 )
 from hearth.sources.programs import Installed
-from hearth.sources.python import install_python
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:

@@ -17,7 +17,7 @@ import pytest
 
 from hearth.project import current
 from hearth.sources import SourceError
-from hearth.sources.python import install_python, python_digest
+from hearth.sources.installers import install_python, python_digest
 
 from .test_install import is_installed
 
@@ -176,7 +176,8 @@ def test_a_kill_while_uv_works_is_repaired(place: Path) -> None:
     for script in (slow, after):
         script.chmod(0o755)
     code = (
-        "import sys; from pathlib import Path; from hearth.sources.python import install_python\n"
+        "import sys; from pathlib import Path\n"
+        "from hearth.sources.installers import install_python\n"
         "p = Path(sys.argv[1])\n"
         "install_python(p / 'tool.txt', [p / 'services/hearth_tool'], p / 'p', 'tool', '3.13',"
         " uv=p / 'slow-uv')\n"
