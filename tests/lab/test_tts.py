@@ -40,7 +40,7 @@ def test_the_deploy_has_measured_how_soon_it_speaks(house: House) -> None:
     assert {about: v["outcome"] for about, v in said.items()} == {"kokoro": "passed"}
     figures = {figure["name"]: figure for figure in receipt["figures"]}
     first, whole = figures["first sound of kokoro"], figures["whole phrase of kokoro"]
-    assert first["n"] == 5
+    assert 3 <= first["n"] <= 10
     assert 0 < first["median"] <= first["p95"]
     assert first["median"] < whole["median"] / 2
     house.figures["first sound through the front door, ms"] = first["median"]

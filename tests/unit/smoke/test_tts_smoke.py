@@ -25,7 +25,7 @@ LOUD = b"\x00\x40\x00\xc0" * 2400  # 0.2 s
 PIECES = 5
 # Spoken until the listener leaves, however late a busy machine does that.
 ENDLESS = 10_000
-RUNS = 3
+RUNS = smoke.LEAST_PHRASES
 
 
 @dataclass
@@ -120,7 +120,7 @@ def running(scripted: Scripted) -> Iterator[tuple[Any, TtsClient]]:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smoke, "PHRASES", RUNS)
+    monkeypatch.setattr(smoke, "PHRASES_S", 0)
 
 
 def test_a_server_that_streams_passes_and_its_figures_are_noted() -> None:
