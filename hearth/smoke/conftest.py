@@ -60,6 +60,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, ROWS[name], ids=_id)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of an alias side by side: a small machine keeps only one model loaded."""
+    places: dict[str, int] = {}
+
+    def place(number: int) -> int:
+        callspec = getattr(items[number], "callspec", None)
+        params = callspec.params if callspec else {}
+        row = params.get("alias") or params.get("speaker")
+        return places.setdefault(row.name, number) if row else number
+
+    items[:] = [items[number] for number in sorted(range(len(items)), key=place)]
+
+
 def _id(row: Any) -> str:
     if hasattr(row, "host"):
         return f"{row.source} to {row.host}"

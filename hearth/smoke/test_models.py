@@ -57,53 +57,7 @@ def check_member(answer: Answer, model: str, alias: Alias) -> None:
     assert named == model, f"{ANSWERED_BY} is {named!r}, `model` is {model!r}"
 
 
-def test_an_alias_answers(
-    alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
-) -> None:
-    path, send = CHAT, question(alias, overview)
-    if alias.kind == "embed":
-        path = "/v1/embeddings"
-        send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
-    answer = ask(edge, gateway, path, key=key, send=send, within_s=alias.timeout_s)
-    data = answer.json()
-    if alias.kind == "embed":
-        # Two texts get two different vectors of the same dimension.
-        one, two = (row["embedding"] for row in data["data"])
-        assert len(one) == len(two) > 1
-        assert one != two, "two texts have the same vector"
-        assert all(math.isfinite(value) for value in one)
-    else:
-        assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
-    check_member(answer, data["model"], alias)
-
-
-def test_an_alias_streams(
-    speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
-) -> None:
-    send = question(speaker, overview) | {"stream": True}
-    start, first_s, named = time.monotonic(), None, set()
-    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (head, chunks):
-        if head.status_code != 200:
-            pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
-        for event in sse(chunks):
-            assert "error" not in event, f"the stream ends in an error: {event['error']}"
-            choices = event.get("choices") or [{}]
-            if first_s is None and choices[0].get("delta", {}).get("content"):
-                first_s = time.monotonic() - start
-            named.add(event["model"])
-    assert first_s is not None, "the stream holds no text"
-    assert len(named) == 1, f"the stream names several models: {named}"
-    check_member(Answer(head.status_code, head.headers, b""), named.pop(), speaker)
-    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [first_s * 1000])
-
-
-def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
-    for alias in house.aliases.values():
-        if not alias.cloud:
-            remote = [name for name in alias.members if not house.models[name].local]
-            assert not remote, f"{alias.name} would send requests to {', '.join(remote)}"
-
-
+# First the tests of the default model, which the chat has just loaded.
 @pytest.fixture
 def model(house: House, default_model: str) -> Model:
     """The model that answers the default alias, once it is ready."""
@@ -151,3 +105,50 @@ def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes
     assert (proof.verdict == SOFTWARE) == (wanted == SOFTWARE), f"gpu is {wanted}: {proof.devices}"
     if proof.verdict == NOT_MEASURED:
         raise NotMeasured(proof.reason)
+
+
+def test_an_alias_answers(
+    alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
+) -> None:
+    path, send = CHAT, question(alias, overview)
+    if alias.kind == "embed":
+        path = "/v1/embeddings"
+        send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
+    answer = ask(edge, gateway, path, key=key, send=send, within_s=alias.timeout_s)
+    data = answer.json()
+    if alias.kind == "embed":
+        # Two texts get two different vectors of the same dimension.
+        one, two = (row["embedding"] for row in data["data"])
+        assert len(one) == len(two) > 1
+        assert one != two, "two texts have the same vector"
+        assert all(math.isfinite(value) for value in one)
+    else:
+        assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
+    check_member(answer, data["model"], alias)
+
+
+def test_an_alias_streams(
+    speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
+) -> None:
+    send = question(speaker, overview) | {"stream": True}
+    start, first_s, named = time.monotonic(), None, set()
+    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (head, chunks):
+        if head.status_code != 200:
+            pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
+        for event in sse(chunks):
+            assert "error" not in event, f"the stream ends in an error: {event['error']}"
+            choices = event.get("choices") or [{}]
+            if first_s is None and choices[0].get("delta", {}).get("content"):
+                first_s = time.monotonic() - start
+            named.add(event["model"])
+    assert first_s is not None, "the stream holds no text"
+    assert len(named) == 1, f"the stream names several models: {named}"
+    check_member(Answer(head.status_code, head.headers, b""), named.pop(), speaker)
+    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [first_s * 1000])
+
+
+def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:
+    for alias in house.aliases.values():
+        if not alias.cloud:
+            remote = [name for name in alias.members if not house.models[name].local]
+            assert not remote, f"{alias.name} would send requests to {', '.join(remote)}"
