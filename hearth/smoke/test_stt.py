@@ -100,24 +100,23 @@ def test_it_keeps_up_with_speech_and_stays_healthy(
     fqdn, sound = listener.sites[0].fqdn, wav(spoken.pcm)
     # The first request may have to load the model, which belongs to no figure.
     upload(edge, fqdn, key, wav(utterances(1)[0].pcm))
-    rtf, waits = [], []
-    for _ in range(2):
-        with ThreadPoolExecutor(1) as pool:
-            start = time.perf_counter()
-            uploading = pool.submit(upload, edge, fqdn, key, sound)
-            while not uploading.done():
-                result = health.check(listener)
-                assert result.healthy, result.reason
-                waits.append(1000 * result.seconds)
-                time.sleep(0.05)
-            uploading.result()
-            rtf.append((time.perf_counter() - start) / spoken.seconds)
+    waits = []
+    with ThreadPoolExecutor(1) as pool:
+        start = time.perf_counter()
+        uploading = pool.submit(upload, edge, fqdn, key, sound)
+        while not uploading.done():
+            result = health.check(listener)
+            assert result.healthy, result.reason
+            waits.append(1000 * result.seconds)
+            time.sleep(0.05)
+        uploading.result()
+        rtf = (time.perf_counter() - start) / spoken.seconds
     model = str(status_of(listener)["model"])
     about = f"{model}: seconds of work per second of speech"
-    notes.figure(f"real-time factor of {listener.name}", "", rtf, about)
+    notes.figure(f"real-time factor of {listener.name}", "", [rtf], about)
     notes.figure(f"health of {listener.name} while it listens", "ms", waits)
     known = [m.name for m in house.models.values() if m.service == listener.name]
-    if advice := advice_on_speed(min(rtf), model, known):
+    if advice := advice_on_speed(rtf, model, known):
         notes.remark(f"{listener.name}: {advice}")
 
 
