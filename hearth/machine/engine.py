@@ -111,17 +111,20 @@ def state(instance: str) -> State:
     return State(found.status == "Running", int((found.memory or {}).get("usage", 0)))
 
 
+def volumes(client: Any) -> dict[str, Any]:
+    """Return the volumes with the house's data, by name, as pylxd has them."""
+    try:
+        pool = client.storage_pools.get(POOL)
+    except pylxd.exceptions.NotFound:
+        return {}
+    return {volume.name: volume for volume in pool.volumes.all() if volume.type == "custom"}
+
+
 def has_volume(name: str) -> bool:
     """Return whether the house's pool holds this volume; a machine without Incus has none."""
-
-    def search() -> bool:
-        try:
-            pool = _client().storage_pools.get(POOL)
-        except pylxd.exceptions.NotFound:
-            return False
-        return any(v.name == name and v.type == "custom" for v in pool.volumes.all())
-
-    return os.path.exists(SOCKET) and bool(_bounded(f"volume {name}", search, READ_S))
+    return os.path.exists(SOCKET) and bool(
+        _bounded(f"volume {name}", lambda: name in volumes(_client()), READ_S)
+    )
 
 
 def run_inside(

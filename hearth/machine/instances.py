@@ -126,17 +126,11 @@ def ensure_pool(client: Client, write: bool) -> list[str]:
 
 def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]:
     """Create the missing volumes for the service's data; an existing volume is never touched."""
-    if not instance.volumes:
-        return []
-    try:
-        pool = client.storage_pools.get(POOL)
-        present = {volume.name for volume in pool.volumes.all() if volume.type == "custom"}
-    except NotFound:
-        pool, present = None, set()
+    present = engine.volumes(client) if instance.volumes else {}
     missing = [name for name in instance.volumes if name not in present]
-    if write and pool is not None:
-        for name in missing:
-            pool.volumes.create({"name": name, "type": "custom", "config": {}}, wait=True)
+    for name in missing if write else ():
+        pool = client.storage_pools.get(POOL)
+        pool.volumes.create({"name": name, "type": "custom", "config": {}}, wait=True)
     return [f"volume {name}" for name in missing]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pylxd import Client
-from pylxd.exceptions import ClientConnectionFailed, NotFound
+from pylxd.exceptions import ClientConnectionFailed
 
 from hearth.catalogue.house import Service
-from hearth.machine import instances
+from hearth.machine import engine, instances
 from hearth.machine.engine import POOL, SOCKET
 from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
 from hearth.remove import RemoveError, Trace
@@ -51,7 +51,7 @@ def of_services(
     client: Client, services: Iterable[Service], data: Collection[str] = ()
 ) -> list[Trace]:
     """List the instances of these services, and volumes of those whose names are in `data`."""
-    found, present = [], volumes(client)
+    found, present = [], engine.volumes(client)
     for service in services:
         # An instance that Hearth did not make stays.
         with contextlib.suppress(instances.InstanceError):
@@ -70,7 +70,7 @@ def everything(client: Client, data: bool) -> list[Trace]:
     ]
     # No service is left that needs one.
     found += unused_images(client, set(), used=set())
-    present = volumes(client)
+    present = engine.volumes(client)
     if data:
         found += [_volume(volume) for volume in present.values()]
     if (data or not present) and client.storage_pools.exists(POOL):
@@ -121,12 +121,3 @@ def _instance(found: Any) -> Trace:
 
 def _volume(found: Any) -> Trace:
     return Trace(f"volume {found.name} with its data", partial(found.delete, wait=True))
-
-
-def volumes(client: Client) -> dict[str, Any]:
-    """Return the volumes with the house's data, by name."""
-    try:
-        pool = client.storage_pools.get(POOL)
-    except NotFound:
-        return {}
-    return {item.name: item for item in pool.volumes.all() if item.type == "custom"}
