@@ -146,7 +146,7 @@ def _take(
     held: contextlib.ExitStack, lock: Path, run: Run, within_s: float, say: Callable[[str], None]
 ) -> int:
     """Take the lock; a dead run's last tasks hold it, so wait for them and at last kill them."""
-    told, began, killed = "", time.monotonic(), False
+    reported, start, killed = "", time.monotonic(), False
     while True:
         try:
             return held.enter_context(locked(lock, within_s=0, who=run.dump()))
@@ -155,7 +155,7 @@ def _take(
             dead = other is not None and not other.alive
             # A transfer of settings has no run yet; its lock has one line.
             who = other or error.holder.partition("\n")[0] or error
-            waited = time.monotonic() - began
+            waited = time.monotonic() - start
             if dead and waited >= PATIENCE_S and not killed:
                 # Ansible's worker holds it for as long as its task lasts, and has no mark itself.
                 _end(_holders(lock) | left_at_work(scope(lock), run.name), PATIENCE_S, say)
@@ -164,9 +164,9 @@ def _take(
                 whose = "a process of a killed run does not end" if dead else _OTHER
                 raise BusyError(f"{whose}: {who}") from None
             why = "a run was killed, and its last task is still running" if dead else _WAITS
-            if told != why:
+            if reported != why:
                 say(f"{why}: {who}")
-                told = why
+                reported = why
             time.sleep(_LOOK_AGAIN_S)
 
 

@@ -305,11 +305,11 @@ def answered(name: str, server: str) -> str:
 
 def wait_healthy(name: str, health: dict[str, Any]) -> None:
     """Wait until the program is healthy; `Trouble` with its last output otherwise."""
-    began, before = time.monotonic(), restarts(unit_state(name))
+    start, before = time.monotonic(), restarts(unit_state(name))
     while seen := healthy(health):
         now = unit_state(name)
         state = now.get("ActiveState")
-        waited, ends = time.monotonic() - began, restarts(now) - before
+        waited, ends = time.monotonic() - start, restarts(now) - before
         if waited > health["ready_s"]:
             raise unhealthy(name, f"is not healthy after {health['ready_s']:g} s ({seen}; {state})")
         # Waiting is useless if it ends as often as it is started.

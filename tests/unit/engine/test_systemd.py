@@ -1,4 +1,4 @@
-"""What systemd says of a unit is read whole, and asked for again where it was lost."""
+"""The state of a unit is read whole, and read again if its output was lost."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from tests.unit.engine.instance import Instance
 
 
 def test_a_unit_that_is_up(incus: Any) -> None:
-    said = b"ActiveState=active\nSubState=running\nResult=success\nStateChangeTimestamp=@17\n"
-    incus(Instance(stdout=said))
+    shown = b"ActiveState=active\nSubState=running\nResult=success\nStateChangeTimestamp=@17\n"
+    incus(Instance(stdout=shown))
     unit = systemd.unit_state("ollama", "ollama.service")
     assert unit == systemd.UnitState("active", "running", "success", 17)
     assert unit.up
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said"),
+    ("code", "status", "expected"),
     [(0, 0, ""), (1, 203, "exit code 203"), (2, 9, "signal 9"), (3, 11, "signal 11")],
 )
 def test_a_unit_reports_its_restarts_and_its_result(
-    incus: Any, code: int, status: int, said: str
+    incus: Any, code: int, status: int, expected: str
 ) -> None:
     numbers = f"NRestarts=4\nExecMainCode={code}\nExecMainStatus={status}\n"
     incus(Instance(stdout=f"ActiveState=activating\n{numbers}".encode()))
     unit = systemd.unit_state("ollama", "ollama.service")
-    assert (unit.restarts, unit.exit) == (4, said)
+    assert (unit.restarts, unit.exit) == (4, expected)
 
 
 def test_the_last_output_skips_lines_without_content(incus: Any) -> None:

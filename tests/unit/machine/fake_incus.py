@@ -53,7 +53,7 @@ class FakeInstance:
         self._unread = {"volatile.idmap.base": "1327680"}
 
     def read(self) -> None:
-        """Be read anew, with all that Incus has."""
+        """Be read again, with all that Incus has."""
         self.config = {**self.config, **self._unread}
 
     def patch(self, json: dict[str, dict[str, str]]) -> None:

@@ -23,9 +23,9 @@ Known = dict[tuple[str, str], str]
 def resolvers(monkeypatch: pytest.MonkeyPatch, known: Known, anything: str = "") -> None:
     """Resolvers that know these names; `anything` is one that answers to every name."""
 
-    def answer(asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
         rows = []
-        for server, name, kind in asked["resolve"]:
+        for server, name, kind in request["resolve"]:
             assert kind == "A"
             found = known.get((server, name)) or ("203.0.113.9" if server == anything else "")
             rows.append((0, [found]) if found else (3, []))
@@ -62,8 +62,8 @@ def test_a_provider_that_answers_to_anything_is_none(monkeypatch: pytest.MonkeyP
 def test_without_resolvers_or_once_built_no_query_is_sent(
     monkeypatch: pytest.MonkeyPatch, seen: dict[str, Any]
 ) -> None:
-    def answer(asked: dict[str, Any]) -> dict[str, Any]:
-        assert asked == {"resolve": []}
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        assert request == {"resolve": []}
         return {"resolve": []}
 
     monkeypatch.setattr(environment, "answer", answer)
@@ -113,12 +113,12 @@ def test_secure_boot_is_read_from_the_firmware(tmp_path: Path, value: bytes, on:
     assert environment.secure_boot(tmp_path) is on
 
 
-@pytest.mark.parametrize(("judgement", "said"), [(5, "free"), (0, None), (1, None)])
+@pytest.mark.parametrize(("status", "expected"), [(5, "free"), (0, None), (1, None)])
 def test_the_clock_is_free_where_the_kernel_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judgement: int, said: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, expected: str | None
 ) -> None:
-    monkeypatch.setattr(environment, "_adjtimex", lambda: judgement)
-    assert environment.clock(tmp_path) == said
+    monkeypatch.setattr(environment, "_adjtimex", lambda: status)
+    assert environment.clock(tmp_path) == expected
     (tmp_path / "run/systemd").mkdir(parents=True)
     (tmp_path / "run/systemd/container").write_text("lxc")
     assert environment.clock(tmp_path) is None

@@ -105,7 +105,7 @@ def test_an_unknown_image_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "line"),
+    ("stderr", "line"),
     [
         (
             "I: installing\nE: Unable to locate package curll\nI: cleaning up\n",
@@ -116,11 +116,11 @@ def test_an_unknown_image_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_failed_build_reports_its_reason_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stderr: str, line: str
 ) -> None:
     def run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         code = 0 if "apt-config" in argv[0] else 1
-        return subprocess.CompletedProcess(argv, code, "", said)
+        return subprocess.CompletedProcess(argv, code, "", stderr)
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(ImageError) as caught:

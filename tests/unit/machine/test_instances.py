@@ -54,7 +54,7 @@ def test_an_instance_that_a_killed_run_left_unfinished_is_rebuilt(incus: FakeInc
         ensure(incus, wanted())
     incus.system_state = "running"
     incus.did.clear()
-    # It runs, but nobody has looked whether a unit gets its secrets there.
+    # It runs, but no unit has been tried with a secret there.
     assert ensure(incus, wanted())[0] == f"rebuild open-webui from {RECIPE.alias}"
     assert incus.did[:2] == ["delete open-webui", "create open-webui"]
     assert ensure(incus, wanted()) == []

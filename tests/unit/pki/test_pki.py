@@ -40,7 +40,7 @@ def house() -> Authority:
 def verify(
     folder: Path, authority: Authority, leaf: str, *extra: str, intermediates: str | None = None
 ) -> str:
-    """What `openssl verify` says about `leaf`, with the root as the only trusted certificate."""
+    """Return what `openssl verify` prints about `leaf`, with the root as the only trust."""
     chain = authority.intermediate_cert_pem if intermediates is None else intermediates
     files = {"root.crt": authority.root_cert_pem, "chain.crt": chain, "leaf.crt": leaf}
     for name, text in files.items():
@@ -59,8 +59,8 @@ def issued(authority: Authority, name: str) -> str:
 
 @pytest.mark.parametrize("name", ["llm.lan", "lan", "a.b.lan"])
 def test_names_of_the_house_verify(house: Authority, tmp_path: Path, name: str) -> None:
-    said = verify(tmp_path, house, issued(house, name), "-purpose", "sslserver")
-    assert said == "leaf.crt: OK", said
+    printed = verify(tmp_path, house, issued(house, name), "-purpose", "sslserver")
+    assert printed == "leaf.crt: OK", printed
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_all_other_names_are_rejected(
     house: Authority, tmp_path: Path, name: str, reason: str
 ) -> None:
     assert reason in verify(tmp_path, house, issued(house, name))
-    # Even whoever stole the root's key could not do it.
+    # Even a thief of the root's key could not do it.
     direct = leaf_for(name, house.root_cert_pem, house.root_key_pem)
     assert reason in verify(tmp_path, house, direct)
 
@@ -102,13 +102,13 @@ def test_the_root_alone_is_the_trust(house: Authority, tmp_path: Path) -> None:
 def test_the_intermediate_cannot_sign_an_authority(house: Authority, tmp_path: Path) -> None:
     sub = leaf_for("lan", house.intermediate_cert_pem, house.intermediate_key_pem, ca=True)
     leaf = leaf_for("llm.lan", sub, LEAF_KEY_PEM)
-    said = verify(tmp_path, house, leaf, intermediates=house.intermediate_cert_pem + sub)
-    assert "path length constraint exceeded" in said
+    printed = verify(tmp_path, house, leaf, intermediates=house.intermediate_cert_pem + sub)
+    assert "path length constraint exceeded" in printed
 
 
 def test_the_intermediate_cannot_sign_for_mail(house: Authority, tmp_path: Path) -> None:
-    said = verify(tmp_path, house, issued(house, "llm.lan"), "-purpose", "smimesign")
-    assert "unsuitable certificate purpose" in said
+    printed = verify(tmp_path, house, issued(house, "llm.lan"), "-purpose", "smimesign")
+    assert "unsuitable certificate purpose" in printed
 
 
 def test_extensions_are_critical_and_keys_are_p256(house: Authority) -> None:
@@ -139,8 +139,8 @@ def test_renewal_keeps_the_root_and_old_leaves(house: Authority, tmp_path: Path)
     assert renewed.intermediate_key_pem != house.intermediate_key_pem
     assert verify(tmp_path, renewed, issued(renewed, "llm.lan")) == "leaf.crt: OK"
     old_leaf = issued(house, "llm.lan")
-    said = verify(tmp_path, renewed, old_leaf, intermediates=house.intermediate_cert_pem)
-    assert said == "leaf.crt: OK"
+    printed = verify(tmp_path, renewed, old_leaf, intermediates=house.intermediate_cert_pem)
+    assert printed == "leaf.crt: OK"
 
 
 def test_renewal_is_due_in_the_last_third(house: Authority) -> None:

@@ -72,7 +72,7 @@ def module() -> ModuleType:
     return plugin("modules", "service_converge")
 
 
-def asked(url: str, contains: str = '"healthy"', within_s: float = 30) -> dict[str, Any]:
+def health_at(url: str, contains: str = '"healthy"', within_s: float = 30) -> dict[str, Any]:
     return {"url": url, "contains": contains, "within_s": within_s, "ready_s": 1}
 
 
@@ -105,7 +105,7 @@ def test_the_module_uses_the_rule_of_the_status_and_the_smoke_tests(
 ) -> None:
     record = replace(ollama.health, path=path, contains=contains, within_s=within_s)
     assert health.check(replace(ollama, url=server, health=record)).healthy == healthy
-    assert (module.healthy(asked(f"{server}{path}", contains, within_s)) == "") == healthy
+    assert (module.healthy(health_at(f"{server}{path}", contains, within_s)) == "") == healthy
 
 
 def test_the_module_waits_for_two_more_restarts(module: ModuleType) -> None:
@@ -113,39 +113,39 @@ def test_the_module_waits_for_two_more_restarts(module: ModuleType) -> None:
 
 
 def test_the_expected_content_is_healthy(module: ModuleType, server: str) -> None:
-    assert module.healthy(asked(f"{server}/health")) == ""
+    assert module.healthy(health_at(f"{server}/health")) == ""
 
 
 def test_other_content_is_not_healthy(module: ModuleType, server: str) -> None:
-    seen = module.healthy(asked(f"{server}/health", '"ready"'))
+    seen = module.healthy(health_at(f"{server}/health", '"ready"'))
     assert seen == "an answer without '\"ready\"'"
 
 
 def test_an_error_is_not_healthy(module: ModuleType, server: str) -> None:
-    assert module.healthy(asked(f"{server}/loading")) == "HTTP 503"
+    assert module.healthy(health_at(f"{server}/loading")) == "HTTP 503"
 
 
 def test_another_protocol_is_not_healthy(module: ModuleType, server: str) -> None:
-    assert "SSH-2.0" in module.healthy(asked(f"{server}/garbage"))
+    assert "SSH-2.0" in module.healthy(health_at(f"{server}/garbage"))
 
 
 def test_an_endless_slow_response_is_not_healthy(module: ModuleType, server: str) -> None:
-    drip, began = asked(f"{server}/drip", within_s=0.3), time.monotonic()
+    drip, start = health_at(f"{server}/drip", within_s=0.3), time.monotonic()
     # A machine that stalls delays one drop so long that other words are right; not three times.
     assert any(module.healthy(drip) == "no complete answer in 0.3 s" for _ in range(3))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - start < 3
 
 
 def test_a_missing_server_is_not_healthy(module: ModuleType) -> None:
     with kept_port() as port:
-        assert "refused" in module.healthy(asked(f"http://127.0.0.1:{port}/"))
+        assert "refused" in module.healthy(health_at(f"http://127.0.0.1:{port}/"))
 
 
 def test_the_machines_http_proxy_is_not_used(
     module: ModuleType, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    assert module.healthy(asked(f"{server}/health")) == ""
+    assert module.healthy(health_at(f"{server}/health")) == ""
 
 
 @pytest.mark.parametrize(("command", "seen"), [("/bin/true", ""), ("/bin/false", "exit code 1")])

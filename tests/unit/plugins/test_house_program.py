@@ -23,13 +23,13 @@ ROOT = Path(__file__).parents[3]
 SPLIT = "split_pattern="
 
 
-def asked(patch: list[str] | None, **more: Any) -> Any:
+def arguments(patch: list[str] | None, **more: Any) -> Any:
     params = {"name": "it", "patch": patch, "patch_by": "hearth_kokoro_patch", "links": None}
     return params | {"folder": None, "source": None} | more
 
 
 def digest(patch: list[str]) -> str:
-    return str(program.the_change(asked(patch)).digest_with("archive"))
+    return str(program.the_change(arguments(patch)).digest_with("archive"))
 
 
 def test_the_steps_decide_what_is_installed() -> None:
@@ -37,7 +37,7 @@ def test_the_steps_decide_what_is_installed() -> None:
     assert len({digest(both), digest(one), digest([])}) == 3
     assert digest(["yielding", "sentences"]) == digest(["sentences", "yielding"])
     # Without a step it is upstream's own, whatever our patch is.
-    assert digest([]) == program.the_change(asked(None)).digest_with("archive")
+    assert digest([]) == program.the_change(arguments(None)).digest_with("archive")
 
 
 def test_a_folder_is_installed_patched_and_stays_as_it_is(
@@ -46,7 +46,7 @@ def test_a_folder_is_installed_patched_and_stays_as_it_is(
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     mine = tmp_path / "mine"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
-    done = program.from_folder(asked(["sentences"], folder=str(mine)), write=True)
+    done = program.from_folder(arguments(["sentences"], folder=str(mine)), write=True)
     loop = "api/src/inference/kokoro_v1.py"
     assert SPLIT in (done.path / loop).read_text()
     assert SPLIT not in (mine / loop).read_text()
@@ -59,7 +59,7 @@ def test_a_patched_folder_is_restored_if_no_step_is_configured(
     mine, loop = tmp_path / "mine", "api/src/inference/kokoro_v1.py"
     shutil.copytree(kokoro_fastapi.UPSTREAM, mine)
     hearth_kokoro_patch.plan(mine).apply()
-    done = program.from_folder(asked([], folder=str(mine)), write=True)
+    done = program.from_folder(arguments([], folder=str(mine)), write=True)
     assert (done.path / loop).read_bytes() == (kokoro_fastapi.UPSTREAM / loop).read_bytes()
     assert SPLIT in (mine / loop).read_text()
 
@@ -68,12 +68,12 @@ def test_an_invalid_step_or_upstream_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SourceError, match="'sentence' is not a step of the patch: "):
-        program.the_change(asked(["sentence"]))
+        program.the_change(arguments(["sentence"]))
     monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/file").write_text("x")
     with pytest.raises(SourceError, match=r"^it: the source: holds no Kokoro-FastAPI"):
-        program.from_folder(asked(["sentences"], folder=str(tmp_path / "other")), write=True)
+        program.from_folder(arguments(["sentences"], folder=str(tmp_path / "other")), write=True)
     assert not (tmp_path / "programs/it/current").exists()
 
 

@@ -1,4 +1,4 @@
-"""The connection gives back exactly what a command wrote, or says who did not answer."""
+"""The connection returns exactly what a command wrote, or names what did not answer."""
 
 from __future__ import annotations
 

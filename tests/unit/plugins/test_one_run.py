@@ -99,12 +99,12 @@ def end(folder: Path, *runs: subprocess.Popen[str]) -> list[int]:
 def test_a_second_run_ends_in_one_line_that_names_the_first(folder: Path) -> None:
     first = play(folder)
     arrived(folder, 1)
-    said, _ = (second := play(folder)).communicate(timeout=WITHIN_S)
+    output, _ = (second := play(folder)).communicate(timeout=WITHIN_S)
     assert second.returncode == 1
-    line = " ".join(said.split())
-    assert "another run is active on this machine: root (from 192.0.2.7) runs " in line, said
-    assert f"`ansible-playbook site.yml` as process {first.pid} since 2" in line, said
-    assert "TASK" not in said
+    line = " ".join(output.split())
+    assert "another run is active on this machine: root (from 192.0.2.7) runs " in line, output
+    assert f"`ansible-playbook site.yml` as process {first.pid} since 2" in line, output
+    assert "TASK" not in output
     other = play(folder, "other.yml")
     arrived(folder, 2)
     assert end(folder, first, other) == [0, 0]
@@ -121,18 +121,18 @@ def test_a_killed_run_releases_the_lock_and_the_next_run_waits_for_its_last_task
     kill(first, *(workers if alone else []))
     second = play(folder)
     assert second.stdout
-    said = ""
+    output = ""
     # A run that does not wait goes to its task, and ends by this.
     late = threading.Timer(WITHIN_S, (folder / "go").touch)
     late.start()
-    while (PATIENT if alone else GOES_ON) not in said:
+    while (PATIENT if alone else GOES_ON) not in output:
         line = second.stdout.readline()
         if not line:
             second.communicate()
-            pytest.fail(said)
-        said = f"{said} {' '.join(line.split())}"
+            pytest.fail(output)
+        output = f"{output} {' '.join(line.split())}"
     late.cancel()
-    assert "TASK" not in said
+    assert "TASK" not in output
     assert len((folder / "here").read_text()) == 1
     assert end(folder, second) == [0]
 
@@ -142,10 +142,10 @@ def test_the_next_run_waits_for_the_tasks_of_a_killed_run_and_names_it(folder: P
     arrived(folder, 1)
     # Its worker goes on and has the lock still.
     kill(first)
-    told: list[str] = []
+    messages: list[str] = []
 
     def say(text: str) -> None:
-        told.append(" ".join(text.split()))
+        messages.append(" ".join(text.split()))
         (folder / "go").touch()
 
     lock, before = folder / "lock", os.environ.get(runs.MARK)
@@ -156,7 +156,7 @@ def test_the_next_run_waits_for_the_tasks_of_a_killed_run_and_names_it(folder: P
         with lock.open() as file:
             assert os.environ[runs.MARK] == f"{runs.scope(file.fileno())}.{mine.name}"
             assert list(runs.left_at_work(runs.scope(file.fileno()), mine.name)) == []
-    assert told[0].startswith(GOES_ON), told
+    assert messages[0].startswith(GOES_ON), messages
     # What is started after it is no part of it, and no other run may wait for that.
     assert os.environ.get(runs.MARK) == before
 
@@ -168,12 +168,12 @@ def test_the_endless_last_task_of_a_killed_run_is_ended(
     arrived(folder, 1)
     kill(first)
     monkeypatch.setattr(runs, "PATIENCE_S", 1.0)
-    told: list[str] = []
-    # Nobody lets its task go on, and its worker holds the lock as long as that lasts.
-    with runs.alone(told.append, folder / "lock"):
+    messages: list[str] = []
+    # Its task never ends, and its worker holds the lock for as long.
+    with runs.alone(messages.append, folder / "lock"):
         assert not (folder / "go").exists()
-    assert told[0].startswith(GOES_ON), told
-    assert told[1].startswith("killed after more than 1 s: process"), told
+    assert messages[0].startswith(GOES_ON), messages
+    assert messages[1].startswith("killed after more than 1 s: process"), messages
 
 
 def test_the_worker_of_a_killed_run_is_ended_if_it_hangs_itself(
@@ -194,19 +194,19 @@ def test_the_worker_of_a_killed_run_is_ended_if_it_hangs_itself(
 
 
 def test_waiting_for_a_live_run_has_a_limit(folder: Path) -> None:
-    lock, told = folder / "lock", list[str]()
+    lock, messages = folder / "lock", list[str]()
     with locked(lock, who=runs.this_run(["hearth", "up"]).dump()) as held:
         with (
             pytest.raises(runs.BusyError, match=r"^another run is active .*`hearth up`") as seen,
-            runs.alone(told.append, lock, within_s=0.01),
+            runs.alone(messages.append, lock, within_s=0.01),
         ):
             pytest.fail("two at once")
         assert "\n" not in str(seen.value)
-        (waits,) = told
+        (waits,) = messages
         assert waits.startswith("waiting for another run to finish: ")
-        with pytest.raises(runs.BusyError), runs.alone(told.append, lock):
+        with pytest.raises(runs.BusyError), runs.alone(messages.append, lock):
             pytest.fail("two at once")
-        assert len(told) == 1
+        assert len(messages) == 1
         assert os.fstat(held)
 
 
@@ -243,10 +243,10 @@ def test_neither_another_name_nor_another_list_of_callbacks_avoids_the_lock(
     (folder / "go").touch()
     monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", enabled)
     with locked(folder / "lock", who=runs.this_run(["hearth", "up"]).dump()):
-        said, _ = (second := play(folder, name)).communicate(timeout=WITHIN_S)
-    assert second.returncode == 1, said
-    assert "another run is active on this machine" in said
-    assert "TASK" not in said
+        output, _ = (second := play(folder, name)).communicate(timeout=WITHIN_S)
+    assert second.returncode == 1, output
+    assert "another run is active on this machine" in output
+    assert "TASK" not in output
 
 
 def stuck_with(mark: str) -> subprocess.Popen[bytes]:
@@ -264,12 +264,12 @@ def test_a_process_that_does_not_end_is_killed(folder: Path) -> None:
     lock = (folder / "lock").open("w")
     machine = runs.scope(lock.fileno())
     with stuck_with(f"{machine}.1.2") as stuck:
-        told: list[str] = []
-        runs.outlast(machine, "3.4", told.append, patience_s=0)
+        messages: list[str] = []
+        runs.outlast(machine, "3.4", messages.append, patience_s=0)
         assert stuck.wait(WITHIN_S) == -signal.SIGKILL
     lock.close()
-    assert len(told) == 2, told
-    assert all(f"process {stuck.pid} (/bin/sleep 600)" in line for line in told), told
+    assert len(messages) == 2, messages
+    assert all(f"process {stuck.pid} (/bin/sleep 600)" in line for line in messages), messages
 
 
 def test_an_unkillable_process_is_reported_once_and_does_not_block_for_ever(
@@ -277,14 +277,14 @@ def test_an_unkillable_process_is_reported_once_and_does_not_block_for_ever(
 ) -> None:
     monkeypatch.setattr(runs, "_kill", lambda pid: None)
     monkeypatch.setattr(runs, "_KILLED_S", 3 * runs._LOOK_AGAIN_S)
-    told: list[str] = []
+    messages: list[str] = []
     with (folder / "lock").open("w") as lock:
         machine = runs.scope(lock.fileno())
         with stuck_with(f"{machine}.1.2") as stuck:
             with pytest.raises(runs.BusyError, match=f"process {stuck.pid} .* does not end"):
-                runs.outlast(machine, "3.4", told.append, patience_s=0)
+                runs.outlast(machine, "3.4", messages.append, patience_s=0)
             stuck.kill()
-    assert [line.partition(" ")[0] for line in told] == ["a", "killed"]
+    assert [line.partition(" ")[0] for line in messages] == ["a", "killed"]
 
 
 def test_the_longest_thing_is_waited_for() -> None:

@@ -1,7 +1,7 @@
 """What is there decides, never what this run did: files, users, restarts, and killed runs.
 
-systemctl is a small script here that keeps a unit's state in a file and writes down what it was
-asked; everything else is the module itself on a folder.
+systemctl is a small script here that keeps a unit's state in a file and records its calls;
+everything else is the module itself on a folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.unit.plugins.by_path import plugin
 
 UNIT = "[Service]\nExecStart=/bin/true\n"
 SYSTEMCTL = """#!/bin/sh
-echo "$*" >> {home}/asked
+echo "$*" >> {home}/calls
 case "$1" in
   show)
     cat {home}/state
@@ -77,9 +77,9 @@ class Machine:
         )
         return result
 
-    def asked(self) -> list[str]:
-        """What systemctl was asked to change since the last look."""
-        path = self.home / "asked"
+    def calls(self) -> list[str]:
+        """Return the changes requested of systemctl since the last call."""
+        path = self.home / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
         path.unlink(missing_ok=True)
         return [line for line in lines if line.split()[0] in ("start", "restart", "reload")]
@@ -89,7 +89,7 @@ class Machine:
         return {
             str(path.relative_to(self.home)): (path.stat().st_mode, path.read_bytes())
             for path in sorted(self.home.rglob("*"))
-            if path.is_file() and path.name not in ("asked", "looks")
+            if path.is_file() and path.name not in ("calls", "looks")
         }
 
 
@@ -122,13 +122,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_the_first_run_writes_and_starts_and_the_second_does_nothing(machine: Machine) -> None:
     first = machine.converge()
     assert first["changed"]
-    assert machine.asked() == ["restart app.service"]
+    assert machine.calls() == ["restart app.service"]
     assert machine.config.read_text() == "port = 1\n"
     assert stat.S_IMODE(machine.config.stat().st_mode) == 0o644
     before = machine.tree()
     nothing = {"changed": False, "action": "", "files": [], "did": [], "diff": []}
     assert machine.converge() == nothing
-    assert machine.asked() == []
+    assert machine.calls() == []
     assert machine.tree() == before
 
 
@@ -142,10 +142,10 @@ def test_the_first_run_writes_and_starts_and_the_second_does_nothing(machine: Ma
 )
 def test_changed_content_causes_a_restart(machine: Machine, more: dict[str, Any]) -> None:
     machine.converge()
-    machine.asked()
+    machine.calls()
     more = json.loads(json.dumps(more).replace("{home}", str(machine.home)))
     assert machine.converge(**more)["action"] == "restart"
-    assert machine.asked() == ["restart app.service"]
+    assert machine.calls() == ["restart app.service"]
     assert not machine.converge(**more)["changed"]
 
 
@@ -153,7 +153,7 @@ def test_a_changed_watched_link_causes_a_restart(machine: Machine) -> None:
     link = machine.home / "current"
     link.symlink_to("one")
     machine.converge(watch=[str(link)])
-    machine.asked()
+    machine.calls()
     assert not machine.converge(watch=[str(link)])["changed"]
     link.unlink()
     link.symlink_to("two")
@@ -165,7 +165,7 @@ def test_the_output_of_a_command_is_part_of_the_state(machine: Machine) -> None:
     ruleset.write_text("table inet hearth\n")
     observe = [["/bin/cat", str(ruleset)]]
     machine.converge(observe=observe)
-    machine.asked()
+    machine.calls()
     assert not machine.converge(observe=observe)["changed"]
     ruleset.write_text("")
     assert machine.converge(observe=observe)["action"] == "restart"
@@ -173,11 +173,11 @@ def test_the_output_of_a_command_is_part_of_the_state(machine: Machine) -> None:
 
 def test_only_its_own_files_reload_a_program_that_can(machine: Machine) -> None:
     machine.converge(reloads=True)
-    machine.asked()
+    machine.calls()
     other = [{"path": str(machine.config), "content": "port = 2\n"}]
     assert machine.converge(reloads=True, files=other)["action"] == "reload"
     assert machine.converge(reloads=True, files=other, unit=UNIT + "#\n")["action"] == "restart"
-    assert machine.asked() == ["reload app.service", "restart app.service"]
+    assert machine.calls() == ["reload app.service", "restart app.service"]
 
 
 def test_a_stopped_program_is_started_instead_of_reloaded(machine: Machine) -> None:
@@ -220,17 +220,17 @@ def test_a_file_edited_by_hand_is_repaired_and_the_program_reads_it_again(
     machine: Machine, reloads: bool
 ) -> None:
     machine.converge(reloads=reloads)
-    machine.asked()
+    machine.calls()
     machine.config.write_text("port = 6666\n")  # and perhaps the program was restarted with it
     assert machine.converge(reloads=reloads)["files"] == [str(machine.config)]
     assert machine.config.read_text() == "port = 1\n"
-    assert machine.asked() == ["reload app.service" if reloads else "restart app.service"]
+    assert machine.calls() == ["reload app.service" if reloads else "restart app.service"]
     assert not machine.converge(reloads=reloads)["changed"]
 
 
 def test_a_unit_edited_by_hand_restarts_even_a_program_that_can_reload(machine: Machine) -> None:
     machine.converge(reloads=True)
-    machine.asked()
+    machine.calls()
     (machine.home / "units/app.service").write_text(UNIT + "User=root\n")
     assert machine.converge(reloads=True)["action"] == "restart"
 
@@ -258,9 +258,9 @@ def test_a_run_that_was_killed_leaves_nothing_undone(
         kill_at(machine, patch, point)
         with pytest.raises(Killed):
             machine.converge(**more)
-    machine.asked()
+    machine.calls()
     assert machine.converge(**more)["action"] == "restart"
-    assert machine.asked() == ["restart app.service"]
+    assert machine.calls() == ["restart app.service"]
     assert not machine.converge(**more)["changed"]
 
 
@@ -320,7 +320,7 @@ def test_a_crash_loop_ends_the_wait_early(
 
 def test_a_file_that_its_checker_rejects_does_not_replace_the_old_one(machine: Machine) -> None:
     machine.converge()
-    machine.asked()
+    machine.calls()
     check = ["/bin/grep", "-q", "good", "%s"]
     bad = [{"path": str(machine.config), "content": "bad\n", "check": check}]
     with pytest.raises(machine.module.Trouble) as caught:
@@ -329,7 +329,7 @@ def test_a_file_that_its_checker_rejects_does_not_replace_the_old_one(machine: M
     assert str(caught.value) == refusal + "no output"
     assert machine.config.read_text() == "port = 1\n"
     assert [path.name for path in machine.config.parent.iterdir()] == ["app.conf"]
-    assert machine.asked() == []
+    assert machine.calls() == []
     good = [{"path": str(machine.config), "content": "good\n", "check": check}]
     assert machine.converge(files=good)["action"] == "restart"
 
@@ -418,7 +418,7 @@ def test_check_mode_reports_what_would_happen_and_writes_nothing(machine: Machin
     assert result["action"] == "restart"
     assert machine.tree() == before
     assert not (machine.home / "var").exists()
-    assert machine.asked() == []
+    assert machine.calls() == []
 
 
 def test_check_mode_predicts_the_run(machine: Machine) -> None:
@@ -483,10 +483,10 @@ def test_a_changed_secret_causes_a_restart_and_is_in_neither_result_nor_record(
     machine: Machine,
 ) -> None:
     secret_run(machine, SECRETS)
-    machine.asked()
+    machine.calls()
     result = secret_run(machine, {**SECRETS, "key": "hunter3"}, diff=True)
     assert result["action"] == "restart"
-    assert machine.asked() == ["restart app.service"]
+    assert machine.calls() == ["restart app.service"]
     assert not secret_run(machine, {**SECRETS, "key": "hunter3"})["changed"]
 
 
@@ -499,9 +499,9 @@ def test_a_run_killed_after_a_secret_was_written_restarts_later(
         context.setattr(machine.module, "make_user", _killed)
         with pytest.raises(Killed):
             secret_run(machine, {**SECRETS, "key": "hunter3"})
-    machine.asked()
+    machine.calls()
     assert secret_run(machine, {**SECRETS, "key": "hunter3"})["action"] == "restart"
-    assert machine.asked() == ["restart app.service"]
+    assert machine.calls() == ["restart app.service"]
 
 
 def _killed(*_: object) -> None:
@@ -569,7 +569,7 @@ def test_a_credential_that_is_no_longer_loaded_is_removed(machine: Machine) -> N
 
 def test_a_unit_that_must_not_run_is_stopped_once(machine: Machine) -> None:
     machine.converge()
-    machine.asked()
+    machine.calls()
     off: dict[str, Any] = {"enabled": False, "stopped": True}
     assert machine.converge(**off)["action"] == "stop"
     assert not machine.converge(**off)["changed"]
@@ -579,7 +579,7 @@ def test_a_unit_that_must_not_run_is_stopped_once(machine: Machine) -> None:
 def test_files_without_a_unit_are_written_and_nothing_is_started(machine: Machine) -> None:
     more: dict[str, Any] = {"files_only": True, "unit": "", "health": {}}
     assert machine.converge(**more)["did"] == [f"write {machine.config}"]
-    assert machine.asked() == []
+    assert machine.calls() == []
     assert not machine.converge(**more)["changed"]
     machine.config.write_text("by hand\n")
     assert machine.converge(**more)["did"] == [f"write {machine.config}"]
