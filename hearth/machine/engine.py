@@ -111,7 +111,7 @@ def state(instance: str) -> State:
     return State(found.status == "Running", int((found.memory or {}).get("usage", 0)))
 
 
-def volumes(client: Any) -> dict[str, Any]:
+def data_volumes(client: Any) -> dict[str, Any]:
     """Return the volumes with the house's data, by name, as pylxd has them."""
     try:
         pool = client.storage_pools.get(POOL)
@@ -123,7 +123,7 @@ def volumes(client: Any) -> dict[str, Any]:
 def has_volume(name: str) -> bool:
     """Return whether the house's pool holds this volume; a machine without Incus has none."""
     return os.path.exists(SOCKET) and bool(
-        _bounded(f"volume {name}", lambda: name in volumes(_client()), READ_S)
+        _bounded(f"volume {name}", lambda: name in data_volumes(_client()), READ_S)
     )
 
 

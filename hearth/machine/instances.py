@@ -126,7 +126,7 @@ def ensure_pool(client: Client, write: bool) -> list[str]:
 
 def ensure_volumes(client: Client, instance: Instance, write: bool) -> list[str]:
     """Create the missing volumes for the service's data; an existing volume is never touched."""
-    present = engine.volumes(client) if instance.volumes else {}
+    present = engine.data_volumes(client) if instance.volumes else {}
     missing = [name for name in instance.volumes if name not in present]
     for name in missing if write else ():
         pool = client.storage_pools.get(POOL)

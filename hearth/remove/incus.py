@@ -51,7 +51,7 @@ def of_services(
     client: Client, services: Iterable[Service], data: Collection[str] = ()
 ) -> list[Trace]:
     """List the instances of these services, and volumes of those whose names are in `data`."""
-    found, present = [], engine.volumes(client)
+    found, present = [], engine.data_volumes(client)
     for service in services:
         # An instance that Hearth did not make stays.
         with contextlib.suppress(instances.InstanceError):
@@ -70,7 +70,7 @@ def everything(client: Client, data: bool) -> list[Trace]:
     ]
     # No service is left that needs one.
     found += unused_images(client, set(), used=set())
-    present = engine.volumes(client)
+    present = engine.data_volumes(client)
     if data:
         found += [_volume(volume) for volume in present.values()]
     if (data or not present) and client.storage_pools.exists(POOL):

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
-from hearth.machine import engine, runs
+from hearth.machine import runs
+from hearth.machine.engine import data_volumes
 from hearth.machine.environment import MASK
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import Project
@@ -73,7 +74,7 @@ def plan_removal(project: Project, data: bool) -> Plan:
     """Return what would go; nothing is changed."""
     seen = before.read_record()
     client = incus.connect()
-    volumes = [] if data or client is None else sorted(engine.volumes(client))
+    volumes = [] if data or client is None else sorted(data_volumes(client))
     others = incus.foreign(client) if client else []
     goes = units()
     goes += incus.everything(client, data) if client else []

@@ -11,7 +11,7 @@ import pytest
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
-from hearth.machine.engine import POOL, volumes
+from hearth.machine.engine import POOL, data_volumes
 from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
 from hearth.remove import RemoveError, incus
 from tests.unit.machine.fake_incus import api_error
@@ -109,7 +109,7 @@ def test_everything_leaves_data_and_foreign_things(engine: Engine) -> None:
         trace.remove()
     assert sorted(engine.present) == ["theirs"]
     assert sorted(engine.stored) == ["debian/13"]
-    assert [*volumes(client(engine))] == ["chat-data"]
+    assert [*data_volumes(client(engine))] == ["chat-data"]
     assert engine.pool_there
     assert incus.foreign(client(engine)) == ["instance theirs", "image debian/13", "network br0"]
 
