@@ -17,16 +17,8 @@ HOST = re.compile(
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(kB|MB|GB|TB|KiB|MiB|GiB|TiB)")
 PERCENT = re.compile(r"(\d{1,3})%")
 
-_UNITS = {
-    "kB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-}
+_UNITS: dict[str, int] = {f"{prefix}B": 1000**power for power, prefix in enumerate("kMGT", 1)}
+_UNITS |= {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
 
 
 class Place(NamedTuple):

@@ -45,7 +45,7 @@ FILES = tuple(SECTIONS)
 
 @dataclass(slots=True)
 class Catalogue:
-    """Every record of the inventory by its name, and where each value is written."""
+    """Every record of the inventory by its name, where each value is written, and wrong fields."""
 
     machines: dict[str, schema.MachineRecord] = field(default_factory=dict)
     services: dict[str, schema.ServiceRecord] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class Catalogue:
     mirrors: dict[str, str] = field(default_factory=dict)
     minimum_versions: dict[str, schema.MinimumVersionRecord] = field(default_factory=dict)
     places: dict[Key, Place] = field(default_factory=dict)
+    rejected: set[Key] = field(default_factory=set)
 
     def fill(self, files: Mapping[str, Node]) -> Iterator[Problem]:
         """Add the records in these files; yield every unknown section and wrong value."""
@@ -91,6 +92,7 @@ class Catalogue:
                     yield Problem(self.at(*key), _explained(key, shape, item))
                 # The other fields still take part in the rules, so that one run reports everything.
                 wrong = {item["loc"][0] for item in details if item["loc"]}
+                self.rejected |= {(target, name, field) for field in wrong}
                 if isinstance(raw, dict) and all(item["loc"] for item in details):
                     rest = {key: value for key, value in raw.items() if key not in wrong}
                     with suppress(ValidationError):
@@ -102,10 +104,6 @@ class Catalogue:
             if key[:length] in self.places:
                 return self.places[key[:length]]
         return Place("inventory", 1)
-
-    def written(self, *key: str | int) -> bool:
-        """Return whether this value is written, valid or not."""
-        return key in self.places
 
     def known(self, *sections: str) -> list[str]:
         """List the names in sections, including rejected records."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from functools import partial
 from pathlib import Path
 
 import yaml
@@ -49,7 +48,9 @@ def check(catalogue: Catalogue, roles: Path) -> list[Problem]:
     """Apply every rule to the whole catalogue; `roles` is the folder of all roles."""
     findings = [found for rule in RULES for found in rule(catalogue)]
     findings += settings(catalogue, roles)
-    return [Problem(catalogue.at(*key), text) for key, text in findings]
+    # A field whose value is wrong is not missing.
+    found = ((key, text) for key, text in findings if key[:3] not in catalogue.rejected)
+    return [Problem(catalogue.at(*key), text) for key, text in found]
 
 
 def names(catalogue: Catalogue) -> Iterator[Finding]:
@@ -103,6 +104,8 @@ def _uses(catalogue: Catalogue) -> Iterator[tuple[Hashable, Key, str, str]]:
         yield ("link", end), key, f"the link {end}", f"start {name} with other letters"
         yield ("folder", name), key, "", ""
     for name, model in catalogue.models.items():
+        identity = ("model", model.provider, (model.id or name).removesuffix(":latest"))
+        yield identity, ("models", name), f"the model behind {name}", "keep one of them"
         provider = catalogue.providers.get(model.provider)
         if model.files and provider and provider.service:
             folder = program(provider.service, name)
@@ -235,21 +238,21 @@ def cycles(catalogue: Catalogue) -> Iterator[Finding]:
 def fields(catalogue: Catalogue) -> Iterator[Finding]:
     """The fields of each service fit together."""
     for name, record in catalogue.services.items():
-        for place, text in _misfits(record, partial(catalogue.written, "services", name)):
+        for place, text in _misfits(record):
             yield ("services", name, *place), f"{name}{text}"
+        if not (record.here or record.url or ("services", name, "url") in catalogue.rejected):
+            text = f"{name} is external and has no url; write e.g. url: http://192.168.1.20:11434"
+            yield ("services", name, "runtime"), text
 
 
-def _misfits(record: schema.ServiceRecord, written: Callable[[str], bool]) -> Iterator[Finding]:
+def _misfits(record: schema.ServiceRecord) -> Iterator[Finding]:
     """Yield the fields that do not fit, and the text after the service's name."""
     url, check = record.url or "", record.health
     if record.here and url:
         yield ("url",), ".url is only for runtime: external; write that, or leave url out"
     elif re.match(r"https?://(localhost|127\.)", url):
         yield ("url",), ".url means the caller itself; write the server's LAN address"
-    elif not record.here and not url and not written("url"):
-        text = " is external and has no url; write e.g. url: http://192.168.1.20:11434"
-        yield ("runtime",), text
-    if record.here and record.present and record.port is None and not written("port"):
+    if record.here and record.present and record.port is None:
         yield ("port",), ".port is missing; write the port it listens on, e.g. port: 8080"
     if record.runtime == "podman" and record.paths:
         yield ("paths",), ".paths needs a proxy in the instance, which podman has not; use incus"

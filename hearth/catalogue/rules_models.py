@@ -22,24 +22,28 @@ def providers(catalogue: Catalogue) -> Iterator[Finding]:
         if record.service and record.host:
             text = f"{name} has a service and a host; keep service here, host for the cloud"
             yield (*key, "host"), text
-        if not record.service and not record.host and not catalogue.written(*key, "host"):
-            yield key, f"{name} has neither service nor host; write e.g. host: api.example.org"
-        if record.host and not record.secret and not catalogue.written(*key, "secret"):
-            yield key, f"{name} has a host and no secret; write e.g. secret: {name}_api_key"
+        if not record.service and not record.host:
+            yield (
+                (*key, "host"),
+                f"{name} has neither service nor host; write e.g. host: api.example.org",
+            )
+        if record.host and not record.secret:
+            text = f"{name} has a host and no secret; write e.g. secret: {name}_api_key"
+            yield (*key, "secret"), text
         if record.secret and not SNAKE.fullmatch(record.secret):
             text = f"{name}.secret {record.secret} is not snake_case; write e.g. {name}_api_key"
             yield (*key, "secret"), text
 
 
 def models(catalogue: Catalogue) -> Iterator[Finding]:
-    """A model has a size where it is pulled, files where it transcribes, and no duplicate."""
-    owners: dict[tuple[str, str], str] = {}
+    """A model has a size where it is pulled, and files where it transcribes."""
     for name, record in catalogue.models.items():
         key = ("models", name)
         provider = catalogue.providers.get(record.provider)
         if provider and provider.service:
-            if record.download is None and not catalogue.written(*key, "download"):
-                yield key, f"{name}.download is missing; write its size, e.g. download: 3.4GB"
+            if record.download is None:
+                text = f"{name}.download is missing; write its size, e.g. download: 3.4GB"
+                yield (*key, "download"), text
         elif provider and record.download:
             yield (*key, "download"), f"{name}.download has no use in the cloud; leave it out"
         if record.kind == "transcribe":
@@ -47,12 +51,6 @@ def models(catalogue: Catalogue) -> Iterator[Finding]:
         elif record.files:
             text = f"{name}.files is only for kind: transcribe; write that, or leave files out"
             yield (*key, "files"), text
-        identity = (record.provider, (record.id or name).removesuffix(":latest"))
-        if identity in owners:
-            where = catalogue.at("models", owners[identity])
-            text = f"{name} is the same model as {owners[identity]} ({where}); keep one of them"
-            yield key, text
-        owners.setdefault(identity, name)
 
 
 def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Finding]:
@@ -64,8 +62,9 @@ def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Itera
         text = f"{name}.kind transcribe cannot be in the cloud; name a provider with a service"
         yield (*key, "provider"), text
     external = service is not None and not service.here
-    if not record.files and not external and not catalogue.written(*key, "files"):
-        yield key, f"{name}.files is missing; write the sources of its files, e.g. files: [a, b]"
+    if not record.files and not external:
+        text = f"{name}.files is missing; write the sources of its files, e.g. files: [a, b]"
+        yield (*key, "files"), text
     called: dict[str, str] = {}
     for index, source in enumerate(record.files):
         if found := catalogue.sources.get(source):

@@ -48,8 +48,7 @@ def addresses(catalogue: Catalogue) -> Iterator[Finding]:
     for name, record in here.items():
         key = ("services", name, "address")
         if name not in known:
-            if not catalogue.written(*key):
-                yield key, f"{name}.address is missing; write address: {free}"
+            yield key, f"{name}.address is missing; write address: {free}"
             continue
         address, text = known[name], f"{name}.address {known[name]}"
         if address not in network:

@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 from hearth.catalogue import House, derive, load
-from hearth.render.chat_ui import ChatConfigError, chat_settings, known_names
-from hearth.render.chat_ui_defaults import DEFAULTS, FIXED
+from hearth.render.chat_ui import DEFAULTS, FIXED, ChatConfigError, chat_settings, known_names
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {
