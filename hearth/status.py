@@ -4,11 +4,10 @@ import functools
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import segno
 
@@ -59,10 +58,6 @@ class Report:
     def good(self) -> bool:
         """Return whether everything is up."""
         return all(row.up for row in self.rows)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report for programs."""
-        return {"good": self.good, "root_certificate": str(ROOT_CERTIFICATE), **asdict(self)}
 
 
 def look(house: House) -> Report:

@@ -102,10 +102,11 @@ def _offer(wanted: Plan, there: Container | None, yes: bool, as_json: bool) -> b
         return True
     if not agreed:
         err.print("nothing was changed")
-    elif wanted.files and there is None:
-        err.print("done: restart the server to use them")
-    elif wanted.files and there is not None:
-        err.print(f"done: run `{there.restart}` now; a newly created container will not have them")
+    elif wanted.files:
+        after = "restart the server to use them"
+        if there is not None:
+            after = f"run `{there.restart}` now; a newly created container will not have them"
+        err.print(f"done: {after}")
     return agreed
 
 

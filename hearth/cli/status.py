@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from dataclasses import asdict
 
 import typer
 from rich.console import Group, RenderableType
@@ -55,7 +56,8 @@ def show_status(as_json: AsJson = False) -> None:
         *(f"note   {line}" for line in report.pending),
     ]
     content = Group(table(("", "name", "state", "since", "memory"), rows), *map(Text, lines))
-    show_or_print(as_json, report.as_json(), content)
+    document = {"good": report.good, "root_certificate": str(ROOT_CERTIFICATE), **asdict(report)}
+    show_or_print(as_json, document, content)
     raise typer.Exit(0 if report.good else 1)
 
 

@@ -60,19 +60,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_failed(self, result: CallbackTaskResult, ignore_errors: bool = False) -> None:
         """Report a failure and its reason."""
-        if not ignore_errors:
-            self._fail(result)
-
-    def v2_runner_on_unreachable(self, result: CallbackTaskResult) -> None:
-        """Report an unreachable host."""
-        self._fail(result)
-
-    def _fail(self, result: CallbackTaskResult) -> None:
+        if ignore_errors:
+            return
         # `no_log` leaves only this key; nothing of such a result may be shown.
         hidden = "censored" in result.result
         message = "the task's output is hidden" if hidden else _message(result.result)
         task = result.task.get_name().strip()
         self._write("failed", host=result.host.get_name(), task=task, message=message)
+
+    v2_runner_on_unreachable = v2_runner_on_failed
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
         """Report the totals of each host."""
