@@ -4,7 +4,6 @@ import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,24 +91,6 @@ class Child:
                 self._errors = (self._errors + message)[-_ERROR_BYTES:]
 
 
-@contextlib.contextmanager
-def run_in_instance(instance: str, argv: Sequence[str]) -> Iterator[Child]:
-    """Run a program in an instance; leaving early breaks its streams.
-
-    Raises:
-        EngineError: the instance or Incus is not there.
-    """
-    with contextlib.ExitStack() as opened:
-        try:
-            running = engine.started(
-                Client(endpoint=SOCKET), instance, argv, environment=_ENVIRONMENT, cwd="/"
-            )
-            streams, ended = opened.enter_context(running)
-        except Exception as error:
-            raise engine.explained(instance, error) from None
-        yield Child(instance, streams, ended)
-
-
 @dataclass(frozen=True, slots=True)
 class DataFolder:
     """A data folder that is backed up; `from_folder` when it is a folder of the machine."""
@@ -142,9 +123,23 @@ class DataFolder:
         if done.returncode:
             raise BackupError(f"{self.instance}: {self.unit} does not stop: {done.stderr.strip()}")
 
-    def run(self, argv: Sequence[str]) -> AbstractContextManager[Child]:
-        """Run a program in its instance."""
-        return run_in_instance(self.instance, argv)
+    @contextlib.contextmanager
+    def run(self, argv: Sequence[str]) -> Iterator[Child]:
+        """Run a program in its instance; leaving early breaks its streams.
+
+        Raises:
+            EngineError: the instance or Incus is not there.
+        """
+        with contextlib.ExitStack() as opened:
+            try:
+                client = Client(endpoint=SOCKET)
+                running = engine.started(
+                    client, self.instance, argv, environment=_ENVIRONMENT, cwd="/"
+                )
+                streams, ended = opened.enter_context(running)
+            except Exception as error:
+                raise engine.explained(self.instance, error) from None
+            yield Child(self.instance, streams, ended)
 
     @contextlib.contextmanager
     def program(self, *words: str) -> Iterator[Child]:
@@ -165,8 +160,7 @@ class DataFolder:
 
     def status(self) -> dict[str, Any]:
         """Return the status that the program prints."""
-        status: dict[str, Any] = json.loads(self.change("status"))
-        return status
+        return json.loads(self.change("status"))  # type: ignore[no-any-return]
 
 
 def data_folders(house: House) -> list[DataFolder]:

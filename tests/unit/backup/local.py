@@ -22,7 +22,7 @@ RECIPIENT = "age1v07seqm28nj2xv8uer4e4mpuh3t8txnjqfqy88kw6h744ucjrypsrtjce4"
 
 
 class Pipe:
-    """One stream of a program on this machine, with the manners of a websocket of Incus."""
+    """One stream of a program on this machine, used like a websocket of Incus."""
 
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
@@ -63,7 +63,7 @@ def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
 
 @dataclass(frozen=True)
 class LocalFolder(DataFolder):
-    """A data folder of this machine, and the house that notes what is done to it."""
+    """A data folder of this machine, and the house that records what is done to it."""
 
     runner: Callable[[str, Sequence[str]], contextlib.AbstractContextManager[Child]] = run
     house: House | None = None
@@ -73,11 +73,13 @@ class LocalFolder(DataFolder):
 
     def stop(self) -> None:
         assert self.house is not None
-        assert self.house.locked, "somebody may start it again"
+        assert self.house.locked, "another run may start it again"
         self.house.did.append(f"stop {self.service}")
 
-    def run(self, argv: Sequence[str]) -> contextlib.AbstractContextManager[Child]:
-        return self.runner(self.instance, argv)
+    @contextlib.contextmanager
+    def run(self, argv: Sequence[str]) -> Iterator[Child]:
+        with self.runner(self.instance, argv) as child:
+            yield child
 
 
 def place(folder: Path, copy_as: str = "sqlite", service: str = "open_webui") -> LocalFolder:
@@ -108,7 +110,7 @@ class PlainVault(Vault):
 
 
 class House:
-    """A house to restore into, which notes what is done to it."""
+    """A house to restore into, which records what is done to it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A data folder whose every part says the same word."""
+"""A data folder in which every file and row holds the same word."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fill(folder: Path, word: str) -> None:
 
 
 def words(folder: Path) -> dict[str, str]:
-    """What lies in a folder, a database by its row."""
+    """Return the content of each file in a folder; of the database, its row."""
     found = {
         str(path.relative_to(folder)): path.read_text()
         for path in folder.rglob("*")
@@ -32,5 +32,5 @@ def words(folder: Path) -> dict[str, str]:
 
 
 def all_of(word: str) -> dict[str, str]:
-    """What `fill` leaves."""
+    """Return what `words` finds after `fill`."""
     return dict.fromkeys(("a", "b", "uploads/c", "webui.db"), word)

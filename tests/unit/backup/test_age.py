@@ -1,4 +1,4 @@
-"""The recovery key: age takes ours, and a mistyped one is found."""
+"""The recovery key: age accepts ours, and a mistyped one is rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearth.catalogue import values
 from tests.unit.backup.local import KEY, RECIPIENT
 
 
-def test_age_itself_takes_the_keys_that_we_make() -> None:
+def test_age_itself_accepts_our_keys() -> None:
     identity, recipient = age.new_key()
     argv = ["age-keygen", "-y"]
     done = subprocess.run(
@@ -21,7 +21,7 @@ def test_age_itself_takes_the_keys_that_we_make() -> None:
     assert age.new_key()[0] != identity
 
 
-def test_we_take_a_file_of_age_keygens() -> None:
+def test_a_file_of_age_keygen_is_accepted() -> None:
     text = f"# created: 2026-11-22T00:00:00Z\n# public key: {RECIPIENT}\n{KEY}\n"
     assert age.read_identity(text) == KEY
 
@@ -39,7 +39,7 @@ def test_we_take_a_file_of_age_keygens() -> None:
         "hunter2",
     ],
 )
-def test_a_mistyped_key_is_found_and_not_repeated(text: str) -> None:
+def test_a_mistyped_key_is_rejected_and_not_repeated(text: str) -> None:
     with pytest.raises(BackupError, match="recovery key") as refused:
         age.read_identity(text)
     assert not text or text.splitlines()[0] not in str(refused.value)

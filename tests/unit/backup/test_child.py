@@ -13,16 +13,16 @@ from hearth.backup import BackupError
 from hearth.backup.agent import Child
 
 
-class Wire:
-    """One websocket of Incus', as it would speak."""
+class ScriptedStream:
+    """One websocket of Incus with these messages."""
 
     def __init__(self, *messages: str | bytes, broken: bool = False) -> None:
         self._messages: Iterator[str | bytes] = iter(messages)
         self._broken, self.sent = broken, list[str | bytes]()
-        self.asked = 0
+        self.requests = 0
 
     def recv(self, timeout: float | None = None) -> str | bytes:
-        self.asked += 1
+        self.requests += 1
         for message in self._messages:
             return message
         if self._broken:
@@ -33,23 +33,23 @@ class Wire:
         self.sent.append(message)
 
 
-def child(out: Wire, errors: Wire | None = None, code: int | None = 0) -> Child:
-    wires = {"0": Wire(), "1": out, "2": errors or Wire("")}
+def child(out: ScriptedStream, errors: ScriptedStream | None = None, code: int | None = 0) -> Child:
+    streams = {"0": ScriptedStream(), "1": out, "2": errors or ScriptedStream("")}
     ended = {"metadata": {"return": code}} if code is not None else {"err": "gone"}
-    return Child("open-webui", cast("Any", wires), lambda: ended)
+    return Child("open-webui", cast("Any", streams), lambda: ended)
 
 
 def test_nothing_is_requested_before_it_is_needed() -> None:
-    out = Wire(b"abc", b"defgh", "")
+    out = ScriptedStream(b"abc", b"defgh", "")
     running = child(out)
     assert running.read(2) == b"ab"
-    assert out.asked == 1
+    assert out.requests == 1
     assert [running.read(100) for _ in range(3)] == [b"c", b"defgh", b""]
     running.wait()
 
 
 def test_truncated_output_is_an_error() -> None:
-    running = child(Wire(b"abc", broken=True))
+    running = child(ScriptedStream(b"abc", broken=True))
     assert running.read(3) == b"abc"
     with pytest.raises(BackupError, match="open-webui: its output broke off"):
         running.read(1)
@@ -57,16 +57,20 @@ def test_truncated_output_is_an_error() -> None:
 
 @pytest.mark.parametrize("code", [1, None])
 def test_the_last_line_of_a_failed_program_is_its_error(code: int | None) -> None:
-    running = child(Wire(""), Wire(b"a warning\nwebui.db: SQLite ", b"reports: full\n", ""), code)
+    running = child(
+        ScriptedStream(""),
+        ScriptedStream(b"a warning\nwebui.db: SQLite ", b"reports: full\n", ""),
+        code,
+    )
     with pytest.raises(BackupError) as failed:
         running.wait()
     assert str(failed.value) == "open-webui: webui.db: SQLite reports: full"
 
 
 def test_input_goes_in_pieces_and_ends() -> None:
-    running = child(Wire(""))
+    running = child(ScriptedStream(""))
     running.write(bytes(200_000))
     running.close()
-    sent = cast("Wire", running._streams["0"]).sent
+    sent = cast("ScriptedStream", running._streams["0"]).sent
     assert [len(piece) for piece in sent] == [65536, 65536, 65536, 3392, 0]
     assert sent[-1] == ""

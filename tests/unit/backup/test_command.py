@@ -136,11 +136,17 @@ def test_a_backup_is_described_to_programs_without_a_secret_in_it(tmp_path: Path
     words = ["restore", "--check", "--json", "--key", str(key), str(made.path)]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout)
-    assert (said["house"], said["bytes"] > 0, said["damaged"]) == ("house", True, {})
-    assert said["volumes"] == [{"service": "open_webui", "path": str(data), "copy_as": "files"}]
+    description = json.loads(done.stdout)
+    assert (description["house"], description["bytes"] > 0, description["damaged"]) == (
+        "house",
+        True,
+        {},
+    )
+    assert description["volumes"] == [
+        {"service": "open_webui", "path": str(data), "copy_as": "files"}
+    ]
     assert "hush" not in done.output
-    # The key may also come by a pipe, which no list of processes shows.
+    # The key may also come through a pipe, which no list of processes shows.
     piped = CliRunner().invoke(app, ["restore", "--check", str(made.path)], input=f"{KEY}\n")
     assert piped.exit_code == 0, piped.output
     assert "1 secrets" in piped.stdout

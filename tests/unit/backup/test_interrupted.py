@@ -52,7 +52,7 @@ def test_an_empty_machine_is_built_first_and_with_the_old_secrets(
     assert words(data) == all_of("old")
 
 
-def test_data_of_an_instance_that_is_gone_are_something_to_lose(
+def test_data_of_a_missing_instance_count_as_data_of_the_house(
     file: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
@@ -103,13 +103,13 @@ def test_a_restore_killed_anywhere_is_run_again(
     house = House(tmp_path, [place(data)])
     contents = read_backup(file, KEY)
 
-    # As after a power cut, nobody puts anything back.
+    # As after a power cut, nothing is put back.
     weak = replace(
         house.target(), folders=[replace(one, runner=dying(verb, after)) for one in house.folders]
     )
     with contextlib.suppress(BackupError), _no_undoing():
         restore_backup(file, KEY, contents, weak, True, lambda text: None)
-    # The same command, and without --replace: the machine remembers that it was said.
+    # The same command, and without --replace: the journal shows that it was given before.
     if (tmp_path / "restoring").exists():
         put_back(file, house)
     assert words(data) == all_of("old")
@@ -124,7 +124,7 @@ def _no_undoing() -> Iterator[None]:
         yield
 
 
-def test_what_was_moved_aside_comes_back_from_every_cut(tmp_path: Path) -> None:
+def test_data_that_were_moved_aside_come_back_from_every_cut(tmp_path: Path) -> None:
     for after in range(16):
         data = tmp_path / str(after)
         fill(data, "new")
@@ -142,7 +142,7 @@ def test_a_killed_backup_leaves_no_half_file_and_the_next_clears_up(
     tmp_path: Path, data: Path
 ) -> None:
     (data / "large").write_bytes(bytes(60 * 2**20))
-    # It is killed in the middle by itself: from outside nobody can be sure to be in time.
+    # It kills itself in the middle: from outside the moment would be uncertain.
     script = (
         "import os, sys; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
@@ -208,7 +208,7 @@ def test_free_space_is_checked_before_any_change(
 def test_an_authority_of_another_domain_is_refused(tmp_path: Path, data: Path) -> None:
     made = make_house_authority("home.arpa", datetime.now(UTC)).as_secrets()
     file = backup(tmp_path / "to", place(data), secrets=made).path
-    # A backup is signed by nobody: what tells ours from another's is this.
+    # A backup is not signed: only this distinguishes ours from another's.
     assert as_json(read_backup(file, KEY))["root"] == fingerprint(made["house_root_cert"])
     house = House(tmp_path, [place(data)])
     with pytest.raises(BackupError, match=r"write `domain: home.arpa` into inventory/local/machi"):

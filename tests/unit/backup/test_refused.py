@@ -56,7 +56,7 @@ def proper(*more: tuple[tarfile.TarInfo, bytes]) -> Members:
 
 
 def sealed(path: Path, members: Members, cut: int = 0) -> Path:
-    """Encrypt a tar as anybody could who knows the recipient."""
+    """Encrypt a tar, as anyone can who knows the recipient."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
         for info, content in members:
@@ -144,13 +144,15 @@ def test_a_mismatch_with_the_manifest_is_refused(
     assert f"{file}: {reason}" in str(refused.value)
 
 
-def test_one_that_was_sealed_when_it_ended_inside_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_sealed_tar_that_ends_inside_a_file_is_refused(tmp_path: Path) -> None:
     members = proper(member("data/open_webui/0/a", bytes(50_000)))
-    # Without tar's own padding and the manifest, in the midst of the file.
+    # Without tar's own padding and the manifest, in the middle of the file.
     file = sealed(tmp_path / "b", members, cut=40_000)
-    with pytest.raises(BackupError, match="damaged: unexpected end of data: use another") as said:
+    with pytest.raises(
+        BackupError, match="damaged: unexpected end of data: use another"
+    ) as refused:
         read_backup(file, KEY)
-    assert "\n" not in str(said.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_newer_format_is_reported_as_newer_whatever_it_contains(tmp_path: Path) -> None:

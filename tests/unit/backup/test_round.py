@@ -1,4 +1,4 @@
-"""A house goes into a file and comes out of it as it was."""
+"""A backup and its restore give back the same house."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
+def test_a_restored_house_is_as_it_was(tmp_path: Path, data: Path) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "note").write_text("kept")
@@ -86,7 +86,7 @@ def test_a_house_comes_back_as_it_was(tmp_path: Path, data: Path) -> None:
     assert chats(data / "webui.db") == chats(data / "vector_db/chroma.sqlite3") == ["hello"]
     assert (plain / "note").read_text() == "kept"
     assert house.values == {"some_key": "made at random"}
-    # Nothing stands still for longer than the exchange, and what others need rises first.
+    # No service stops for longer than the exchange, and one that others need starts first.
     assert house.did == ["stop other", "stop open_webui", "converge"]
     assert not (tmp_path / "restoring").exists()
 
@@ -155,7 +155,7 @@ def test_a_damaged_database_is_copied_as_it_is_and_reported(tmp_path: Path, data
     assert name not in manifest.integrity
 
 
-def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
+def test_the_names_that_a_restore_reserves_are_allowed_deeper_in_the_data(
     tmp_path: Path, data: Path
 ) -> None:
     inner = data / "uploads" / ".hearth-restore" / "new"
@@ -171,13 +171,13 @@ def test_what_a_restore_calls_its_own_may_lie_deeper_in_anybodys_data(
     assert (inner / "a").read_text() == "somebody's"
 
 
-def test_a_copy_that_another_run_holds_stays_and_one_of_a_killed_run_goes(
+def test_a_copy_that_another_run_locks_stays_and_one_of_a_killed_run_is_removed(
     tmp_path: Path, data: Path
 ) -> None:
     made = Path(tempfile.mkdtemp(dir="/var/tmp"))
     handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    # It is held before it bears the name: another process' backup may look at any moment.
+    # It is locked before it gets its name: another process may search for leftovers at any moment.
     left = made.rename(made.with_name(f"hearth-backup-{os.getuid()}-{made.name}"))
     backup(tmp_path / "to", place(data))
     assert left.exists()
@@ -193,14 +193,14 @@ def test_a_copy_that_another_run_removed_as_a_leftover_is_started_again(
     make: Any = tempfile.TemporaryDirectory
     taken: list[str] = []
 
-    def made(**asked: Any) -> Any:
-        folder = make(**asked)
+    def make_then_remove(**options: Any) -> Any:
+        folder = make(**options)
         if not taken:
             os.rmdir(folder.name)
             taken.append(folder.name)
         return folder
 
-    monkeypatch.setattr(tempfile, "TemporaryDirectory", made)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", make_then_remove)
     with inside.scratch() as folder:
         assert [str(path) for path in tmp_path.iterdir()] == [str(folder)] != taken
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Whatever a restore fails at, the house has again what it had, its secrets among it."""
+"""Wherever a restore fails, the house gets back its data and secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def replace(file: Path, house: House) -> None:
     put_back(file, house, replace=True)
 
 
-def ill(house: House, *errors: BaseException | None) -> None:
+def unhealthy(house: House, *errors: BaseException | None) -> None:
     """Let the next converges end so."""
     left = list(errors)
 
@@ -37,7 +37,7 @@ def ill(house: House, *errors: BaseException | None) -> None:
 
 
 def untouched(house: House, data: Path) -> None:
-    """See that a house is what it was, and remembers nothing."""
+    """Check that a house is as it was and has no journal."""
     assert words(data) == all_of("new")
     assert house.values == OURS
     assert not (data / ".hearth-restore").exists()
@@ -50,12 +50,12 @@ def test_a_house_that_does_not_become_healthy_gets_back_what_it_had(
     house = House(tmp_path, [place(data)], values={"some_key": "another"})
     seen: list[dict[str, str]] = []
 
-    def ill() -> None:
+    def fail_once() -> None:
         seen.append(words(data))
         if len(seen) == 1:
             raise BackupError("open_webui is not healthy")
 
-    house.healthy = ill
+    house.healthy = fail_once
     with pytest.raises(BackupError, match="did not become healthy: open_webui is not healthy\n"):
         replace(file, house)
     assert [one["a"] for one in seen] == ["old", "new"]
@@ -68,7 +68,7 @@ def test_a_house_that_cannot_be_built_has_its_old_secrets(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS), built=False)
-    ill(house, BackupError("no network"))
+    unhealthy(house, BackupError("no network"))
     with pytest.raises(BackupError, match="no network\nthe house is as it was before"):
         replace(file, house)
     untouched(house, data)
@@ -78,10 +78,10 @@ def test_an_empty_machine_that_cannot_be_built_goes_on_with_the_same_command(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], built=False)
-    ill(house, BackupError("no network"))
+    unhealthy(house, BackupError("no network"))
     with pytest.raises(BackupError, match="no network\nfix that, then run the same command again"):
         put_back(file, house)
-    # Half a house was built meanwhile, and what it holds is nobody's.
+    # Half a house was built meanwhile, and nobody needs its data.
     put_back(file, house)
     assert words(data) == all_of("old")
 
@@ -97,7 +97,7 @@ def test_a_full_disk_is_reported_with_the_state_of_the_house(
         replace(file, house)
     untouched(house, data)
     assert (house.did == []) is built
-    # What was refused is forgotten: weeks later the house is asked about again.
+    # A rejected restore leaves no journal: weeks later the house counts as occupied again.
     monkeypatch.undo()
     with pytest.raises(BackupError, match="this house is not empty"):
         put_back(file, house)
@@ -139,7 +139,7 @@ def test_secrets_from_before_a_kill_come_back_when_the_second_try_fails(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    ill(house, KilledError(), KilledError(), BackupError("ill"))
+    unhealthy(house, KilledError(), KilledError(), BackupError("ill"))
     for _ in range(2):
         with pytest.raises(KilledError):
             replace(file, house)
@@ -153,7 +153,7 @@ def test_a_failed_restoration_is_reported_and_its_secrets_stay(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    ill(house, BackupError("ill"), BackupError("ill still"))
+    unhealthy(house, BackupError("ill"), BackupError("ill still"))
     with pytest.raises(
         BackupError, match="could not be put back, either \\(ill still\\): run"
     ) as error:
@@ -165,16 +165,16 @@ def test_a_failed_restoration_is_reported_and_its_secrets_stay(
     assert words(data) == all_of("old")
 
 
-def test_services_stand_still_before_anything_lies_beside_their_data(
+def test_services_stop_before_anything_is_written_beside_their_data(
     file: Path, data: Path, tmp_path: Path
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    say: list[str] = []
+    states: list[str] = []
     contents = read_backup(file, KEY)
     restore_backup(
-        file, KEY, contents, house.target(), True, lambda text: say.append(str(house.did))
+        file, KEY, contents, house.target(), True, lambda text: states.append(str(house.did))
     )
-    assert say[0] == str(["stop open_webui"])
+    assert states[0] == str(["stop open_webui"])
 
 
 def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
@@ -191,7 +191,7 @@ def test_a_kill_after_the_end_leaves_nothing_beside_the_data(
         replace(file, house)
     monkeypatch.undo()
     assert house.journal.needs_only_cleanup()
-    ill(house, BackupError("ill"))
+    unhealthy(house, BackupError("ill"))
     with pytest.raises(BackupError, match="the house is as it was before"):
         put_back(file, house)
     # Before the second try, the house was what the first had made of it.
@@ -204,7 +204,7 @@ def test_a_vault_that_was_kept_for_a_restore_that_never_began_is_not_taken(
 ) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
     house.journal.vault.write_text('{"some_key": "years ago"}')
-    ill(house, BackupError("ill"))
+    unhealthy(house, BackupError("ill"))
     with pytest.raises(BackupError, match="the house is as it was before"):
         replace(file, house)
     untouched(house, data)
@@ -212,12 +212,12 @@ def test_a_vault_that_was_kept_for_a_restore_that_never_began_is_not_taken(
 
 def test_no_backup_is_made_of_half_a_house(file: Path, data: Path, tmp_path: Path) -> None:
     house = House(tmp_path, [place(data)], values=dict(OURS))
-    ill(house, KilledError())
+    unhealthy(house, KilledError())
     with pytest.raises(KilledError):
         replace(file, house)
     with pytest.raises(BackupError, match="run `hearth restore FILE` again first"):
         house.journal.refuse_unfinished()
-    # The data know it, too, where the machine's own note is gone.
+    # The data folder shows it too, if the machine's own journal is gone.
     with pytest.raises(BackupError, match="a restore was cut short in"):
         backup(tmp_path / "later", place(data))
     assert list((tmp_path / "later").iterdir()) == []

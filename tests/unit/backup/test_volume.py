@@ -1,4 +1,4 @@
-"""Whether data lie there that a restore would take the place of: a silent engine is no answer."""
+"""Whether a volume exists that a restore would replace: a silent engine is an error."""
 
 from __future__ import annotations
 

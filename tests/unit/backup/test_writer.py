@@ -13,8 +13,8 @@ import pytest
 from hearth.backup.restore import read_backup, restore_backup
 from tests.unit.backup.local import KEY, House, backup, place
 
-# A program of its own, as a service is: it writes a file, names it in a row, commits, and only then
-# says so, with the time. The rows before it make the copy take a while.
+# A separate program, like a service: it writes a file, names it in a row, commits, and only then
+# prints the row with the time. The rows before it make the copy take a while.
 WRITER = """
 import os, sqlite3, sys, time
 from pathlib import Path
@@ -66,17 +66,17 @@ def test_no_acknowledged_row_is_lost_and_no_row_names_a_missing_file(
     tmp_path: Path, data: Path, writer: subprocess.Popen[str]
 ) -> None:
     assert writer.stdout is not None
-    said = [writer.stdout.readline() for _ in range(100)]
+    printed = [writer.stdout.readline() for _ in range(100)]
     made = backup(tmp_path / "to", place(data))
     assert made.good, made
     # It goes on after the backup as before it.
     while float((line := writer.stdout.readline()).split()[1]) < made.path.stat().st_mtime:
-        said.append(line)
+        printed.append(line)
     writer.kill()
     (began,) = made.began.values()
-    acknowledged = [int(line.split()[0]) for line in said if float(line.split()[1]) < began]
+    acknowledged = [int(line.split()[0]) for line in printed if float(line.split()[1]) < began]
     assert len(acknowledged) >= 100
-    later = len(said) - len(acknowledged)
+    later = len(printed) - len(acknowledged)
 
     empty = tmp_path / "empty"
     empty.mkdir()
