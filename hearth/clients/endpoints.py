@@ -24,6 +24,7 @@ from hearth.paths import ROOT_CERTIFICATE
 _STATUS_S = 5.0
 _SETTLE_S = 5.0
 _POLL_S = 0.05
+_LINE = 300
 
 
 @contextmanager
@@ -250,6 +251,8 @@ async def wait_until_idle(client: httpx.AsyncClient) -> None:
         return
 
 
-def one_line(text: object, most: int = 200) -> str:
-    """Return a text in one line of at most so many characters."""
-    return " ".join(str(text).split())[:most]
+def one_line(text: object) -> str:
+    """Return a text, or an error's, in one line without control characters: a terminal is safe."""
+    shown = "".join(c if c.isprintable() else " " for c in str(text))
+    line = " ".join(shown.split())[:_LINE]
+    return line or (type(text).__name__ if isinstance(text, Exception) else "")

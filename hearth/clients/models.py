@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hearth.catalogue.house import Alias, House, Model, Service
+from hearth.clients.endpoints import one_line
 
 WAITING, PULLING, READY = "waiting", "pulling", "ready"
 FAILED, TOO_BIG, MISSING = "failed", "too_big", "missing"
@@ -16,7 +17,6 @@ _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
 # The puller writes every minute, also when idle.
 _STALE_AFTER = timedelta(minutes=3)
-_LINE = 300
 _MOST = 2**63
 # A program that Hearth installed has a list of its files.
 _LIST = "/var/lib/hearth/programs/{program}/current/.hearth-manifest.json"
@@ -178,12 +178,12 @@ def _progress(service: Service, read: ReadFile, now: datetime) -> tuple[Entries,
         entries = {str(name): _entry(entry) for name, entry in document["models"].items()}
         age = now - datetime.fromisoformat(document["updated_at"]).astimezone(UTC)
     except Exception as error:  # whatever the engine raises, the other models must be shown
-        return {}, f"{service.name}: no status of its model puller ({_one_line(error)})"
+        return {}, f"{service.name}: no status of its model puller ({one_line(error)})"
     if age > _STALE_AFTER:
         minutes = int(age.total_seconds() // 60)
         silent = f"its model puller has been silent for {minutes} minutes"
         return entries, f"{service.name}: {silent}: see `hearth logs {service.name}`"
-    note = _one_line(document.get("note") or "")
+    note = one_line(document.get("note") or "")
     return entries, f"{service.name}: {note}" if note else ""
 
 
@@ -198,7 +198,7 @@ def _external(service: Service, models: Iterable[Model], fetch: FetchJson) -> tu
         return {m.name: _entry(_there(m, there.get(key_of(m.id)))) for m in models}, ""
     except Exception as error:  # see _progress
         unknown = {"state": MISSING, "reason": f"{service.url} does not answer"}
-        note = f"{service.name}: {service.url} gives no list of models ({_one_line(error)})"
+        note = f"{service.name}: {service.url} gives no list of models ({one_line(error)})"
         return dict.fromkeys((model.name for model in models), unknown), note
 
 
@@ -219,14 +219,7 @@ def _entry(raw: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {"percent": int, "completed_bytes": int, "total_bytes": int, "bytes_per_s": float}
     return {
         **{key: kind(min(int(raw.get(key) or 0), _MOST)) for key, kind in numbers.items()},
-        "state": _one_line(raw.get("state") or WAITING),
-        "reason": _one_line(raw.get("reason") or ""),
-        "digest": raw.get("digest") and _one_line(raw["digest"]),
+        "state": one_line(raw.get("state") or WAITING),
+        "reason": one_line(raw.get("reason") or ""),
+        "digest": raw.get("digest") and one_line(raw["digest"]),
     }
-
-
-def _one_line(raw: object) -> str:
-    """Return a text in one line without control characters, safe for a terminal."""
-    shown = "".join(c if c.isprintable() else " " for c in str(raw))
-    text = " ".join(shown.split())[:_LINE]
-    return text or (type(raw).__name__ if isinstance(raw, Exception) else "")

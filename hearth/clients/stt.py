@@ -243,18 +243,20 @@ def transcribe(
 
     Without `real_time` it is sent as fast as the server takes it.
     """
-    return asyncio.run(_transcribe(endpoint, pcm + background_noise(after_s), within_s, real_time))
+    sound = pcm + background_noise(after_s)
 
+    async def send() -> Stream:
+        async with connected(endpoint, StreamOptions(language=None), within_s) as stream:
+            stream.started, stream.audio_s = time.perf_counter(), len(sound) / BYTES / RATE
+            started = stream.started if real_time else -math.inf
+            async for at, chunk in in_real_time(sound, started):
+                await stream.send(chunk)
+                if at >= len(sound) or stream.done.is_set():
+                    break
+            await stream.end()
+        return stream
 
-async def _transcribe(endpoint: Endpoint, sound: bytes, within_s: float, real_time: bool) -> Stream:
-    async with connected(endpoint, StreamOptions(language=None), within_s) as stream:
-        stream.started, stream.audio_s = time.perf_counter(), len(sound) / BYTES / RATE
-        started = stream.started if real_time else -math.inf
-        async for at, chunk in in_real_time(sound, started):
-            await stream.send(chunk)
-            if at >= len(sound) or stream.done.is_set():
-                break
-        await stream.end()
+    stream = asyncio.run(send())
     if stream.error:
         raise ClientError(stream.error)
     return stream

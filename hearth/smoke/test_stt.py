@@ -16,7 +16,7 @@ from wyoming.client import AsyncTcpClient
 from wyoming.event import Event
 
 from hearth.catalogue.house import Alias, House, Service
-from hearth.clients import ClientError, health, reason
+from hearth.clients import ClientError, health
 from hearth.clients.endpoints import Answer, Edge, Endpoint, get_json, sse
 from hearth.clients.recordings import BYTES, RATE, utterances, wav
 from hearth.clients.stats import NOT_UNDERSTOOD, error_rate
@@ -229,7 +229,7 @@ def converse(
     except TimeoutError:
         text = f"no complete answer in {within_s:g} s"
     except (ClientError, OSError) as error:
-        text = reason(error)
+        text = str(error) or type(error).__name__
     except (EOFError, ValueError, KeyError, TypeError, AttributeError):
         text = "it closed the connection, or does not speak Wyoming"
     raise ClientError(f"{address} port {port}: {text}")

@@ -50,9 +50,9 @@ def delta(model: str = "real", **text: str) -> dict[str, Any]:
     return {"model": model, "choices": [{"delta": text}]}
 
 
-async def measure(server: Upstream, way: Endpoint) -> Any:
+async def measure(server: Upstream, endpoint: Endpoint) -> Any:
     async with httpx.AsyncClient(transport=server) as client:
-        return await measurer(client, way, lambda: server.now)("Hi", 8)
+        return await measurer(client, endpoint, lambda: server.now)("Hi", 8)
 
 
 async def test_a_stream() -> None:
@@ -91,7 +91,7 @@ async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "status", "said"),
+    ("lines", "status", "error"),
     [
         (sse(delta(content="a")), 200, "the stream ended early"),
         (sse("[DONE]"), 200, "an answer without a single token"),
@@ -100,14 +100,15 @@ async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:
         (['{"error": "wrong key"}'], 401, 'HTTP 401: {"error": "wrong key"}'),
     ],
 )
-async def test_an_invalid_answer_is_an_error(lines: list[str], status: int, said: str) -> None:
-    assert (await measure(Upstream([(0, line) for line in lines], status), GATEWAY)).error == said
+async def test_an_invalid_answer_is_an_error(lines: list[str], status: int, error: str) -> None:
+    sample = await measure(Upstream([(0, line) for line in lines], status), GATEWAY)
+    assert sample.error == error
 
 
 async def test_a_hanging_answer_has_a_total_deadline() -> None:
-    way = Endpoint("gateway", "https://llm.lan", "fast", call_s=0.05)
+    endpoint = Endpoint("gateway", "https://llm.lan", "fast", call_s=0.05)
     server = Upstream([(0, sse(delta(content="a"))[0])], hang=True)
-    assert (await measure(server, way)).error == "no complete answer within 0.05 s"
+    assert (await measure(server, endpoint)).error == "no complete answer within 0.05 s"
 
 
 class _Answers(BaseHTTPRequestHandler):

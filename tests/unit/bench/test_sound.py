@@ -26,33 +26,33 @@ def silence(milliseconds: float) -> bytes:
     return bytes(2 * round(milliseconds * MS))
 
 
-def test_the_first_sound_is_there_when_its_block_is() -> None:
-    heard = first_sound([Chunk(0.1, tone(4)), Chunk(0.2, tone(5)), Chunk(0.3, tone(50))])
-    assert heard is not None
-    assert (heard.at_s, heard.lead_s) == (0.3, 0.0)
+def test_the_first_sound_counts_when_its_block_is_complete() -> None:
+    first = first_sound([Chunk(0.1, tone(4)), Chunk(0.2, tone(5)), Chunk(0.3, tone(50))])
+    assert first is not None
+    assert (first.at_s, first.lead_s) == (0.3, 0.0)
 
 
 @pytest.mark.parametrize("filler", [silence(500), tone(500, level=180)])
 def test_filler_cannot_help(filler: bytes) -> None:
-    heard = first_sound([Chunk(0.01, filler), Chunk(0.9, tone(10))])
-    assert heard is not None
-    assert heard.at_s == 0.9
-    assert heard.lead_s == pytest.approx(0.5)
+    first = first_sound([Chunk(0.01, filler), Chunk(0.9, tone(10))])
+    assert first is not None
+    assert first.at_s == 0.9
+    assert first.lead_s == pytest.approx(0.5)
 
 
-def test_just_above_the_threshold_is_heard() -> None:
+def test_just_above_the_threshold_is_a_sound() -> None:
     assert first_sound([Chunk(0.5, tone(10, level=190))]) is not None
 
 
 @pytest.mark.parametrize("chunks", [[], [Chunk(0.1, silence(1000))], [Chunk(0.1, b"\x01")]])
-def test_nothing_heard_is_nothing(chunks: list[Chunk]) -> None:
+def test_silence_has_no_first_sound(chunks: list[Chunk]) -> None:
     assert first_sound(chunks) is None
 
 
-def test_a_sound_that_ends_within_its_block_is_heard() -> None:
-    heard = first_sound([Chunk(0.1, silence(10)), Chunk(0.4, tone(5) + b"\x01")])
-    assert heard is not None
-    assert heard.at_s == 0.4
+def test_a_sound_that_ends_within_its_block_counts() -> None:
+    first = first_sound([Chunk(0.1, silence(10)), Chunk(0.4, tone(5) + b"\x01")])
+    assert first is not None
+    assert first.at_s == 0.4
 
 
 @settings(deadline=None)
@@ -64,9 +64,9 @@ def test_how_bytes_are_cut_changes_neither_place_nor_length(sizes: list[int]) ->
         cuts.append(min(len(sound), cuts[-1] + size))
     cuts.append(len(sound))
     parts = [Chunk(0.0, sound[a:b]) for a, b in itertools.pairwise(cuts)]
-    heard = first_sound(parts)
-    assert heard is not None
-    assert heard.lead_s == pytest.approx(0.03)
+    first = first_sound(parts)
+    assert first is not None
+    assert first.lead_s == pytest.approx(0.03)
     assert duration(parts) == pytest.approx(0.137)
     assert stalls(parts) == []
 

@@ -1,4 +1,4 @@
-"""Models and aliases, from what the puller or an external server says."""
+"""Models and aliases, from the status of the puller or of an external server."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def look(of: House, age_s: float = 0, note: str = "", **entries: dict[str, Any])
         assert (instance, path) == ("ollama", "/var/lib/ollama/hearth/progress.json")
         return json.dumps(document)
 
-    return model_states(of, read, nobody, NOW)
+    return model_states(of, read, unreachable, NOW)
 
 
-def nobody(url: str) -> Any:
-    raise OSError(f"{url}: nobody there")
+def unreachable(url: str) -> Any:
+    raise OSError(f"{url} cannot be reached")
 
 
 def entry(state: str, percent: int = 0, **more: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_without_the_pullers_status_all_models_wait_and_a_note_has_the_reason() 
     def broken(instance: str | None, path: str) -> bytes:
         raise RuntimeError("the instance ollama\nis stopped")
 
-    overview = model_states(house(model("a"), fast=["a"]), broken, nobody, NOW)
+    overview = model_states(house(model("a"), fast=["a"]), broken, unreachable, NOW)
     assert alias(overview).text == "pending, 0 %"
     assert overview.notes == (
         "ollama: no status of its model puller (the instance ollama is stopped)",
@@ -173,18 +173,19 @@ def test_an_external_server_has_models_ready_or_missing() -> None:
 
 
 def test_an_external_server_that_does_not_respond_has_no_models() -> None:
-    overview = model_states(house(model("a"), runtime="external", fast=["a"]), str, nobody, NOW)  # type: ignore[arg-type]
+    of = house(model("a"), runtime="external", fast=["a"])
+    overview = model_states(of, str, unreachable, NOW)  # type: ignore[arg-type]
     assert alias(overview).text == "not offered: a: http://there:11434 does not answer"
     assert "gives no list of models" in overview.notes[0]
 
 
-def listening(*names: str, runtime: str = "incus", **more: Any) -> House:
-    """A house whose server hears with models that the machine hands in."""
-    heard = {"kind": "transcribe", "program": None, **more}
+def transcribing(*names: str, runtime: str = "incus", **more: Any) -> House:
+    """A house with an STT server whose models are installed by the machine."""
+    fields = {"kind": "transcribe", "program": None, **more}
     if runtime == "incus":
-        made = [model(name, **heard | {"program": f"whisper_{name}"}) for name in names]
+        made = [model(name, **fields | {"program": f"whisper_{name}"}) for name in names]
     else:
-        made = [model(name, **heard) for name in names]
+        made = [model(name, **fields) for name in names]
     return house(*made, runtime=runtime, transcribe=list(names))
 
 
@@ -202,23 +203,23 @@ def test_models_from_the_machine_are_on_its_disk_or_come_with_the_next_run(
             raise OSError(f"cannot read {path}")
         return (tmp_path / programs.MANIFEST).read_text()
 
-    overview = model_states(listening("a", "b"), read, nobody, NOW)
+    overview = model_states(transcribing("a", "b"), read, unreachable, NOW)
     assert [(m.state, m.total_bytes) for m in overview.models.values()] == [
         ("waiting", 0),
         ("ready", 5024),
     ]
     assert "hearth up" in overview.models["a"].reason
-    heard = overview.aliases["transcribe"]
-    assert (heard.text, heard.answered_by, heard.waits_for) == ("pending, 0 %", "b", "a")
-    # Nobody pulls these, so nobody is missed who would say how far it is.
+    state = overview.aliases["transcribe"]
+    assert (state.text, state.answered_by, state.waits_for) == ("pending, 0 %", "b", "a")
+    # No puller fetches these, so no status of one is missing.
     assert overview.notes == ()
 
 
 def test_a_model_without_an_alias_may_be_on_disk() -> None:
-    of = listening("draft", usable=False, reason="no alias has it as a member")
+    of = transcribing("draft", usable=False, reason="no alias has it as a member")
     here, gone = (lambda *_: "{}"), (lambda *_: "")
     for read, reason in ((here, "on disk, and no alias"), (gone, "no alias")):
-        state = model_states(of, read, nobody, NOW).models["draft"]
+        state = model_states(of, read, unreachable, NOW).models["draft"]
         assert state.state == "unusable"
         assert state.reason.startswith(reason)
 
@@ -228,14 +229,14 @@ def test_an_external_stt_server_gets_its_own_requests() -> None:
         assert url == "http://there:11434/v1/models"
         return {"data": [{"id": "b"}]}
 
-    overview = model_states(listening("a", "b", runtime="external"), str, ask, NOW)  # type: ignore[arg-type]
+    overview = model_states(transcribing("a", "b", runtime="external"), str, ask, NOW)  # type: ignore[arg-type]
     assert [m.state for m in overview.models.values()] == ["missing", "ready"]
     assert "ollama" not in overview.models["a"].reason
 
 
 def test_the_reference_house_before_its_first_byte() -> None:
     of = derive(load(INVENTORY))
-    overview = model_states(of, lambda instance, path: "", nobody, NOW)
+    overview = model_states(of, lambda instance, path: "", unreachable, NOW)
     assert overview.aliases["fast"].text == overview.aliases["transcribe"].text == "pending, 0 %"
     assert {m.state for m in overview.models.values()} <= {"waiting", "unusable"}
 
