@@ -12,7 +12,7 @@ import itertools
 import json
 import shutil
 import statistics
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ _WHISPER = Path(__file__).with_name("whisper_baseline.py")
 
 Inputs = Sequence[Any]
 """Texts, or sounds as bytes."""
-Run = Callable[[Inputs], Awaitable[list[float]]]
+Run = Callable[[Inputs], list[float]]
 """Processes each text or sound and returns the median seconds of each.
 
 Raises ClientError or EngineError.
@@ -60,7 +60,7 @@ class Baseline:
         if self.run is None:
             return []
         try:
-            return await self.run(inputs)
+            return await asyncio.to_thread(self.run, inputs)
         except (ClientError, engine.EngineError) as error:
             self.run, self.missing = None, str(error)
             return []
@@ -70,7 +70,7 @@ def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Run:
     """Return a baseline by a command on this machine."""
     if shutil.which(argv[0]) is None:
         raise ClientError(f"the baseline cannot be run: there is no program {argv[0]}")
-    return lambda inputs: asyncio.to_thread(_seconds, None, list(argv), inputs, within_s)
+    return lambda inputs: _seconds(None, list(argv), inputs, within_s)
 
 
 def in_service(service: Service, command: Command) -> MakeRun:
@@ -79,11 +79,9 @@ def in_service(service: Service, command: Command) -> MakeRun:
     def make(status: Mapping[str, Any]) -> Run:
         if not service.address:
             raise ClientError(f"{service.name} is external: give a command by --baseline")
-
-        def work(inputs: Inputs) -> list[float]:
-            return _seconds(service.instance, command(*_process(service), status), inputs)
-
-        return lambda inputs: asyncio.to_thread(work, inputs)
+        return lambda inputs: _seconds(
+            service.instance, command(*_process(service), status), inputs
+        )
 
     return make
 

@@ -34,6 +34,8 @@ from hearth.clients.stats import spread
 FAILURES = 3
 _HEALTH_EVERY_S = 0.025
 _HEALTH_S = 5.0
+# The number of health checks between two samples of memory.
+_MEMORY_EVERY = 10
 
 Progress = Callable[[int, int, str], None]
 """Called with (steps done, steps in all, the next step)."""
@@ -46,9 +48,6 @@ CaseT = TypeVar("CaseT", bound=Any)
 @dataclass(slots=True)
 class MeasuredServer(Generic[CaseT, SampleT]):
     """One server with its samples and status; `stopped` is the reason for giving it up."""
-
-    memory_every: ClassVar[int] = 10
-    """The number of health checks between two samples of memory."""
 
     endpoint: Endpoint
     client: httpx.AsyncClient
@@ -104,7 +103,7 @@ class MeasuredServer(Generic[CaseT, SampleT]):
             if self.stopped:
                 return
             # Only during the work: afterwards the server has given most of its memory back.
-            if turn % self.memory_every == 0 and self.memory_bytes is not None:
+            if turn % _MEMORY_EVERY == 0 and self.memory_bytes is not None:
                 with contextlib.suppress(ClientError):
                     await self.sample_memory(client)
             start = time.perf_counter()

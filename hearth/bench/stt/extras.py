@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 import httpx
 
@@ -91,8 +90,6 @@ class MemoryLoop:
 @dataclass(slots=True)
 class SttServer(MeasuredServer[Case, SttSample]):
     """One STT server; `streams` is False once it has shown that it has none."""
-
-    memory_every: ClassVar[int] = 40
 
     streams: bool = True
     vad: Vad | None = None

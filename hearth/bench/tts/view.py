@@ -31,6 +31,18 @@ _COLUMNS = (
     ("RTF", middle("rtf", 2)),
     ("characters/s", middle("characters_per_s", 1)),
 )
+_COMPARED = (
+    ("first sound", middle("ttfa_ms"), " ms"),
+    ("last byte", middle("last_byte_ms"), " ms"),
+    # An answer in one burst is audible late, however fast it was made.
+    (
+        "share of that time left at the first byte",
+        lambda figures: f"{early.median:.0%}" if (early := figures["early"]) else "-",
+        "",
+    ),
+    ("stalls", lambda figures: f"{figures.totals['stalls']:.0f}", ""),
+    ("work per second of sound", middle("rtf", 2), " s"),
+)
 # Voices side by side.
 _BESIDE = 3
 
@@ -61,30 +73,15 @@ def comparison(report: TtsReport) -> list[tuple[str, ...]]:
 
 def _column(server: ServerReport) -> Iterator[tuple[str, str]]:
     for figures in server.figures:
-        if figures.case.what == "phrase" and not figures.case.repeated:
-            yield from _phrase(figures)
-    for figures in server.figures:
-        if figures.case.what in LONGER and (ttfa_ms := figures["ttfa_ms"]):
-            # The exact length differs by a character or two.
-            what = "paragraph" if figures.case.what == "paragraph" else "long text"
-            yield f"{what}: first sound", f"{ttfa_ms.median:,.0f} ms"
-            yield f"{what}: stalls", f"{figures.totals['stalls']:.0f} in {ttfa_ms.n}"
+        case = figures.case
+        if case.what in ("phrase", *LONGER) and not case.repeated and figures["ttfa_ms"]:
+            # The exact length of a long text differs by a character or two.
+            what = {"long": "long text"}.get(case.what, case.what)
+            what = what if case.clients == 1 else f"{case.clients} phrases at once"
+            yield from ((f"{what}: {name}", cell(figures) + unit) for name, cell, unit in _COMPARED)
     if server.health:
         yield "/health while it speaks, median", f"{server.health.median_ms:,.0f} ms"
         yield "/health while it speaks, p99", f"{server.health.p99_ms:,.0f} ms"
-
-
-def _phrase(figures: Figures) -> Iterator[tuple[str, str]]:
-    one = figures.case.clients == 1
-    what = "phrase" if one else f"{figures.case.clients} phrases at once"
-    if ttfa_ms := figures["ttfa_ms"]:
-        yield f"{what}: first sound", f"{ttfa_ms.median:,.0f} ms"
-        yield f"{what}: last byte", f"{middle('last_byte_ms')(figures)} ms"
-    # An answer in one burst is audible late, however fast it was made.
-    if one and (early := figures["early"]):
-        yield f"{what}: share of that time left at the first byte", f"{early.median:.0%}"
-    if one and (rtf := figures["rtf"]):
-        yield f"{what}: work per second of sound", f"{rtf.median:.2f} s"
 
 
 def panels(report: TtsReport) -> list[list[Panel]]:

@@ -48,7 +48,7 @@ PLAIN_S = 1.0
 pytestmark = pytest.mark.usefixtures("short")
 
 
-async def call(sounds: Sequence[bytes]) -> list[float]:
+def call(sounds: Sequence[bytes]) -> list[float]:
     return [PLAIN_S for _ in sounds]
 
 
@@ -208,7 +208,7 @@ async def test_a_missing_baseline_is_reported_with_its_reason(scripted: Scripted
     assert report.baseline.reason == NO_COMMAND
     assert ratio(report, "four").reason == NO_COMMAND
 
-    async def broken(sounds: Sequence[bytes]) -> list[float]:
+    def broken(sounds: Sequence[bytes]) -> list[float]:
         raise ClientError("no model there")
 
     plan = replace(PLAN, parts=("live", "crowd"))

@@ -32,7 +32,7 @@ def python(code: str) -> list[str]:
 
 
 async def test_each_text_has_its_median() -> None:
-    assert await by_command(python(ANSWER))(["one", "two"]) == [0.3, 0.3]
+    assert by_command(python(ANSWER))(["one", "two"]) == [0.3, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ async def test_each_text_has_its_median() -> None:
 async def test_what_does_not_answer_is_one_line(argv: list[str], said: str) -> None:
     start = time.monotonic()
     with pytest.raises((ClientError, engine.EngineError), match=said):
-        await by_command(argv, within_s=0.5 if "sleep" in argv[-1] else 30)(["one"])
+        by_command(argv, within_s=0.5 if "sleep" in argv[-1] else 30)(["one"])
     assert time.monotonic() - start < 20
 
 
 async def test_too_many_answers_are_refused() -> None:
     line = json.dumps({"seconds": [1.0]}) + "\n"
     with pytest.raises(ClientError, match="2 of 1"):
-        await by_command(python(f"print({line!r} * 2)"))(["one"])
+        by_command(python(f"print({line!r} * 2)"))(["one"])
 
 
 def test_it_uses_the_servers_python_model_and_threads() -> None:
@@ -95,8 +95,8 @@ async def test_in_the_house_the_running_process_determines_the_baseline(
 
     monkeypatch.setattr(engine, "execute", execute)
     infer = in_service(Service(), kokoro_command)(STATUS)  # type: ignore[arg-type]
-    assert await infer(["one"]) == [0.5]
+    assert infer(["one"]) == [0.5]
     assert "PYTHONPATH=/opt/code" in ran[-1]
     monkeypatch.setattr(engine, "execute", lambda *_, **__: engine.Completed(0, "0\n", ""))
     with pytest.raises(ClientError, match="does not run"):
-        await infer(["one"])
+        infer(["one"])

@@ -58,7 +58,7 @@ PLAN = TtsPlan(
 BASELINE_WHOLE_S = 60.0
 
 
-async def infer(texts: Sequence[str]) -> list[float]:
+def infer(texts: Sequence[str]) -> list[float]:
     return [PIECE_S if one.startswith(FIRST_PIECE) else BASELINE_WHOLE_S for one in texts]
 
 
@@ -129,7 +129,7 @@ async def test_fresh_phrases_are_fresh_and_repeats_are_not(brisk: Scripted) -> N
 
 
 async def test_what_buffers_does_not_reach(scripted: Scripted) -> None:
-    async def quick_baseline(texts: Sequence[str]) -> list[float]:
+    def quick_baseline(texts: Sequence[str]) -> list[float]:
         return [PIECES * PIECE_S] * len(texts)
 
     plan = TtsPlan(**_small(formats=()))
@@ -216,7 +216,7 @@ async def test_the_whole_run_has_an_end(scripted: Scripted) -> None:
 async def test_a_baseline_that_fails_is_tried_once(brisk: Scripted) -> None:
     tries, plan = 0, TtsPlan(**_small(formats=(), clients=()))
 
-    async def broken(texts: Sequence[str]) -> list[float]:
+    def broken(texts: Sequence[str]) -> list[float]:
         nonlocal tries
         tries += 1
         raise ClientError("no model there")
