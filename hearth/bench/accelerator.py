@@ -13,7 +13,7 @@ import itertools
 import secrets
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.text import Text
@@ -44,7 +44,10 @@ Read = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was measured of one model; `ratio` is deployed ÷ CPU, in prompt tokens per second."""
+    """What was measured of one model; `ratio` is deployed ÷ CPU, in prompt tokens per second.
+
+    `card_percent` is how much of the model is on the card, None when Ollama does not report it.
+    """
 
     model: str
     verdict: str
@@ -53,18 +56,8 @@ class Proof:
     deployed_tokens_per_s: float | None = None
     cpu_tokens_per_s: float | None = None
     n: int = 0
-    size_bytes: int = 0
-    card_bytes: int = 0
+    card_percent: int | None = None
     devices: tuple[str, ...] = ()
-
-    @property
-    def card_percent(self) -> int | None:
-        """Return how much of the model is on the card, None when Ollama does not report it."""
-        return self.card_bytes * 100 // self.size_bytes if self.size_bytes else None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the proof as plain JSON data."""
-        return asdict(self) | {"card_percent": self.card_percent}
 
 
 async def prove(call: JsonCall, model: str, *, timeout_s: float = 600.0) -> Proof:
@@ -87,11 +80,7 @@ async def prove(call: JsonCall, model: str, *, timeout_s: float = 600.0) -> Proo
 
 
 def judge(
-    model: str,
-    deployed: Sequence[Read],
-    cpu: Sequence[Read],
-    size_bytes: int = 0,
-    card_bytes: int = 0,
+    model: str, deployed: Sequence[Read], cpu: Sequence[Read], percent: int | None = None
 ) -> Proof:
     """Return the verdict on readings of the same model as deployed and on the CPU alone."""
     fast, slow = _per_token(deployed), _per_token(cpu)
@@ -106,10 +95,8 @@ def judge(
         deployed_tokens_per_s=statistics.median(n / s for n, s in deployed),
         cpu_tokens_per_s=statistics.median(n / s for n, s in cpu),
         n=min(len(fast), len(slow)),
-        size_bytes=size_bytes,
-        card_bytes=card_bytes,
+        card_percent=percent,
     )
-    percent = measured.card_percent
     share = f"Ollama reports {percent} % of it on a card, which proves nothing" if percent else ""
     verdict, reason = NOT_MEASURED, measured.reason
     if low >= RATIO and percent == 0:
@@ -156,7 +143,7 @@ async def _measure(call: JsonCall, model: str) -> Proof:
         await _read(call, model, 5, **cpu_only)
         cpu += [await _read(call, model, words, **cpu_only) for _ in range(REPEATS)]
     size, on_card = int(there.get("size") or 0), int(there.get("size_vram") or 0)
-    return judge(model, deployed, cpu, size, on_card)
+    return judge(model, deployed, cpu, on_card * 100 // size if size else None)
 
 
 async def _enough_words(call: JsonCall, model: str) -> int:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.report import BaselineFigures, Figures, Health, Ratio, Report, ServerReport
+from hearth.bench.report import BaselineFigures, Figures, Ratio, Report, ServerReport
 
 _COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 Cell = Callable[[Figures], str]
@@ -119,21 +119,22 @@ def errors_of(stopped: str, figures: Iterable[Figures], *more: str) -> list[str]
     return [line for line in dict.fromkeys([stopped, *errors, *more]) if line]
 
 
-def server_text(server: ServerReport, *programs: str) -> str:
-    """Return where a server is, what it runs, and what that takes."""
+def server_section(
+    server: ServerReport,
+    programs: Sequence[str],
+    lines: Sequence[str] = (),
+    errors: Sequence[str] = (),
+) -> Section:
+    """Return where a server is, what it runs, what that takes, and its errors."""
     threads = f"{server.threads} threads" if server.threads else ""
     memory = f"at most {server.memory_bytes / 2**20:.0f} MiB" if server.memory_bytes else ""
-    return "; ".join(filter(None, [server.url, *programs, threads, memory]))
-
-
-def health_text(health: Health | None) -> list[str]:
-    """Return the times of the health checks, if there were any."""
-    if health is None:
-        return []
-    return [
-        f"/health meanwhile {health.median_ms:.1f} ms, p99 {health.p99_ms:.1f} ms, "
-        f"worst {health.worst_ms:.1f} ms (n={health.n}, {health.failed} without an answer)"
-    ]
+    found = ["; ".join(filter(None, [server.url, *programs, threads, memory])), *lines]
+    if health := server.health:
+        found.append(
+            f"/health meanwhile {health.median_ms:.1f} ms, p99 {health.p99_ms:.1f} ms, "
+            f"worst {health.worst_ms:.1f} ms (n={health.n}, {health.failed} without an answer)"
+        )
+    return Section(lines=found, errors=errors_of(server.stopped, server.figures, *errors))
 
 
 def table(

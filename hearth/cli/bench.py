@@ -16,7 +16,7 @@ import typer
 from rich.console import Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hearth.bench import STT_PARTS, STT_USUAL, TTS_PARTS, accelerator, view
+from hearth.bench import accelerator, view
 from hearth.bench import baseline as baselines
 from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
@@ -110,7 +110,7 @@ def bench_llm(
             return report, accelerator.on(proof, devices_of(house, local))
 
     report, proof = _run(work)
-    document = {"llm": asdict(report), "accelerator": proof.as_json()}
+    document = {"llm": asdict(report), "accelerator": asdict(proof)}
     content = Group(llm_bench.llm_view(report), accelerator.proof_text(proof))
     show_or_print(as_json, document, content)
     raise typer.Exit(0 if report.fine else 1)
@@ -205,7 +205,9 @@ def bench_tts(
         bool, typer.Option("--quick", help="About a minute, not a quarter of an hour.")
     ] = False,
     runs: Runs = None,
-    only: Annotated[list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(TTS_PARTS)}.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(tts_run.PARTS)}.")
+    ] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -217,7 +219,7 @@ def bench_tts(
     Example: hearth bench tts --quick --out results
     """
     plan = tts_run.QUICK if quick else tts_run.TtsPlan()
-    parts, voices = _in_order(TTS_PARTS, only or TTS_PARTS), tuple(voice or plan.voices)
+    parts, voices = _in_order(tts_run.PARTS, only or tts_run.PARTS), tuple(voice or plan.voices)
     servers = [_server("tts", "server", server, model, key_env)]
     if against:
         named = against, against_model, against_key_env, against_voice
@@ -243,7 +245,9 @@ def bench_stt(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="About two minutes, not ten.")] = False,
     runs: Runs = None,
-    only: Annotated[list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(STT_PARTS)}.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"{_ONLY}{', '.join(stt_run.PARTS)}.")
+    ] = None,
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -259,7 +263,7 @@ def bench_stt(
     servers = [_server("stt", "server", server, model, key_env)]
     if against:
         servers.append(_server("stt", "other", against, against_model, against_key_env))
-    parts = _in_order(STT_PARTS, only or STT_USUAL)
+    parts = _in_order(stt_run.PARTS, only or stt_run.USUAL)
     plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
     _speech("stt", plan, servers, baseline, out, as_json)
 

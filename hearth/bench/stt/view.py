@@ -8,16 +8,7 @@ from hearth.bench.chart import Panel, bar_of, panel
 from hearth.bench.report import Figures
 from hearth.bench.stt.requests import Case
 from hearth.bench.stt.run import SttReport, SttServerReport
-from hearth.bench.view import (
-    Section,
-    errors_of,
-    health_text,
-    middle,
-    p95,
-    sections_of,
-    server_text,
-    table,
-)
+from hearth.bench.view import Section, middle, p95, sections_of, server_section, table
 
 TITLE = "Transcription, measured"
 CHART = "Transcription: medians in ms, thin lines to the 95th percentile"
@@ -51,8 +42,10 @@ def _server_sections(server: SttServerReport) -> list[Section]:
         if some:
             title = f"{server.name}: {kind}, medians"
             found.append(table(title, columns, some, _name))
-    errors = errors_of(server.stopped, server.figures, *errors)
-    return [*found, Section(lines=_server_lines(server), errors=errors)]
+    status = server.status
+    model = " and ".join(filter(None, (server.model, status.get("draft"))))
+    device = f"{status.get('compute_type')} on {status['device']}" if "device" in status else ""
+    return [*found, server_section(server, [model, device], _lines(server), errors)]
 
 
 def _name(case: Case, figures: Figures | None = None) -> str:
@@ -63,15 +56,10 @@ def _name(case: Case, figures: Figures | None = None) -> str:
     return f"{length}, {manner}" if manner else length
 
 
-def _server_lines(server: SttServerReport) -> list[str]:
-    status = server.status
-    model = " and ".join(filter(None, (server.model, status.get("draft"))))
-    device = f"{status.get('compute_type')} on {status['device']}" if "device" in status else ""
-    lines = [server_text(server, model, device)]
-    lines += [f"chosen: {why}"] if (why := status.get("choice_reason")) else []
+def _lines(server: SttServerReport) -> list[str]:
+    lines = [f"chosen: {why}"] if (why := server.status.get("choice_reason")) else []
     if not server.streams:
         lines.append("It has no live streams: only files were sent.")
-    lines += health_text(server.health)
     if server.vad and server.vad.stream:
         own = server.vad.reported
         alone = f"; the detector alone, as it reports, {own:.2f} ms" if own else ""

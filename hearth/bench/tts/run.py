@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from hearth.bench import TTS_PARTS
 from hearth.bench.baseline import KOKORO_HOW, kokoro_command
 from hearth.bench.report import (
     Ratio,
@@ -32,6 +31,7 @@ from hearth.clients.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Text
 from hearth.clients.tts import VOICE, SpeechRequest
 
 FORM = "hearth-bench-tts/1"
+PARTS = ("phrase", "caddy", "paragraph", "crowd", "long", "formats")
 FOUR = 4
 WARM_UPS = 2
 NO_CADDY = "no path through Caddy: only a service of a house has one"
@@ -67,7 +67,7 @@ class TtsReport(Report):
 class TtsPlan(Plan):
     """How much is requested; every number bounds the load."""
 
-    parts: tuple[str, ...] = TTS_PARTS
+    parts: tuple[str, ...] = PARTS
     cell_runs: int = 3
     long_characters: int = LONG_CHARACTERS
     # Each takes minutes: a third would take the whole far beyond a quarter of an hour.

@@ -8,16 +8,7 @@ from hearth.bench.chart import Panel, panel
 from hearth.bench.report import Figures, ServerReport
 from hearth.bench.tts.answer import LONGER, Case
 from hearth.bench.tts.run import TtsReport
-from hearth.bench.view import (
-    Section,
-    errors_of,
-    health_text,
-    middle,
-    p95,
-    sections_of,
-    server_text,
-    table,
-)
+from hearth.bench.view import Section, middle, p95, sections_of, server_section, table
 
 TITLE = "Speech, measured"
 CHART = "Speech: pale until the first sound, full until the last byte; medians in ms"
@@ -58,8 +49,7 @@ def _server_sections(server: ServerReport) -> list[Section]:
     found = table(f"{server.name}: medians", _COLUMNS, server.figures, _name)
     engine, provider = server.status.get("engine"), server.status.get("provider")
     program = f"{engine} on {provider}, {server.model}" if engine else ""
-    lines = [server_text(server, program), *health_text(server.health)]
-    return [found, Section(lines=lines, errors=errors_of(server.stopped, server.figures))]
+    return [found, server_section(server, [program])]
 
 
 def comparison(report: TtsReport) -> list[tuple[str, ...]]:

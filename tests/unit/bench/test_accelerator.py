@@ -110,7 +110,7 @@ async def test_a_model_partly_on_the_card_is_reported_as_such() -> None:
     proof = await prove(Ollama(card_per_s=300, on_card=620).call, "m")
     assert proof.verdict == GPU_PROVEN
     assert "only 62 % of it is on the card" in proof.reason
-    assert proof.as_json()["card_percent"] == 62
+    assert proof.card_percent == 62
 
 
 async def test_a_model_that_reads_at_once_is_not_measured() -> None:

@@ -14,14 +14,14 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
-from hearth.bench import STT_PARTS, STT_USUAL, chart, view
+from hearth.bench import chart, view
 from hearth.bench.__main__ import SCHEMAS
 from hearth.bench.baseline import NO_COMMAND, Run
 from hearth.bench.report import Figures, Ratio
 from hearth.bench.session import measure
 from hearth.bench.stt.extras import WordErrors
 from hearth.bench.stt.requests import Case
-from hearth.bench.stt.run import FORM, QUICK, SttPlan, SttReport, SttSession
+from hearth.bench.stt.run import FORM, PARTS, QUICK, USUAL, SttPlan, SttReport, SttSession
 from hearth.bench.stt.view import CHART, TITLE, panels, sections
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
@@ -76,7 +76,7 @@ async def test_a_whole_run(scripted: Scripted) -> None:
     report = await measure(
         SttSession,
         [server(scripted)],
-        replace(PLAN, parts=STT_PARTS),
+        replace(PLAN, parts=PARTS),
         baseline=baseline,
         progress=lambda done, of, what: told.append(what),
     )
@@ -245,7 +245,7 @@ async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scrip
 
 def test_an_hour_of_speech_has_its_own_hour() -> None:
     assert QUICK.within_s == QUICK.timeout_s
-    assert replace(QUICK, parts=STT_PARTS).within_s == QUICK.timeout_s + 3600
+    assert replace(QUICK, parts=PARTS).within_s == QUICK.timeout_s + 3600
 
 
 async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -> None:
@@ -299,6 +299,6 @@ def test_the_published_schemas_are_the_codes() -> None:
 
 
 def test_an_hour_of_speech_is_only_for_who_names_it() -> None:
-    assert "memory" not in STT_USUAL
-    assert set(STT_USUAL) < set(STT_PARTS)
-    assert SttPlan().parts == QUICK.parts == STT_USUAL
+    assert "memory" not in USUAL
+    assert set(USUAL) < set(PARTS)
+    assert SttPlan().parts == QUICK.parts == USUAL
