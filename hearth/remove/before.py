@@ -31,7 +31,7 @@ KERNEL = (
 SUBORDINATE = (Path("/etc/subuid"), Path("/etc/subgid"))
 _APT_S = 900
 _RECORD, REQUESTED = "before.json", "requested.json"
-# The list of an unfinished purge; building the house again discards it.
+# The list of an unfinished purge.
 UNFINISHED = "unfinished.json"
 
 
@@ -66,7 +66,8 @@ def record_before(
     """Write the missing record and the packages to install; return whether anything changed.
 
     Call this before apt: a run that is killed in between has recorded a package too many, which
-    is harmless. `brought` were installed before the first run.
+    is harmless. `brought` were installed before the first run. The list of an unfinished purge is
+    discarded.
     """
     missing = not (state / _RECORD).exists()
     known = requested(state)
@@ -75,10 +76,9 @@ def record_before(
         # After the first run, a package that is already installed is not Hearth's.
         new -= {*installed()}
     new |= {*brought} - known
-    changed = missing or bool(new)
-    if write:
-        (state / UNFINISHED).unlink(missing_ok=True)
+    changed = missing or bool(new) or (state / UNFINISHED).exists()
     if write and changed:
+        (state / UNFINISHED).unlink(missing_ok=True)
         state.mkdir(parents=True, exist_ok=True)
         write_atomic(state / REQUESTED, json.dumps(sorted(new | known)).encode() + b"\n")
         if missing:

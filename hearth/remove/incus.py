@@ -96,8 +96,8 @@ def unused_images(
     `used` are the images of instances, by default read from Incus.
     """
     if used is None:
-        made = client.instances.all()
-        used = {item.config[IMAGE_KEY] for item in made if IMAGE_KEY in item.config}
+        present = client.instances.all()
+        used = {item.config[IMAGE_KEY] for item in present if IMAGE_KEY in item.config}
     found = []
     for image in client.images.all():
         names = {alias["name"] for alias in image.aliases}

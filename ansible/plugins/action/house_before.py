@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from hearth.machine.action import HouseAction
 from hearth.project import current
-from hearth.remove.before import BROUGHT, STATE, UNFINISHED, record_before
+from hearth.remove.before import BROUGHT, record_before
 
 
 class ActionModule(HouseAction):
@@ -24,9 +24,7 @@ class ActionModule(HouseAction):
         project = current().root
         # apt's module brings its own library where it is missing.
         packages = [*params["packages"], "python3-apt", "python3-venv"]
-        # A purge that was not finished has left its list, which a run discards.
-        unfinished = (STATE / UNFINISHED).exists()
-        changed = record_before(project, packages, brought(project), write=write) or unfinished
+        changed = record_before(project, packages, brought(project), write=write)
         return {"changed": changed, "did": ["record the machine before Hearth"] if changed else []}
 
 

@@ -71,3 +71,13 @@ def test_packages_installed_by_people_between_two_houses_are_theirs(
     monkeypatch.setattr(before, "installed", lambda: ["curl", "dpkg", "git"])
     assert before.record_before(tmp_path, wanted, ["python3-venv"], write=True, state=tmp_path)
     assert before.requested(tmp_path) == {"caddy", "python3-venv"}
+
+
+def test_a_new_house_discards_the_list_of_an_unfinished_purge(tmp_path: Path) -> None:
+    before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
+    (tmp_path / before.UNFINISHED).write_text('["caddy"]')
+    assert before.record_before(tmp_path, ["age"], write=False, state=tmp_path)
+    assert before.unfinished(tmp_path) == ["caddy"]
+    assert before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
+    assert before.unfinished(tmp_path) == []
+    assert not before.record_before(tmp_path, ["age"], write=True, state=tmp_path)
