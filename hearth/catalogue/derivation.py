@@ -372,18 +372,18 @@ def _is_address(text: str) -> bool:
 def memory_shortage(services: Iterable[house.Service], machine_bytes: int) -> str | None:
     """Return one line if the memory limits add up to more than the machine has, else None."""
     limits = {service.name: service.limits.memory for service in services}
-    asked = {
+    sizes = {
         name: machine_bytes * int(text.removesuffix("%")) // 100
         if text.endswith("%")
         else naming.size_bytes(text)
         for name, text in limits.items()
         if text
     }
-    if sum(asked.values()) <= machine_bytes:
+    if sum(sizes.values()) <= machine_bytes:
         return None
     gib = 2**30
-    parts = " + ".join(f"{name} {size / gib:.1f}" for name, size in asked.items() if size)
+    parts = " + ".join(f"{name} {size / gib:.1f}" for name, size in sizes.items() if size)
     return (
-        f"limits.memory adds up to {sum(asked.values()) / gib:.1f} GiB ({parts}), and this machine "
+        f"limits.memory adds up to {sum(sizes.values()) / gib:.1f} GiB ({parts}), and this machine "
         f"has {machine_bytes / gib:.1f} GiB; lower one in inventory/local/services.yml"
     )

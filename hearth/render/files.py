@@ -71,8 +71,9 @@ def egress_sets(house: House) -> list[dict[str, Any]]:
     sets: dict[str, dict[str, Any]] = {}
     for egress in house.egress:
         name = f"egress_{egress.source}_{egress.port}"
-        made = {"name": name, "hosts": [], "address": egress.source_address, "port": egress.port}
-        sets.setdefault(name, made | {"source": egress.source})["hosts"].append(egress.host)
+        fields = {"name": name, "address": egress.source_address, "port": egress.port}
+        fields |= {"source": egress.source, "hosts": []}
+        sets.setdefault(name, fields)["hosts"].append(egress.host)
     return list(sets.values())
 
 

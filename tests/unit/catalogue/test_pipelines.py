@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests/fixtures/catalogue/base"
 (PUBLIC_KEY,) = PUBLIC
 LOCK = "requests==2.34.2 \\\n    --hash=sha256:0\npython-multipart==0.0.33\n"
-PIPE = "    def pipe(self, **asked):\n        return 'an answer'\n"
+PIPE = "    def pipe(self, **request):\n        return 'an answer'\n"
 GOOD = f"class Pipeline:\n{PIPE}"
 SAY = "write def pipe(self, user_message, model_id, messages, body)"
 ADD = "add it to requirements/pipelines.in and lock again"
@@ -87,9 +87,9 @@ def refused(inventory: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refused_pipeline_is_one_line(inventory: Path, name: str) -> None:
-    text, said = REFUSED[name]
+    text, message = REFUSED[name]
     (inventory / f"pipelines/{name}.py").write_text(text)
-    assert refused(inventory) == [f"inventory/pipelines/{name}.py:{said}"]
+    assert refused(inventory) == [f"inventory/pipelines/{name}.py:{message}"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_local_ones_lie_over_the_others(inventory: Path) -> None:
 def test_two_cannot_be_called_the_same(inventory: Path) -> None:
     (inventory / "pipelines/a.py").write_text(f"class Pipeline:\n    id = 'b'\n{PIPE}")
     (inventory / "pipelines/b.py").write_text(GOOD)
-    said = "b is also inventory/pipelines/a.py's; write another id, or rename the file"
-    assert refused(inventory) == [f"inventory/pipelines/b.py:1: {said}"]
+    message = "b is also inventory/pipelines/a.py's; write another id, or rename the file"
+    assert refused(inventory) == [f"inventory/pipelines/b.py:1: {message}"]
 
 
 def test_nothing_lies_there_unread(inventory: Path) -> None:

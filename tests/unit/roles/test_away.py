@@ -63,10 +63,10 @@ class Program(BaseHTTPRequestHandler):
             return
         refuses = self.path == "/refuses"
         self.send_response(HTTPStatus.SERVICE_UNAVAILABLE if refuses else HTTPStatus.OK)
-        said = b"my model is still loading" if refuses else b"half"
-        self.send_header("Content-Length", str(len(said) if refuses else 2 * len(said)))
+        body = b"my model is still loading" if refuses else b"half"
+        self.send_header("Content-Length", str(len(body) if refuses else 2 * len(body)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(body)
         self.close_connection = True
 
     def log_message(self, *_: object) -> None:

@@ -30,32 +30,32 @@ def house() -> House:
     return derive(load(ROOT / "inventory"))
 
 
-def told(house: House, **options: Any) -> dict[str, dict[str, Any]]:
+def configuration(house: House, **options: Any) -> dict[str, dict[str, Any]]:
     return chat_settings(house, house.services["open_webui"], OPTIONS | options)
 
 
 def test_every_variable_is_one_that_open_webui_reads(house: House) -> None:
     # Read by libraries of it, and by nothing else.
     libraries = {"ANONYMIZED_TELEMETRY", "HF_HUB_OFFLINE"}
-    made = told(house)
+    config = configuration(house)
     known = set(known_names()) | libraries
-    assert {*made["environment"], *made["secrets"]} <= known
+    assert {*config["environment"], *config["secrets"]} <= known
 
 
 def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
     house: House,
 ) -> None:
-    made = told(house)
-    urls = made["environment"]["OPENAI_API_BASE_URLS"].split(";")
+    config = configuration(house)
+    urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
     assert urls == ["http://10.140.30.12:4000/v1", "http://10.140.30.18:9099"]
-    assert made["secrets"]["OPENAI_API_KEYS"] == ["gateway_key", "pipelines_key"]
-    configs = json.loads(made["environment"]["OPENAI_API_CONFIGS"])
+    assert config["secrets"]["OPENAI_API_KEYS"] == ["gateway_key", "pipelines_key"]
+    configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])
     assert configs == {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
-    assert made["environment"]["ENABLE_OLLAMA_API"] == "False"
+    assert config["environment"]["ENABLE_OLLAMA_API"] == "False"
 
 
 def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: House) -> None:
-    variables = told(house)["environment"]
+    variables = configuration(house)["environment"]
     for name in ("RAG_EMBEDDING_MODEL", "AUDIO_STT_MODEL", "DEFAULT_MODELS", "TASK_MODEL_EXTERNAL"):
         assert variables[name] in house.aliases, name
     assert variables["AUDIO_TTS_OPENAI_API_BASE_URL"] == f"{voice(house)}/v1"
@@ -72,15 +72,15 @@ def voice(house: House) -> str:
 
 def test_without_a_tts_service_no_other_one_is_used(house: House) -> None:
     service = replace(house.services["open_webui"], needs=("litellm",))
-    made = chat_settings(house, service, OPTIONS)
-    assert "AUDIO_TTS_ENGINE" not in made["environment"]
-    assert made["secrets"]["OPENAI_API_KEYS"] == ["gateway_key"]
+    config = chat_settings(house, service, OPTIONS)
+    assert "AUDIO_TTS_ENGINE" not in config["environment"]
+    assert config["secrets"]["OPENAI_API_KEYS"] == ["gateway_key"]
 
 
 def test_the_file_contains_no_secret(house: House) -> None:
-    made = told(house)
-    assert not set(made["secrets"]) & set(made["environment"])
-    credentials = {name for names in made["secrets"].values() for name in names}
+    config = configuration(house)
+    assert not set(config["secrets"]) & set(config["environment"])
+    credentials = {name for names in config["secrets"].values() for name in names}
     assert credentials - {"gateway_key"} == set(house.services["open_webui"].secrets) | {
         "pipelines_key"
     }
@@ -94,7 +94,7 @@ def test_a_setting_of_the_inventory_wins_over_a_family_s(house: House) -> None:
         "AUDIO_TTS_VOICE": "bf_emma",
     }
     assert DEFAULTS["ENABLE_CHANNELS"] == "False"
-    variables = told(house, settings=wanted)["environment"]
+    variables = configuration(house, settings=wanted)["environment"]
     assert variables["ENABLE_CHANNELS"] == "True"
     assert variables["WEB_SEARCH_RESULT_COUNT"] == "7"
     assert variables["DEFAULT_INTERFACE_SETTINGS"] == '{"showChangelog": true}'
@@ -104,13 +104,13 @@ def test_a_setting_of_the_inventory_wins_over_a_family_s(house: House) -> None:
 @pytest.mark.parametrize("name", [*FIXED, "DATA_DIR", "WEBUI_URL", "WEBUI_SECRET_KEY"])
 def test_settings_that_the_house_guarantees_cannot_be_changed(name: str, house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
-        told(house, settings={name: "x"})
+        configuration(house, settings={name: "x"})
     assert str(caught.value) == f"open_webui_settings: {name} is set by the house; leave it out"
 
 
 def test_an_unknown_setting_is_rejected_with_the_nearest_name(house: House) -> None:
     with pytest.raises(ChatConfigError) as caught:
-        told(house, settings={"ENABLE_SIGN_UP": True})
+        configuration(house, settings={"ENABLE_SIGN_UP": True})
     assert str(caught.value) == (
         "open_webui_settings: ENABLE_SIGN_UP is not a valid setting; did you mean ENABLE_SIGNUP?"
     )
@@ -125,14 +125,14 @@ OPENING = [
 
 @pytest.mark.parametrize("name", OPENING)
 def test_settings_that_would_open_the_house_are_off_and_fixed(name: str, house: House) -> None:
-    shut = told(house)["environment"][name]
+    shut = configuration(house)["environment"][name]
     assert shut in ("", "False", "local", "sqlite:////var/lib/open-webui/webui.db")
     with pytest.raises(ChatConfigError, match="is set by the house"):
-        told(house, settings={name: True})
+        configuration(house, settings={name: True})
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"settings": {"TELEMETRY": False}},
@@ -162,31 +162,33 @@ def test_settings_that_would_open_the_house_are_off_and_fixed(name: str, house: 
     ],
 )
 def test_an_invalid_setting_is_one_short_line(
-    options: dict[str, Any], said: str, house: House
+    options: dict[str, Any], message: str, house: House
 ) -> None:
     with pytest.raises(ChatConfigError) as caught:
-        told(house, **options)
-    assert str(caught.value).startswith(f"open_webui_{said}")
+        configuration(house, **options)
+    assert str(caught.value).startswith(f"open_webui_{message}")
     assert len(str(caught.value)) < 200
     assert "abc" not in str(caught.value)
 
 
 def test_nothing_behind_a_variable_is_none_of_them(house: House) -> None:
-    assert told(house, settings=None, secrets=None) == told(house)
+    assert configuration(house, settings=None, secrets=None) == configuration(house)
 
 
 def test_a_list_of_keys_is_no_secret(house: House) -> None:
-    assert told(house, settings={"ENABLE_API_KEYS": True})["environment"]["ENABLE_API_KEYS"]
+    assert configuration(house, settings={"ENABLE_API_KEYS": True})["environment"][
+        "ENABLE_API_KEYS"
+    ]
 
 
 def test_web_search_uses_an_engine_with_egress(house: House) -> None:
     service = house.services["open_webui"]
-    asked = {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}
+    wanted = {"ENABLE_WEB_SEARCH": True, "WEB_SEARCH_ENGINE": "brave"}
     out = replace(service, egress=("api.search.brave.com",))
-    made = chat_settings(house, out, OPTIONS | {"settings": asked})
-    assert made["environment"]["WEB_SEARCH_ENGINE"] == "brave"
+    config = chat_settings(house, out, OPTIONS | {"settings": wanted})
+    assert config["environment"]["WEB_SEARCH_ENGINE"] == "brave"
     # One that is a service of the house needs no way out of it.
-    assert told(house, settings=asked | {"WEB_SEARCH_ENGINE": "searxng"})
+    assert configuration(house, settings=wanted | {"WEB_SEARCH_ENGINE": "searxng"})
 
 
 def without(house: House, alias: str) -> House:
@@ -195,27 +197,27 @@ def without(house: House, alias: str) -> House:
 
 
 def test_an_alias_that_does_not_exist_is_not_used(house: House) -> None:
-    whole = told(house)["environment"]
-    deaf = told(without(house, "transcribe"))["environment"]
-    plain = told(without(house, "embed"))["environment"]
+    whole = configuration(house)["environment"]
+    deaf = configuration(without(house, "transcribe"))["environment"]
+    plain = configuration(without(house, "embed"))["environment"]
     listening = {"USER_PERMISSIONS_CHAT_STT", "USER_PERMISSIONS_CHAT_CALL"}
     assert not whole.keys() & (listening | {"BYPASS_EMBEDDING_AND_RETRIEVAL"})
     assert {deaf[name] for name in listening} == {"False"}
     assert plain["BYPASS_EMBEDDING_AND_RETRIEVAL"] == "True"
-    assert told(without(house, "fast"))["environment"]["DEFAULT_MODELS"] == "coder"
+    assert configuration(without(house, "fast"))["environment"]["DEFAULT_MODELS"] == "coder"
     chats = [alias.name for alias in house.aliases.values() if alias.kind == "chat"]
-    silent = told(functools.reduce(without, chats, house))["environment"]
+    silent = configuration(functools.reduce(without, chats, house))["environment"]
     assert not silent.keys() & {"DEFAULT_MODELS", "TASK_MODEL_EXTERNAL"}
 
 
 def test_a_setting_can_be_a_secret_of_the_record(house: House) -> None:
     service = house.services["open_webui"]
     more = replace(service, secrets={**service.secrets, "brave_key": "given"})
-    asked = OPTIONS | {"secrets": {"BRAVE_SEARCH_API_KEY": "brave_key"}}
-    made = chat_settings(house, more, asked)
-    assert made["secrets"]["BRAVE_SEARCH_API_KEY"] == ["brave_key"]
+    wanted = OPTIONS | {"secrets": {"BRAVE_SEARCH_API_KEY": "brave_key"}}
+    config = chat_settings(house, more, wanted)
+    assert config["secrets"]["BRAVE_SEARCH_API_KEY"] == ["brave_key"]
     with pytest.raises(ChatConfigError) as caught:
-        chat_settings(house, service, asked)
+        chat_settings(house, service, wanted)
     assert str(caught.value) == (
         "open_webui_secrets: BRAVE_SEARCH_API_KEY: brave_key is not a secret of open_webui; write "
         "secrets: {brave_key: given} into its record"

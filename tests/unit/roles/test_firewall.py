@@ -83,7 +83,7 @@ class Kernel:
         kept = [line for line in lines if "fwmark 0/0x08000000 prohibit" in line]
         return sorted(line.split("pref ")[1].partition(" fwmark")[0] for line in kept)
 
-    def said(self) -> list[str]:
+    def calls(self) -> list[str]:
         """Return the commands of the last start, one in a line."""
         return (self.folder / "log").read_text().splitlines()
 
@@ -108,7 +108,7 @@ def test_a_ruleset_that_does_not_load_leaves_all_ports_closed(kernel: Kernel) ->
     # Tried again and again, with no moment in which they are open.
     assert kernel.load(works=False) != 0
     assert kernel.ways() == WAYS
-    assert not [line for line in kernel.said() if "delete" in line]
+    assert not [line for line in kernel.calls() if "delete" in line]
     assert kernel.load(works=True) == 0
     assert kernel.ways() == WAYS
 
@@ -118,6 +118,6 @@ def test_rules_of_a_previous_address_range_are_removed(kernel: Kernel) -> None:
     (kernel.folder / "rules").write_text(old)
     assert kernel.load(works=True) == 0
     assert kernel.ways() == WAYS
-    said = kernel.said()
-    loaded = next(number for number, line in enumerate(said) if line.startswith("nft -f"))
-    assert all(number > loaded for number, line in enumerate(said) if "delete" in line)
+    calls = kernel.calls()
+    loaded = next(number for number, line in enumerate(calls) if line.startswith("nft -f"))
+    assert all(number > loaded for number, line in enumerate(calls) if "delete" in line)

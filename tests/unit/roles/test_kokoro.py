@@ -14,7 +14,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     house = reference_house(tmp_path_factory.mktemp("inventory"))
     return {
         **run_units(house, "none"),
-        # Only what has a card is told of it.
+        # Only a service with a card learns of it.
         "kokoro-gpu": run_units(house, "cuda")["kokoro-gpu"],
     }
 

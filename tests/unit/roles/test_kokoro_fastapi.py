@@ -16,15 +16,17 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def environment(unit: str) -> dict[str, str]:
-    said = [line.partition("=")[2] for line in unit.splitlines() if line.startswith("Environment=")]
-    return {name: value for name, _, value in (line.partition("=") for line in said)}
+    variables = [
+        line.partition("=")[2] for line in unit.splitlines() if line.startswith("Environment=")
+    ]
+    return {name: value for name, _, value in (line.partition("=") for line in variables)}
 
 
 def test_on_a_cpu_it_uses_no_gpu(units: dict[str, str]) -> None:
-    said = environment(units["none"])
-    assert said["USE_GPU"] == "false"
+    variables = environment(units["none"])
+    assert variables["USE_GPU"] == "false"
     # Its own files first; the weights are no place to import from.
-    assert said["PYTHONPATH"].split(":") == [
+    assert variables["PYTHONPATH"].split(":") == [
         "/opt/hearth/kokoro_fastapi/current",
         "/opt/hearth/kokoro_fastapi_python/current",
         "/opt/hearth/spacy_english/current",
@@ -45,11 +47,11 @@ def test_spoken_text_is_not_logged(units: dict[str, str]) -> None:
 
 
 def test_it_writes_only_to_its_own_folder(units: dict[str, str]) -> None:
-    said = environment(units["none"])
+    variables = environment(units["none"])
     writable = [line for line in units["none"].splitlines() if line.startswith("ReadWritePaths=")]
-    assert writable == [f"ReadWritePaths={said['HOME']}"]
-    assert Path(said["TEMP_FILE_DIR"]).is_relative_to(said["HOME"])
-    assert not Path(said["MODEL_DIR"]).is_relative_to(said["HOME"])
+    assert writable == [f"ReadWritePaths={variables['HOME']}"]
+    assert Path(variables["TEMP_FILE_DIR"]).is_relative_to(variables["HOME"])
+    assert not Path(variables["MODEL_DIR"]).is_relative_to(variables["HOME"])
 
 
 def test_no_terminal_is_looked_up(units: dict[str, str]) -> None:

@@ -16,10 +16,10 @@ def adapted(errors: bool = False) -> dict[str, Any]:
     """Return Caddy's servers by name: what they do with requests, or with errors."""
     file = str(ROOT / "caddy" / "Caddyfile")
     command = ["caddy", "adapt", "--adapter", "caddyfile", "--config", file]
-    said = subprocess.run(command, check=True, capture_output=True, timeout=30).stdout
-    servers: dict[str, Any] = json.loads(said)["apps"]["http"]["servers"]
-    told = {name: server.pop("errors") for name, server in servers.items()}
-    return told if errors else servers
+    output = subprocess.run(command, check=True, capture_output=True, timeout=30).stdout
+    servers: dict[str, Any] = json.loads(output)["apps"]["http"]["servers"]
+    on_errors = {name: server.pop("errors") for name, server in servers.items()}
+    return on_errors if errors else servers
 
 
 def within(found: Any) -> Iterator[dict[str, Any]]:
@@ -93,10 +93,10 @@ def test_only_the_trust_page_is_served_without_https() -> None:
     assert by_name == [{"host": ["trust.lan"]}]
     # What is no name of the house is answered by the same page where it is an address.
     (other,) = (route for route in answering if "host" not in sent_to(route))
-    (asked,) = {
+    (condition,) = {
         json.dumps(sent_to(one)) for one in within(other) if "header_regexp" in sent_to(one)
     }
-    pattern = json.loads(asked)["header_regexp"]["Host"]["pattern"]
+    pattern = json.loads(condition)["header_regexp"]["Host"]["pattern"]
     # A machine's own name by mDNS is as good as its address: nobody needs our resolver for it.
     known = ("192.168.1.10", "192.168.1.10:80", "Server.local", "server.local:80")
     assert [host for host in known if not re.search(pattern, host)] == []
@@ -118,10 +118,10 @@ def test_a_browser_may_return_to_the_trust_page_without_https() -> None:
 def test_a_stopped_program_has_an_error_page() -> None:
     errors = adapted(errors=True)
     for name, server in adapted().items():
-        told = [sent_to(one) for one in errors[name]["routes"] if says(one, "is unavailable")]
-        asked = [sent_to(one) for one in server["routes"] if says(one, "reverse_proxy")]
-        assert asked
-        assert [one for one in asked if one not in told] == []
+        handled = [sent_to(one) for one in errors[name]["routes"] if says(one, "is unavailable")]
+        proxied = [sent_to(one) for one in server["routes"] if says(one, "reverse_proxy")]
+        assert proxied
+        assert [one for one in proxied if one not in handled] == []
 
 
 def says(found: Any, words: str) -> bool:

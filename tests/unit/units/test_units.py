@@ -213,7 +213,7 @@ def units(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def complaints(path: Path) -> list[str]:
     """What systemd says against a unit, except that the house's programs are not installed here."""
-    said = subprocess.run(
+    result = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(path)],
         capture_output=True,
         text=True,
@@ -225,7 +225,7 @@ def complaints(path: Path) -> list[str]:
         r"is not executable: No such file or directory|Failed to open connection"
         r"|Unknown key (name )?'(RestartSteps|RestartMaxDelaySec)' in section"
     )
-    return [line for line in said.stderr.splitlines() if not absent.search(line)]
+    return [line for line in result.stderr.splitlines() if not absent.search(line)]
 
 
 def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
@@ -274,8 +274,8 @@ def exposures(
 def exposure(path: Path) -> float:
     """How open a unit is, as systemd says."""
     argv = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(path)]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
-    return float(re.findall(r"exposure level for \S+: ([\d.]+)", said)[0])
+    output = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+    return float(re.findall(r"exposure level for \S+: ([\d.]+)", output)[0])
 
 
 def test_no_unit_exceeds_the_exposure_of_its_role(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ TRUST = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 def service(**more: Any) -> Any:
     sites = (SimpleNamespace(fqdn="kokoro-stream.lan"),)
-    said = {"name": "kokoro_gpu", "instance": "kokoro-gpu", "url": "http://10.0.0.3:8880"}
-    return SimpleNamespace(**{**said, "address": "10.0.0.3", "sites": sites, **more})
+    fields = {"name": "kokoro_gpu", "instance": "kokoro-gpu", "url": "http://10.0.0.3:8880"}
+    return SimpleNamespace(**{**fields, "address": "10.0.0.3", "sites": sites, **more})
 
 
 @pytest.fixture
