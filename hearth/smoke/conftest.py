@@ -80,7 +80,7 @@ def _id(row: Any) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the units whose journals explain a failure, where the row itself has no unit."""
+    """Mark the units whose journals explain a failure."""
     callspec = getattr(item, "callspec", None)
     owners = [o for row in callspec.params.values() for o in serving(row)] if callspec else []
     if {"gateway", "default_model"} & set(getattr(item, "fixturenames", ())):
@@ -90,14 +90,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def serving(row: Any) -> list[Service | Part]:
-    """Return the services and parts behind a site or an alias."""
+    """Return the services and parts behind a site or an alias, or the row itself."""
     if isinstance(row, Alias):
         return answering([row])
     if isinstance(row, Site):
         known: dict[str, Service | Part] = {s.name: s for s in LOCAL} | dict(HOUSE.parts)
         names = ["login", row.service] if row.auth in ("key", "house") else [row.service]
         return [known[name] for name in names if name in known]
-    return []
+    return [row] if hasattr(row, "unit") else []
 
 
 def answering(aliases: Iterable[Alias]) -> list[Service | Part]:

@@ -176,10 +176,6 @@ def _reason(report: Any, error: object) -> str:
 def _journal(item: pytest.Item) -> list[str]:
     """Return the last lines of the journals of the services that this test is about."""
     units = [(mark.args[0], mark.args[1]) for mark in item.iter_markers("unit")]
-    callspec = getattr(item, "callspec", None)
-    for row in callspec.params.values() if callspec else ():
-        if hasattr(row, "unit"):
-            units.append((getattr(row, "instance", None), row.unit))
     found: list[str] = []
     for instance, unit in dict.fromkeys(units):
         try:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.home
 
 # Three are enough for a median, and a fast machine measures more; `hearth bench tts` takes longer.
 LEAST_PHRASES, MOST_PHRASES, PHRASES_S = 3, 10, 5.0
-HEALTH_CHECKS = 10
+HEALTH_CHECKS = 5
 # Streamed and whole speech have the same pieces; real weights vary their lengths a little.
 LENGTHS_AGREE = 0.05
 # A server stops within 100 ms; on a busy machine it may take longer to report that.

@@ -92,14 +92,13 @@ def test_without_a_failure_the_run_is_good(tmp_path: Path) -> None:
 def test_a_failure_carries_the_journal_of_its_service(tmp_path: Path, journal: list[str]) -> None:
     text = f"""
 import pytest
-from types import SimpleNamespace
 from hearth.machine import systemd
 
 requests = []
 systemd.journal = lambda *what: requests.append(what) or {journal}
 
-@pytest.mark.parametrize("service", [SimpleNamespace(instance="ollama", unit="ollama.service")])
-def test_service(service): assert False, "no answer"
+@pytest.mark.unit("ollama", "ollama.service")
+def test_service(): assert False, "no answer"
 
 @pytest.mark.unit(None, "caddy.service")
 def test_part(): assert False, "no answer"
