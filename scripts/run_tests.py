@@ -1,8 +1,8 @@
 """Run gates, unit tests, tests with models, and the lab; what scripts/test calls.
 
 Without options: the core of it, for a developer or a stranger. `--all` runs everything that CI
-runs; `--long` runs sweeps of long tests in a house; `--within N` starts no part that cannot end
-within N minutes.
+runs; `--long` runs the tests marked long, with models and in a house; `--within N` starts no part
+that cannot end within N minutes.
 """
 
 import argparse
@@ -61,7 +61,8 @@ CALIBRATION_BYTES, CALIBRATION_S = 512 << 20, 0.32
 # A part that takes this many times its minutes, compared with the calibration, is a warning.
 SLOW = 1.5
 # The minutes of each part on the reference machine; tests/lab/parts.py has the lab's.
-GATES_MIN, UNIT_MIN, CORE_UNIT_MIN, MODEL_MIN, ONE_START_MIN = 1.7, 7.0, 3.5, 4.5, 0.8
+GATES_MIN, UNIT_MIN, CORE_UNIT_MIN = 1.7, 7.0, 3.5
+ONE_START_MIN, MODEL_MIN, LONG_MODEL_MIN = 0.8, 2.0, 4.0
 # A house in a lab machine needs this much of the machine around it.
 DISK_BYTES, MEMORY_BYTES = 30 << 30, 8 << 30
 LAB_PORT = 3142
@@ -313,7 +314,7 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__)
     tiers = parser.add_mutually_exclusive_group()
     tiers.add_argument("--all", action="store_true", help="everything that CI runs")
-    tiers.add_argument("--long", action="store_true", help="only long tests of a house")
+    tiers.add_argument("--long", action="store_true", help="only tests that take many minutes")
     parser.add_argument("--within", type=float, metavar="MIN", help="minutes for the whole run")
     for name in ("gates", "unit", "model", "lab"):
         parser.add_argument(f"--{name}", action="store_true", help=f"only the {name} tests")
@@ -322,28 +323,31 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
         "--sweep", type=int, metavar="N", help="only this: kill N runs (see tests/kill/sweep.py)"
     )
     parser.add_argument("--clean", action="store_true", help="remove what tests left here")
-    asked, more = parser.parse_known_args()
-    if more and not asked.sweep:
+    args, more = parser.parse_known_args()
+    if more and not args.sweep:
         parser.error(f"unknown: {' '.join(more)}")
-    return asked, more
+    return args, more
 
 
 def main() -> int:
-    """Run what was asked for and print the ledger; return the exit code."""
-    asked, more = arguments()
-    if asked.sweep:
-        argv = [sys.executable, "-m", "tests.kill.sweep", str(asked.sweep), *more]
+    """Run the selected parts and print the ledger; return the exit code."""
+    args, more = arguments()
+    if args.sweep:
+        argv = [sys.executable, "-m", "tests.kill.sweep", str(args.sweep), *more]
         return subprocess.run(argv, cwd=ROOT, check=False).returncode  # noqa: S603 - our own program
-    parts = asked.gates or asked.unit or asked.model or asked.lab or asked.long
+    parts = args.gates or args.unit or args.model or args.lab or args.long
     # With a part, -k chooses among its tests; alone, it means unit tests.
-    asked.unit = asked.unit or bool(asked.k and not parts)
-    some = parts or asked.unit
-    lab = asked.lab or asked.long or not some
+    args.unit = args.unit or bool(args.k and not parts)
+    some = parts or args.unit
+    # Without a part, --long means the models' and the house's; with -k, a house's.
+    every_long = args.long and not (args.model or args.lab)
+    model = args.model or (every_long and not args.k) or not some
+    lab = args.lab or every_long or not some
     if lab and (problems := lab_preflight()):
         print(*(f"error: {line}" for line in problems), sep="\n", file=sys.stderr)
         return 2
-    deadline = time.monotonic() + 60 * asked.within if asked.within else None
-    chosen = ["-k", asked.k] if asked.k else []
+    deadline = time.monotonic() + 60 * args.within if args.within else None
+    chosen = ["-k", args.k] if args.k else []
     run: list[Part] = []
 
     def start(name: str, minutes: float, *options: str) -> None:
@@ -355,22 +359,25 @@ def main() -> int:
             part = run_gates() if name == "gates" else run_pytest(name, minutes, *options)
             run.append(replace(part, slowness=(slowness + calibrate()) / 2))
 
-    if asked.gates or not some:
+    if args.gates or not some:
         start("gates", GATES_MIN)
         if run[-1].counts.failed:
             print("\nA gate failed, so nothing else was started.")
             ledger(run)
             return 1
-    if asked.unit or not some:
-        whole = asked.all or asked.unit
+    if args.unit or not some:
+        whole = args.all or args.unit
         left_out = MODELS if whole else [*MODELS, *WHOLE_SERVERS]
         minutes = UNIT_MIN if whole else CORE_UNIT_MIN
         start("unit", minutes, *TWO, *(f"--ignore={place}" for place in left_out), *chosen)
-    if asked.model or not some:
-        tests, minutes = (MODELS, MODEL_MIN) if asked.all else (ONE_START, ONE_START_MIN)
-        start("model", minutes, *tests, *chosen)
+    if model and args.long:
+        start("model", LONG_MODEL_MIN, *MODELS, "-m", "long", *chosen)
+    elif model and args.all:
+        start("model", MODEL_MIN, *MODELS, "-m", "not long", *chosen)
+    elif model:
+        start("model", ONE_START_MIN, *ONE_START, *chosen)
     if lab:
-        tier = "long" if asked.long else "all" if asked.all else "core"
+        tier = "long" if args.long else "all" if args.all else "core"
         slowness = calibrate()
         left_min = (deadline - time.monotonic()) / 60 if deadline else None
         part = run_lab(tier, slowness, left_min, chosen)

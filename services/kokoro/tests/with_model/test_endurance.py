@@ -86,6 +86,7 @@ def test_a_repeat_starts_at_once(http: httpx.Client) -> None:
     assert statistics.median(waits_ms[1:]) < 30, waits_ms
 
 
+@pytest.mark.long
 def test_sixty_four_clients_are_served(server: Server) -> None:
     def ask(number: int) -> httpx.Response:
         body = {"input": f"Client {WORDS[number % 25]}.", "response_format": "opus"}
@@ -119,6 +120,7 @@ def five_hundred_texts() -> list[str]:
     return texts
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_over_five_hundred_requests(
     server: Server, http: httpx.Client
 ) -> None:
