@@ -9,10 +9,11 @@ import * as controls from "./scenes/controls.mjs";
 
 /**
  * Return the scenes of the TTS page, in the order in which they are played; in dark mode only
- * what looks different.
+ * what looks different. A second browser plays what depends on the browser.
  */
-export function speaking(dark) {
-  if (dark) return inTheDark(loginForm.login);
+export function speaking(dark, { browser }) {
+  const first = browser !== "firefox";
+  if (dark) return first ? inTheDark(loginForm.login) : {};
   return {
     stranger: loginForm.stranger,
     login: loginForm.login,
@@ -20,21 +21,24 @@ export function speaking(dark) {
     stop: playback.stop,
     "without MediaSource": playback.withoutMediaSource,
     "without AudioWorklet": playback.withoutAudioWorklet,
-    sample: controls.sample,
-    blend: controls.blend,
     keyboard: controls.keyboard,
     download: controls.download,
-    permalink: controls.permalink,
-    accessibility: appearance.accessibility,
     phone: appearance.phone,
-    "light pictures": appearance.lightPictures,
+    ...(first && {
+      sample: controls.sample,
+      blend: controls.blend,
+      permalink: controls.permalink,
+      accessibility: appearance.accessibility,
+      "light pictures": appearance.lightPictures,
+    }),
     "login ended": loginForm.loginEnded,
   };
 }
 
 /** Return the scenes of the STT page. */
-export function listening(dark) {
-  if (dark) return inTheDark(stt.login);
+export function listening(dark, { browser }) {
+  const first = browser !== "firefox";
+  if (dark) return first ? inTheDark(stt.login) : {};
   return {
     stranger: loginForm.stranger,
     login: stt.login,
@@ -44,21 +48,23 @@ export function listening(dark) {
     picture: stt.picture,
     "without a microphone": stt.withoutMicrophone,
     keyboard: stt.keyboard,
-    accessibility: appearance.accessibility,
     phone: appearance.phone,
-    "light pictures": appearance.lightPictures,
+    ...(first && {
+      accessibility: appearance.accessibility,
+      "light pictures": appearance.lightPictures,
+    }),
     "login ended": stt.loginEnded,
   };
 }
 
 /** Return the scenes of the chat. */
 export function chatting(dark, { browser }) {
-  if (dark) return { "log in in the dark": chat.login, "dark pictures": chat.pictures };
-  const first = { stranger: chat.stranger, login: chat.login, streaming: chat.streaming };
+  const both = { stranger: chat.stranger, login: chat.login, streaming: chat.streaming };
   // The reason for a second browser: the page does not depend on the first one.
-  if (browser === "firefox") return { ...first, speaker: chat.speaker };
+  if (browser === "firefox") return dark ? {} : { ...both, speaker: chat.speaker };
+  if (dark) return { "log in in the dark": chat.login, "dark pictures": chat.pictures };
   return {
-    ...first,
+    ...both,
     again: chat.again,
     speaker: chat.speaker,
     dictation: chat.dictation,

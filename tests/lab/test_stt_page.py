@@ -33,6 +33,10 @@ REACHED = {
 }
 
 
+# What does not depend on the browser; tests/browser/scenes.mjs plays it in one of them.
+in_chromium = pytest.mark.parametrize("visit", ["chromium"], indirect=True)
+
+
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def visit(
     request: pytest.FixtureRequest,
@@ -130,6 +134,7 @@ def waits_of(found: Any) -> list[float]:
     return waits
 
 
+@in_chromium
 def test_the_start_of_a_guess_stays(visit: Visit) -> None:
     found = visit["talk"][-1]
     partials = of_kind(found, "partial")
@@ -190,6 +195,7 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     assert found["said"]["state"] == "done"
 
 
+@in_chromium
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
 def test_it_is_accessible(visit: Visit, scene: str) -> None:
     assert visit[scene]["passed"] > 10
@@ -204,6 +210,7 @@ def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
     assert found["too_small"] == []
 
 
+@in_chromium
 def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
     day, night = visit["light pictures"], visit["dark pictures"]
     assert day["ground"] > 0.8 > 0.3 > day["text"]

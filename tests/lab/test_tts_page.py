@@ -38,6 +38,8 @@ os.unlink(stop)
 print(json.dumps(seen))
 """
 STOP_WATCHING = "/run/stop-watching"
+# What does not depend on the browser; tests/browser/scenes.mjs plays it in one of them.
+in_chromium = pytest.mark.parametrize("visit", ["chromium"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
@@ -143,6 +145,7 @@ def test_without_a_worklet_it_plays_the_whole_and_shows_that_it_waits(visit: Vis
     quiet(found)
 
 
+@in_chromium
 def test_a_voice_has_a_sample_and_two_can_be_mixed(visit: Visit) -> None:
     sample = visit["sample"]
     assert sample["said"]["state"] == "speaking"
@@ -180,6 +183,7 @@ def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
     assert max(float(abs(frame.to_ndarray()).max()) for frame in frames) > LOUD
 
 
+@in_chromium
 def test_a_link_opens_with_the_settings_of_its_page(visit: Visit) -> None:
     found = visit["permalink"]
     assert found["link"].startswith(f"{PAGE}#")
@@ -190,6 +194,7 @@ def test_a_link_opens_with_the_settings_of_its_page(visit: Visit) -> None:
     quiet(found)
 
 
+@in_chromium
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
 def test_it_is_accessible(visit: Visit, scene: str) -> None:
     assert visit[scene]["passed"] > 10
@@ -204,6 +209,7 @@ def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
     assert found["too_small"] == []
 
 
+@in_chromium
 def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
     day, night = visit["light pictures"], visit["dark pictures"]
     # How bright they look, from 0 to 1.
