@@ -128,6 +128,10 @@ class House:
         """Wait until `hearth status` reports that all is up, as a person would."""
         wait_green(NAME)
 
+    def converge(self, instance: str, *options: str) -> dict[str, int]:
+        """Run site.yml for the machine and one instance; the others stay as they are."""
+        return self.site("--limit", f"localhost,house,{instance}", *options)
+
     def back_to(self, tag: str) -> None:
         """Restore a saved state of the machine, with the house up."""
         lab.restore(NAME, tag)
@@ -229,9 +233,9 @@ def wait_green(machine: str, within_s: float = GREEN_S) -> None:
         time.sleep(0.5)
 
 
-def recap(said: str) -> list[tuple[str, int]]:
+def recap(output: str) -> list[tuple[str, int]]:
     """Parse each host, and how many tasks changed it, from the recap that Ansible prints."""
-    return [(host, int(count)) for host, count in _RECAP.findall(said)]
+    return [(host, int(count)) for host, count in _RECAP.findall(output)]
 
 
 def changed(counts: Mapping[str, int]) -> int:

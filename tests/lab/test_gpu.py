@@ -1,10 +1,11 @@
 """Mesa's software device: never taken for a GPU, used when asked for by its name."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
-from tests.lab.house import SMOKE, TREES, House
+from tests.lab.house import OVERLAY, SMOKE, TREES, House
 from tests.lab.saved import HOUSE
 
 pytestmark = pytest.mark.lab
@@ -15,6 +16,15 @@ ON_WHAT = (
     "cat /root/events; rm /root/events"
 )
 IMAGE = "    image: debian/forky\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unspoilt(house: House) -> Iterator[None]:
+    """Restore the house if a failed test has left its settings changed."""
+    before = house.shell(f"cat {OVERLAY}")
+    yield
+    if house.shell(f"cat {OVERLAY}") != before:
+        house.back_to(HOUSE)
 
 
 def journal(house: House, words: str) -> str:
@@ -37,9 +47,9 @@ def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
     house.edit("services.yml", IMAGE, f"{IMAGE}    gpu: vulkan\n")
     done = house.up()
     assert done.returncode == 1
-    said = " ".join(done.stderr.split())
-    assert "ollama asks for gpu: vulkan" in said, said
-    assert "llvmpipe is a software device and not a GPU" in said
+    error = " ".join(done.stderr.split())
+    assert "ollama asks for gpu: vulkan" in error, error
+    assert "llvmpipe is a software device and not a GPU" in error
     after = house.state(*TREES)
     assert [tree for tree in before if before[tree] != after[tree]] == []
     assert house.processes() == pids
@@ -47,7 +57,7 @@ def test_vulkan_is_refused_before_anything_is_made(house: House) -> None:
 
 def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
     house.edit("services.yml", "gpu: vulkan", "gpu: software")
-    house.site()
+    house.converge("ollama")
     house.wait_green()
     events = house.shell(ON_WHAT)
     assert "llvmpipe" in journal(house, "inference compute.*library=Vulkan")
@@ -62,8 +72,8 @@ def test_software_runs_on_mesa_and_is_called_software(house: House) -> None:
 
 def test_auto_chooses_the_cpu_again(house: House) -> None:
     house.edit("services.yml", "    gpu: software\n", "")
-    house.site()
+    house.converge("ollama")
     found = journal(house, "inference compute")
     assert "library=cpu" in found, found
     assert "llvmpipe" not in found
-    house.back_to(HOUSE)
+    house.wait_green()

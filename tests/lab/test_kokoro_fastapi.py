@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.house import ANSIBLE_S, CLONE, House, changed
+from tests.lab.house import CLONE, OVERLAY, House, changed
 from tests.lab.saved import HOUSE
 from tests.mock_upstreams.kokoro_fastapi.archive import packed
 
@@ -55,11 +55,11 @@ async def main(url, turns):
             speaking = asyncio.create_task(speak(target, Case("phrase"), texts.phrase()))
             await asyncio.sleep(0.1)
             began = time.perf_counter()
-            answer = await beside.get("/health")
+            response = await beside.get("/health")
             took_s = time.perf_counter() - began
             (spoken,) = await speaking
             health.append(took_s / (spoken.last_byte_ms / 1000))
-            errors.append("" if answer.is_success else answer.text)
+            errors.append("" if response.is_success else response.text)
     print(json.dumps({"early": early, "health": health, "errors": [e for e in errors if e]}))
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
@@ -73,7 +73,7 @@ class Stage:
     early: list[float]
     """The part of an answer's time that was left when its first byte came."""
     health: list[float]
-    """How much of an answer's time a question for health took."""
+    """How much of an answer's time a health check took."""
     files: dict[str, str]
     link: str
 
@@ -86,30 +86,38 @@ class Run:
     contained: dict[str, Any]
     patched: Stage
     again: int
-    beside: dict[str, Any]
-    shown: str
     back: Stage
 
 
 @pytest.fixture(scope="module")
-def run(house: House) -> Iterator[Run]:
-    """Deploy it three times, as its user would, and examine it each time."""
-    house.wait_green()
+def deployed(house: House) -> Iterator[None]:
+    """Deploy it unpatched, as its user would; remove it and its data at the end."""
+    before = house.shell(f"cat {OVERLAY}")
     try:
         house.edit("services.yml", "services:\n", f"services:\n{RECORD}")
         setting(house, patch=False)
-        house.site()
-        plain, contained = look(house, 3), container(house)
-        setting(house, patch=True)
-        converge(house)
-        patched = look(house, 3)
-        again = converge(house)
-        beside, shown = side_by_side(house)
-        setting(house, patch=False)
-        converge(house)
-        yield Run(plain, contained, patched, again, beside, shown, look(house, 1))
-    finally:
+        house.converge(INSTANCE)
+        yield
+        house.overlay(before)
+        data = json.dumps({"instances_remove_data": [SERVICE]})
+        house.site("--limit", "localhost,house", "-e", data)
+        house.wait_green()
+    except BaseException:
         house.back_to(HOUSE)
+        raise
+
+
+@pytest.fixture(scope="module")
+def run(house: House, deployed: None) -> Run:
+    """Examine it unpatched, patched, and unpatched again."""
+    plain, contained = look(house, 3), container(house)
+    setting(house, patch=True)
+    converge(house)
+    patched = look(house, 3)
+    again = converge(house)
+    setting(house, patch=False)
+    converge(house)
+    return Run(plain, contained, patched, again, look(house, 1))
 
 
 def setting(house: House, *, patch: bool) -> None:
@@ -119,24 +127,16 @@ def setting(house: House, *, patch: bool) -> None:
 
 def converge(house: House) -> int:
     """Converge this service alone; return how many tasks changed anything."""
-    script = (
-        f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml --tags {SERVICE}"
-    )
-    done = house.inside("/bin/bash", "-c", script, timeout=ANSIBLE_S)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    recap = done.stdout.rpartition("PLAY RECAP")[2]
-    words = [word for word in recap.split() if word.startswith("changed=")]
-    assert words, done.stdout[-3000:]
-    return changed({str(n): int(word[8:]) for n, word in enumerate(words)})
+    return changed(house.site("--tags", SERVICE))
 
 
 def look(house: House, turns: int) -> Stage:
     """Measure the running service, and list its files."""
     script = f"cd {CLONE}; exec .venv/bin/python - http://{ADDRESS}:{PORT} {turns}"
-    said = json.loads(house.shell(f"{script} <<'EOF'\n{PROBE}EOF"))
-    assert said["errors"] == [], said
+    measured = json.loads(house.shell(f"{script} <<'EOF'\n{PROBE}EOF"))
+    assert measured["errors"] == [], measured
     link = house.shell(f"readlink {CURRENT}").strip()
-    return Stage(said["early"], said["health"], files(house, f"{CURRENT}/"), link)
+    return Stage(measured["early"], measured["health"], files(house, f"{CURRENT}/"), link)
 
 
 def files(house: House, folder: str, inside: str = "") -> dict[str, str]:
@@ -157,7 +157,7 @@ def container(house: House) -> dict[str, Any]:
     done, there = house.hearth(*words), files(house, APP, INSTANCE)
     back = house.hearth(*words, "--take-back")
     return {
-        "said": [done.stdout + done.stderr, back.stdout + back.stderr],
+        "output": [done.stdout + done.stderr, back.stdout + back.stderr],
         "codes": [done.returncode, back.returncode],
         "files": [before, there, files(house, APP, INSTANCE)],
     }
@@ -215,15 +215,21 @@ def test_one_link_restores_it_byte_for_byte(run: Run) -> None:
 
 
 def test_the_documented_command_patches_a_container_and_restores_it(run: Run) -> None:
-    assert run.contained["codes"] == [0, 0], run.contained["said"]
+    assert run.contained["codes"] == [0, 0], run.contained["output"]
     before, patched, back = run.contained["files"]
     assert before == back == run.plain.files
     # Both methods give the same result.
     assert patched == run.patched.files
 
 
-def test_the_bench_shows_both_side_by_side(run: Run) -> None:
-    ours, theirs = run.beside["servers"]
+# tests/unit/bench/tts compares scripted servers, also a service of the house by its name.
+@pytest.mark.long
+@pytest.mark.usefixtures("deployed")
+def test_the_bench_shows_both_side_by_side(house: House) -> None:
+    setting(house, patch=True)
+    converge(house)
+    measured, shown = side_by_side(house)
+    ours, theirs = measured["servers"]
     assert (theirs["stopped"], theirs["url"]) == ("", f"http://{ADDRESS}:{PORT}")
     early = [
         next(f["spreads"] for f in server["figures"] if f["case"]["what"] == "phrase")["early"]
@@ -232,5 +238,5 @@ def test_the_bench_shows_both_side_by_side(run: Run) -> None:
     # The house's own server comes first; the rest of the time depends on the machine.
     assert early[0]["median"] >= 0.3
     assert early[1]["median"] >= 0.4
-    assert "Side by side" in run.shown
-    print(run.shown[: run.shown.index(": targets")], flush=True)
+    assert "Side by side" in shown
+    print(shown[: shown.index(": targets")], flush=True)

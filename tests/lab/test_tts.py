@@ -1,4 +1,4 @@
-"""Speech in the house: the deploy proves it, and a server that buffers fails the same test."""
+"""Speech in the house: the deploy measures it, and a server that buffers fails the same test."""
 
 import json
 import re
@@ -36,8 +36,8 @@ print(json.dumps(lengths))
 
 def test_the_deploy_has_measured_how_soon_it_speaks(house: House) -> None:
     receipt = house.receipt()
-    said = {v["about"]: v for v in receipt["verdicts"] if v["promise"] == PROMISE}
-    assert {about: v["outcome"] for about, v in said.items()} == {"kokoro": "passed"}
+    verdicts = {v["about"]: v for v in receipt["verdicts"] if v["promise"] == PROMISE}
+    assert {about: v["outcome"] for about, v in verdicts.items()} == {"kokoro": "passed"}
     figures = {figure["name"]: figure for figure in receipt["figures"]}
     first, whole = figures["first sound of kokoro"], figures["whole phrase of kokoro"]
     assert 3 <= first["n"] <= 10
@@ -72,11 +72,11 @@ def test_weights_are_on_the_disk_once(house: House) -> None:
 
 def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
     house.wait_green()
-    said = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
-    assert said["choice_reason"]
-    assert said["voices"] == 54
+    status = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
+    assert status["choice_reason"]
+    assert status["voices"] == 54
     remembered = house.shell("incus exec kokoro -- cat /var/lib/kokoro/choice.json </dev/null")
-    assert said["model"] in remembered
+    assert status["model"] in remembered
 
 
 def test_every_response_through_the_reverse_proxy_is_whole(house: House) -> None:
@@ -112,6 +112,8 @@ def buffered(house: House) -> Iterator[None]:
         house.back_to(HOUSE)
 
 
+# tests/unit/smoke/test_tts_smoke.py has a server that buffers, without a house around it.
+@pytest.mark.long
 @pytest.mark.usefixtures("buffered")
 def test_the_same_test_fails_against_a_server_that_buffers(house: House) -> None:
     done = house.inside("/bin/bash", "-c", STARTS_EARLY, timeout=600)
