@@ -13,7 +13,7 @@ DATA = "/var/lib/open-webui"
 KEY = "/root/recovery-key"
 GONE = "/root/gone"
 _UNIT = "hearth-proof"
-_SAID = "/var/tmp/hearth-proof"
+_LOG = "/var/tmp/hearth-proof"
 _WRITTEN_S = 60
 # In the order in which a service does it: the file, the row that names it, and, once SQLite has
 # committed the row, the acknowledgement.
@@ -22,14 +22,14 @@ import os, sqlite3, time
 os.makedirs("{DATA}/uploads/proof", exist_ok=True)
 database = sqlite3.connect("{DATA}/webui.db", isolation_level=None, timeout=30)
 database.execute("CREATE TABLE IF NOT EXISTS hearth_proof (id INTEGER PRIMARY KEY, file TEXT)")
-said = open("{_SAID}", "w", buffering=1)
+log = open("{_LOG}", "w", buffering=1)
 number, due = 0, time.monotonic()
 while True:
     name = f"uploads/proof/{{number}}"
     with open(f"{DATA}/{{name}}", "w") as file:
         file.write(str(number))
     database.execute("INSERT INTO hearth_proof VALUES (?, ?)", (number, name))
-    print(number, time.time(), file=said)
+    print(number, time.time(), file=log)
     number, due = number + 1, due + 0.02
     time.sleep(max(0, due - time.monotonic()))
 """  # noqa: S608 - our own words
@@ -46,8 +46,8 @@ database = sqlite3.connect("{DATA}/webui.db", timeout=30)
 database.execute("DROP TABLE IF EXISTS hearth_proof")
 database.commit()
 shutil.rmtree("{DATA}/uploads/proof", ignore_errors=True)
-if os.path.exists("{_SAID}"):
-    os.unlink("{_SAID}")
+if os.path.exists("{_LOG}"):
+    os.unlink("{_LOG}")
 """
 
 
@@ -55,16 +55,16 @@ if os.path.exists("{_SAID}"):
 class Proof:
     """What was acknowledged, and when, in seconds since 1970."""
 
-    said: tuple[tuple[int, float], ...]
+    acknowledged: tuple[tuple[int, float], ...]
 
     def before(self, moment: float) -> set[int]:
         """Return the rows that were acknowledged before a moment."""
-        return {number for number, at in self.said if at < moment}
+        return {number for number, at in self.acknowledged if at < moment}
 
     @property
     def per_s(self) -> float:
         """How many commits were acknowledged per second."""
-        return (len(self.said) - 1) / (self.said[-1][1] - self.said[0][1])
+        return (len(self.acknowledged) - 1) / (self.acknowledged[-1][1] - self.acknowledged[0][1])
 
 
 def as_chat(house: House, program: str) -> str:
@@ -95,7 +95,7 @@ def begin_writing(house: House) -> None:
 def wait_for(house: House, rows: int) -> None:
     """Wait until this many commits were acknowledged."""
     deadline = time.monotonic() + _WRITTEN_S
-    while len(seen := _acknowledged(house).said) < rows:
+    while len(seen := _acknowledged(house).acknowledged) < rows:
         assert time.monotonic() < deadline, f"only {len(seen)} commits in {_WRITTEN_S} s"
         time.sleep(0.5)
 
@@ -107,7 +107,7 @@ def end_writing(house: House) -> Proof:
 
 
 def _acknowledged(house: House) -> Proof:
-    text = house.shell(f"incus exec open-webui -- cat {_SAID} </dev/null || :")
+    text = house.shell(f"incus exec open-webui -- cat {_LOG} </dev/null || :")
     pairs = (line.split() for line in text.splitlines())
     return Proof(tuple((int(number), float(at)) for number, at in pairs))
 

@@ -51,8 +51,8 @@ class Unit:
 
     def systemctl(self, words: str) -> str:
         """Return the command that runs systemctl on it."""
-        told = f"systemctl {words} {self.service}.service </dev/null"
-        return f"incus exec {self.instance} -- {told}" if self.instance else told
+        command = f"systemctl {words} {self.service}.service </dev/null"
+        return f"incus exec {self.instance} -- {command}" if self.instance else command
 
     def kill(self) -> str:
         """Return the command that kills its main process."""
@@ -60,8 +60,8 @@ class Unit:
 
     def shown(self, house: House, *names: str) -> dict[str, str]:
         """Return properties that systemd reports for it."""
-        said = house.shell(self.systemctl(f"show -p {','.join(names)}"))
-        return dict(line.partition("=")[::2] for line in said.splitlines())
+        output = house.shell(self.systemctl(f"show -p {','.join(names)}"))
+        return dict(line.partition("=")[::2] for line in output.splitlines())
 
 
 def end_instance(house: House, name: str) -> None:

@@ -75,15 +75,17 @@ def description(model: dict[str, Any]) -> str:
 
 def messages(person: Person, chat: str) -> dict[str, dict[str, Any]]:
     """Return the stored messages of a chat."""
-    said = person.request("GET", f"/api/v1/chats/{chat}")
-    return dict(said["chat"]["history"]["messages"])
+    response = person.request("GET", f"/api/v1/chats/{chat}")
+    return dict(response["chat"]["history"]["messages"])
 
 
 def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, Any]:
     """Upload a document, wait until it was read, and return it as a message refers to it."""
-    said = person.request("POST", FILES, files={"file": (name, content, kind)})
+    response = person.request("POST", FILES, files={"file": (name, content, kind)})
     deadline = time.monotonic() + _FILE_S
-    while (file := person.request("GET", f"{FILES}{said['id']}"))["data"]["status"] != "completed":
+    while (file := person.request("GET", f"{FILES}{response['id']}"))["data"][
+        "status"
+    ] != "completed":
         if file["data"]["status"] == "failed" or time.monotonic() > deadline:
             raise ClientError(f"{name} was not read: {file['data']}")
         time.sleep(0.1)
@@ -93,16 +95,20 @@ def upload(person: Person, name: str, content: bytes, kind: str) -> dict[str, An
 
 def collect(person: Person, name: str, papers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Create a collection of documents, and return it as a message refers to it."""
-    said = person.request("POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name})
+    response = person.request(
+        "POST", f"{KNOWLEDGE}/create", json={"name": name, "description": name}
+    )
     for paper in papers:
-        person.request("POST", f"{KNOWLEDGE}/{said['id']}/file/add", json={"file_id": paper["id"]})
-    return {"type": "collection", "id": said["id"], "name": name}
+        person.request(
+            "POST", f"{KNOWLEDGE}/{response['id']}/file/add", json={"file_id": paper["id"]}
+        )
+    return {"type": "collection", "id": response["id"], "name": name}
 
 
-def cited(heard: ChatAnswer) -> dict[str, list[str]]:
+def cited(answer: ChatAnswer) -> dict[str, list[str]]:
     """Return the sources that an answer cites: the passages of each document."""
-    told = [event.data for event in heard.events if isinstance(event.data, dict)]
-    found = [source for data in told for source in data.get("sources") or []]
+    payloads = [event.data for event in answer.events if isinstance(event.data, dict)]
+    found = [source for data in payloads for source in data.get("sources") or []]
     return {source["source"]["name"]: source["document"] for source in found}
 
 
@@ -119,9 +125,9 @@ def pdf(text: str) -> bytes:
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
     body, places = b"%PDF-1.4\n", []
-    for number, made in enumerate(objects, 1):
+    for number, item in enumerate(objects, 1):
         places.append(len(body))
-        body += b"%d 0 obj\n%s\nendobj\n" % (number, made)
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, item)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     table = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
     end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"

@@ -51,9 +51,9 @@ class Leaks:
         seen: dict[str, float] = {}
 
         def watch() -> None:
-            said = self._ask([*NOBODY], {"watch": STOP})
-            self._take("processes", said)
-            seen["per_s"] = said["looks"] / said["seconds"]
+            report = self._ask([*NOBODY], {"watch": STOP})
+            self._take("processes", report)
+            seen["per_s"] = report["looks"] / report["seconds"]
 
         thread = threading.Thread(target=watch)
         thread.start()
@@ -67,8 +67,8 @@ class Leaks:
         """Search the files that everybody may read, on the machine and in instances."""
         for name in (None, *instances):
             into = ["incus", "exec", name, "--"] if name else []
-            said = self._ask([*into, *NOBODY], {"since": self.since})
-            self._take(f"files of {name or 'the machine'}", said)
+            report = self._ask([*into, *NOBODY], {"since": self.since})
+            self._take(f"files of {name or 'the machine'}", report)
 
     def look_at_journals(self, instances: list[str]) -> None:
         """Search the journals and the logs of every run."""
@@ -82,18 +82,18 @@ class Leaks:
         self.read("the receipt", self.house.shell("cat /var/lib/hearth/receipt/*"))
 
     def _ask(self, argv: list[str], what: Mapping[str, Any]) -> dict[str, Any]:
-        asked = json.dumps({"needles": self.needles, **what})
+        request = json.dumps({"needles": self.needles, **what})
         words = [*argv, "/usr/bin/python3", "-I", "-c", PROGRAM]
         # `incus exec` sometimes loses a program's output on a busy machine.
         for _ in range(3):
-            done = lab.run(NAME, words, stdin=asked, timeout=WITHIN_S)
+            done = lab.run(NAME, words, stdin=request, timeout=WITHIN_S)
             assert done.returncode == 0, done.stderr[-2000:]
             if done.stdout:
                 break
         return dict(json.loads(done.stdout))
 
-    def _take(self, place: str, said: Mapping[str, Any]) -> None:
-        self.hits.update((name, f"{place}: {where}") for name, where in said["hits"])
+    def _take(self, place: str, report: Mapping[str, Any]) -> None:
+        self.hits.update((name, f"{place}: {where}") for name, where in report["hits"])
 
 
 def of_the_house(house: House, **more: str) -> Leaks:
@@ -102,8 +102,8 @@ def of_the_house(house: House, **more: str) -> Leaks:
         "import json, sys; from hearth.project import current; "
         "json.dump(current().vault.values(), sys.stdout)"
     )
-    said = house.shell(f"cd {CLONE}; .venv/bin/python -c '{script}'")
-    values = {n: v for n, v in json.loads(said).items() if not n.endswith(PUBLIC)} | more
+    output = house.shell(f"cd {CLONE}; .venv/bin/python -c '{script}'")
+    values = {n: v for n, v in json.loads(output).items() if not n.endswith(PUBLIC)} | more
     return Leaks(house, {name: shapes(value) for name, value in values.items()}, time.time() - 1)
 
 

@@ -88,12 +88,14 @@ def touched(since: float) -> list[str]:
 
 def main() -> None:
     """Scan, and print what was found."""
-    asked = json.load(sys.stdin)
-    needles = {name: [text.encode() for text in texts] for name, texts in asked["needles"].items()}
-    if "watch" in asked:
-        hits, looks, seconds = processes(needles, asked["watch"])
+    request = json.load(sys.stdin)
+    needles = {
+        name: [text.encode() for text in texts] for name, texts in request["needles"].items()
+    }
+    if "watch" in request:
+        hits, looks, seconds = processes(needles, request["watch"])
     else:
-        hits, looks, seconds = files(needles, asked["since"])
+        hits, looks, seconds = files(needles, request["since"])
     print(json.dumps({"hits": sorted(hits), "looks": looks, "seconds": seconds}))
 
 

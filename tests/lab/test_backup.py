@@ -65,15 +65,15 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     house: House,
 ) -> None:
     admin = chat.first(house)
-    said = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
+    created = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
     password = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout
     root = house.shell("sha256sum /etc/hearth/pki/root.crt")
-    proof, made = _backup_while_writing(house)
+    proof, report = _backup_while_writing(house)
     backups.empty(house)
-    _refuse_a_damaged_one(house, made["path"])
+    _refuse_a_damaged_one(house, report["path"])
     began = time.monotonic()
     # The machine is empty, so `--replace` is not needed.
-    done = house.hearth("restore", "--key", backups.KEY, made["path"], timeout=600)
+    done = house.hearth("restore", "--key", backups.KEY, report["path"], timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     house.figures["a restore into an empty house, s"] = time.monotonic() - began
 
@@ -81,9 +81,9 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     assert house.shell("sha256sum /etc/hearth/pki/root.crt") == root
     again = chat.first(house)
     assert again.id == admin.id
-    kept = again.request("GET", f"/api/v1/chats/{said['id']}")
+    kept = again.request("GET", f"/api/v1/chats/{created['id']}")
     assert kept["title"] == MARKER
-    (began_at,) = made["began"].values()
+    (began_at,) = report["began"].values()
     rows, missing = backups.written(house)
     acknowledged = proof.before(began_at)
     assert len(acknowledged) > ROWS
@@ -93,7 +93,7 @@ def test_a_house_that_lost_everything_comes_back_with_every_acknowledged_row(
     house.figures["rows acknowledged before the copy"] = len(acknowledged)
     house.figures["rows in it"] = len(rows)
     backups.clean(house)
-    again.request("DELETE", f"/api/v1/chats/{said['id']}")
+    again.request("DELETE", f"/api/v1/chats/{created['id']}")
 
 
 def _backup_while_writing(house: House) -> tuple[backups.Proof, dict[str, Any]]:
@@ -102,11 +102,11 @@ def _backup_while_writing(house: House) -> tuple[backups.Proof, dict[str, Any]]:
     done = house.hearth("backup", "--json", "--to", "/root/backups")
     proof = backups.end_writing(house)
     assert done.returncode == 0, done.stdout + done.stderr
-    made = json.loads(done.stdout)
-    assert made["good"], made
+    report = json.loads(done.stdout)
+    assert report["good"], report
     # The writer aims at fifty; a busy machine may allow fewer, and none may be lost.
     house.figures["commits a second while it was made"] = proof.per_s
-    return proof, made
+    return proof, report
 
 
 def _refuse_a_damaged_one(house: House, path: str) -> None:

@@ -51,21 +51,21 @@ def test_an_ordinary_account_is_offered_all_that_the_first_one_is(
 def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
     house: House, admin: Person, child: Person, line: Connection
 ) -> None:
-    with chat.calls(house) as asked:
+    with chat.calls(house) as calls:
         turn = send_message(child, line, QUESTION, "fast", max_tokens=TOKENS)
-        heard = wait_for_answer(line, turn, WITHIN_S)
+        answer = wait_for_answer(line, turn, WITHIN_S)
         again = wait_for_answer(
             line, send_message(child, line, "And then?", "fast", after=turn), WITHIN_S
         )
-    assert not heard.error + again.error
-    assert heard.text.strip()
-    assert [(call.alias, call.status, call.end) for call in asked] == [("fast", 200, "done")] * 2
+    assert not answer.error + again.error
+    assert answer.text.strip()
+    assert [(call.alias, call.status, call.end) for call in calls] == [("fast", 200, "done")] * 2
     # The page shows the name of the model above the answer.
-    shown = [event.data["description"] for event in heard.events if event.kind == "status"]
-    assert shown == [f"Answered by {asked[0].member}"]
+    shown = [event.data["description"] for event in answer.events if event.kind == "status"]
+    assert shown == [f"Answered by {calls[0].member}"]
     written = chat.messages(child, turn.chat)
     assert written[turn.question]["content"] == QUESTION
-    assert written[turn.answer]["content"].strip() == heard.text.strip()
+    assert written[turn.answer]["content"].strip() == answer.text.strip()
     assert written[again.turn.question]["parentId"] == turn.answer
     # Other accounts do not find it, even with its ID.
     other = chat.add(admin, "Guest")
@@ -75,34 +75,34 @@ def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
 
 def test_a_picture_goes_to_a_vision_model(house: House, child: Person, line: Connection) -> None:
     shown = [chat.picture(chat.png())]
-    with chat.calls(house) as asked:
-        heard = wait_for_answer(
+    with chat.calls(house) as calls:
+        answer = wait_for_answer(
             line,
             send_message(child, line, QUESTION, "fast", files=shown, max_tokens=TOKENS),
             WITHIN_S,
         )
-    assert not heard.error
-    assert [(call.member, call.status) for call in asked] == [("qwen3-vl", 200)]
+    assert not answer.error
+    assert [(call.member, call.status) for call in calls] == [("qwen3-vl", 200)]
 
 
 def test_a_sentence_of_a_document_is_found_and_cited(
     house: House, child: Person, line: Connection
 ) -> None:
-    with chat.calls(house) as asked:
+    with chat.calls(house) as calls:
         paper = chat.upload(child, PAPER, chat.pdf(SENTENCE), "application/pdf")
-    assert [(call.alias, call.path) for call in asked] == [("embed", "/v1/embeddings")]
-    with chat.calls(house) as asked:
-        heard = wait_for_answer(
+    assert [(call.alias, call.path) for call in calls] == [("embed", "/v1/embeddings")]
+    with chat.calls(house) as calls:
+        answer = wait_for_answer(
             line,
             send_message(child, line, QUESTION, "fast", files=[paper], max_tokens=TOKENS),
             WITHIN_S,
         )
-    assert not heard.error
-    assert {call.alias for call in asked} == {"embed", "fast"}, asked
-    assert {call.status for call in asked} == {200}
-    assert chat.cited(heard) == {PAPER: [SENTENCE]}
+    assert not answer.error
+    assert {call.alias for call in calls} == {"embed", "fast"}, calls
+    assert {call.status for call in calls} == {200}
+    assert chat.cited(answer) == {PAPER: [SENTENCE]}
     # It is there as well when the page is reloaded.
-    stored = chat.messages(child, heard.turn.chat)[heard.turn.answer]["sources"]
+    stored = chat.messages(child, answer.turn.chat)[answer.turn.answer]["sources"]
     assert SENTENCE in json.dumps(stored)
 
 
@@ -112,20 +112,20 @@ def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> N
         for number, text in enumerate((SENTENCE, "The cellar has no door."))
     ]
     collection = chat.collect(admin, "Keys", papers)
-    with live_connection(admin) as line, chat.calls(house) as asked:
+    with live_connection(admin) as line, chat.calls(house) as calls:
         turn = send_message(admin, line, QUESTION, "fast", files=[collection], max_tokens=TOKENS)
-        heard = wait_for_answer(line, turn, WITHIN_S)
-    assert not heard.error
-    assert "embed" in {call.alias for call in asked}
-    assert SENTENCE in chat.cited(heard)["Keys"]
+        answer = wait_for_answer(line, turn, WITHIN_S)
+    assert not answer.error
+    assert "embed" in {call.alias for call in calls}
+    assert SENTENCE in chat.cited(answer)["Keys"]
 
 
 def test_speech_is_transcribed_and_synthesised(house: House, child: Person) -> None:
     spoken = ("speech.wav", wav(utterances(3)[0].pcm), "audio/wav")
-    with chat.calls(house) as asked:
-        said = child.request("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
-    assert said["text"].strip()
-    assert [(call.alias, call.status) for call in asked] == [("transcribe", 200)]
+    with chat.calls(house) as calls:
+        transcript = child.request("POST", "/api/v1/audio/transcriptions", files={"file": spoken})
+    assert transcript["text"].strip()
+    assert [(call.alias, call.status) for call in calls] == [("transcribe", 200)]
     before = spoken_texts(house)
     # Text that was read aloud before is not requested again.
     text = f"The gate is open, {WORD}, {secrets.token_hex(3)}."
@@ -141,8 +141,8 @@ def test_speech_is_transcribed_and_synthesised(house: House, child: Person) -> N
 
 def spoken_texts(house: House) -> int:
     """Return how many texts the speech server was sent."""
-    said = json.loads(house.shell(f"curl --silent --max-time 5 {KOKORO}"))
-    return sum(said["requests"].values())
+    status = json.loads(house.shell(f"curl --silent --max-time 5 {KOKORO}"))
+    return sum(status["requests"].values())
 
 
 def test_no_message_is_in_a_log(house: House, admin: Person, child: Person) -> None:

@@ -104,8 +104,8 @@ def test_a_new_instance_follows_the_inventory_and_keeps_every_chat(
         )
     assert not more.error
     script = "'grep VmRSS /proc/$(systemctl show -p MainPID --value open-webui)/status'"
-    said = house.shell(f"{INSTANCE} sh -c {script} </dev/null")
-    house.figures["memory of the chat, MiB"] = int(said.split()[1]) / 1024
+    resident = house.shell(f"{INSTANCE} sh -c {script} </dev/null")
+    house.figures["memory of the chat, MiB"] = int(resident.split()[1]) / 1024
 
 
 @pytest.mark.long
@@ -113,8 +113,8 @@ def test_a_websocket_survives_ten_idle_minutes(house: House, child: Person) -> N
     with live_connection(child) as line:
         assert not line.until(lambda: line.closed_s is not None, IDLE_S), "it was cut"
         assert line.pings >= IDLE_S // 30
-        heard = wait_for_answer(
+        answer = wait_for_answer(
             line, send_message(child, line, QUESTION, "fast", max_tokens=TOKENS), WITHIN_S
         )
-        assert not heard.error
-        assert heard.text.strip()
+        assert not answer.error
+        assert answer.text.strip()

@@ -13,7 +13,7 @@ from tests.lab.visitor import Visit
 pytestmark = pytest.mark.lab
 
 # An error that appears within this time explains why nothing comes.
-TOLD_MS = 5000
+SHOWN_MS = 5000
 # After a reload of Caddy; the page reconnects after half a second to one and a half.
 BACK_MS = 5000
 TEA_MS = 600_000
@@ -56,22 +56,22 @@ def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) ->
 def actions(house: House) -> dict[str, Callable[[], object]]:
     """Return the actions outside the browser that scenes may request."""
 
-    def told(script: str) -> Callable[[], object]:
+    def run(script: str) -> Callable[[], object]:
         return lambda: house.shell(script)
 
     killed = "kill --signal=KILL"
     services = ("litellm", "ollama", "kokoro")
     return {
-        "slow the model": told(SLOW),
-        "hold the model": told(HELD),
-        "let the model run": told(FAST),
+        "slow the model": run(SLOW),
+        "hold the model": run(HELD),
+        "let the model run": run(FAST),
         # A file that appears now does so while nothing reads it.
-        "reload the reverse proxy": told(f"systemctl reload hearth-caddy; {FAST}"),
-        **{f"end {name}": told(inside(name, killed)) for name in services},
+        "reload the reverse proxy": run(f"systemctl reload hearth-caddy; {FAST}"),
+        **{f"end {name}": run(inside(name, killed)) for name in services},
         **{f"wait for {name}": house.wait_green for name in services},
         # Killed, it would be back before the page noticed; stopped, it stays away.
-        "stop open_webui": told(f"{inside('open-webui', killed)}; {inside('open-webui', 'stop')}"),
-        "start open_webui": told(inside("open-webui", "start")),
+        "stop open_webui": run(f"{inside('open-webui', killed)}; {inside('open-webui', 'stop')}"),
+        "start open_webui": run(inside("open-webui", "start")),
     }
 
 
@@ -101,7 +101,7 @@ def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House)
     found = visit["reload"]
     running = found["running"]
     cut, back = running["lines"]
-    assert cut["ended"] > found["cut"]["at"], "the front door did not cut the line"
+    assert cut["ended"] > found["cut"]["at"], "the reverse proxy did not end the connection"
     away = back["greeted"] - cut["ended"]
     house.figures["live line back after a reload of Caddy, ms"] = away
     assert away < BACK_MS
@@ -119,16 +119,16 @@ def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House)
 def test_a_broken_answer_shows_an_error_and_stays(visit: Visit, house: House, program: str) -> None:
     found = visit[f"without {program}"]
     broken = found["broken"]
-    said = [(at, text) for at, text in broken["said"] if text]
-    assert said, "nobody said that it broke off"
-    told_ms = said[0][0] - found["cut"]["at"]
-    house.figures[f"told that {program} is gone, ms"] = told_ms
-    assert told_ms < TOLD_MS
-    understood(said[0][1])
+    errors = [(at, text) for at, text in broken["said"] if text]
+    assert errors, "no error was shown"
+    shown_ms = errors[0][0] - found["cut"]["at"]
+    house.figures[f"error without {program} shown after, ms"] = shown_ms
+    assert shown_ms < SHOWN_MS
+    understood(errors[0][1])
     # The text until then, and the same text under the error, where it stays.
     assert broken["last"].startswith(found["before"].rstrip())
-    assert said[0][1].splitlines()[0] in broken["last"]
-    answers(found["next"], said[-1][1])
+    assert errors[0][1].splitlines()[0] in broken["last"]
+    answers(found["next"], errors[-1][1])
     # The chat so far is above it, and the server has it, too.
     assert found["next"]["messages"][-3]["text"] == broken["last"]
     assert [one["text"] for one in found["kept"]] == [
@@ -147,21 +147,21 @@ def understood(text: str) -> None:
 def test_a_failed_read_aloud_shows_an_error(visit: Visit, house: House) -> None:
     found = visit["without Kokoro"]
     answers(found["turn"])
-    said = [(at, text) for at, text in found["broken"]["said"] if text]
-    told_ms = said[0][0] - found["cut"]["at"]
-    house.figures["told that Kokoro is gone, ms"] = told_ms
-    assert told_ms < TOLD_MS
-    understood(said[0][1])
-    answers(found["next"], said[-1][1])
+    errors = [(at, text) for at, text in found["broken"]["said"] if text]
+    shown_ms = errors[0][0] - found["cut"]["at"]
+    house.figures["error without Kokoro shown after, ms"] = shown_ms
+    assert shown_ms < SHOWN_MS
+    understood(errors[0][1])
+    answers(found["next"], errors[-1][1])
 
 
 def test_a_missing_server_shows_a_notice_until_it_is_back(visit: Visit, house: House) -> None:
     found = visit["without its server"]
     away, following = found["away"], found["next"]
     notices = [(at, text) for at, text in away["notices"] if text]
-    told_ms = notices[0][0] - found["cut"]["at"]
-    house.figures["told that Open WebUI is gone, ms"] = told_ms
-    assert told_ms < TOLD_MS
+    shown_ms = notices[0][0] - found["cut"]["at"]
+    house.figures["error without Open WebUI shown after, ms"] = shown_ms
+    assert shown_ms < SHOWN_MS
     # The notice stays for as long as it is true.
     assert away["notices"][-1][1] == notices[-1][1]
     # The text that was written meanwhile was not sent, and is still there.

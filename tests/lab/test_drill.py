@@ -13,8 +13,8 @@ from tests.lab.house import NAME, SMOKE, House, ask
 
 pytestmark = pytest.mark.lab
 
-SAID = "/tmp/drill.jsonl"
-DRILL = f"{SMOKE} -m drill --hearth-events={SAID}"
+EVENTS = "/tmp/drill.jsonl"
+DRILL = f"{SMOKE} -m drill --hearth-events={EVENTS}"
 LEFT = (
     f"incus exec litellm -- sh -c 'systemctl list-units --all --plain --no-legend {AGENT}*; "
     f"ls -d /run/{AGENT} /run/private/{AGENT}; ss -Hltn src 127.0.0.2' "
@@ -51,7 +51,7 @@ def drilled(house: House) -> list[dict[str, Any]]:
     """Run the drill alone, as `hearth verify --drill` does after the other tests."""
     done = house.inside("/bin/bash", "-c", DRILL, timeout=400)
     assert done.returncode in (0, 1), done.stdout[-3000:] + done.stderr[-2000:]
-    return [json.loads(line) for line in house.shell(f"cat {SAID}; rm {SAID}").splitlines()]
+    return [json.loads(line) for line in house.shell(f"cat {EVENTS}; rm {EVENTS}").splitlines()]
 
 
 def test_the_next_member_answers_and_other_requests_go_on(house: House) -> None:

@@ -53,17 +53,17 @@ import select, socket, sys, time
 plug = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 plug.connect(("{RESOLVER}", 53))
 name = b"".join(bytes([len(p)]) + p for p in (b"llm", b"lan")) + b"\\0\\0\\1\\0\\1"
-heard = 0
+received = 0
 for number in range(int(sys.argv[1])):
     plug.send(number.to_bytes(2, "big") + b"\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0" + name)
     while select.select([plug], [], [], 0)[0]:
         plug.recv(512)
-        heard += 1
+        received += 1
 # What was dropped does not come; the others may have to wait for their turn.
-while heard < number + 1 and select.select([plug], [], [], 3)[0]:
+while received < number + 1 and select.select([plug], [], [], 3)[0]:
     plug.recv(512)
-    heard += 1
-print(heard)
+    received += 1
+print(received)
 """
 # A home's own IPv6: the house has the first address, the guest the second.
 HOMES_OWN = "fd00:4ea7:7::"
@@ -101,23 +101,23 @@ def inside(instance: str, program: str, *words: str) -> str:
 
 def test_a_removed_need_ends_its_connections(house: House) -> None:
     flow = f"'{{ {LITELLM} . {WHISPER} . 8000 }}'"
-    said = house.shell(
+    output = house.shell(
         f"{inside('litellm', HOLD)} >/tmp/held & held=$!\n"
         "until grep -q held /tmp/held; do sleep 0.1; done\n"
         f"nft delete element inet hearth flows {flow}\n"
         f"wait $held || true; nft add element inet hearth flows {flow}; cat /tmp/held"
     )
-    assert said.split() == ["held", "ConnectionResetError"]
+    assert output.split() == ["held", "ConnectionResetError"]
 
 
 def test_a_reloaded_ruleset_keeps_allowed_connections(house: House) -> None:
-    said = house.shell(
+    output = house.shell(
         f"{inside('litellm', HOLD)} >/tmp/held & held=$!\n"
         "until grep -q held /tmp/held; do sleep 0.1; done\n"
         "systemctl restart hearth-firewall\n"
         "wait $held; cat /tmp/held"
     )
-    assert said.split() == ["held", "still", "open"]
+    assert output.split() == ["held", "still", "open"]
 
 
 def test_the_watch_over_the_ruleset_stays_up(house: House) -> None:
@@ -158,10 +158,10 @@ def test_a_ruleset_that_cannot_be_loaded_opens_nothing_and_is_red(house: House) 
         # Once the file is right, no command is needed.
         house.figures["ruleset is loaded after it was mended, s"] = healed(house, TRIED_AGAIN_S)
     assert met <= SHUT, met
-    said = {row["name"]: row["text"] for row in rows if not row["up"]}["firewall"]
-    assert said.startswith("its rules do not load ("), said
-    assert "User does not exist" in said, said
-    assert said.endswith("nothing passes between instances: run `hearth up`"), said
+    reason = {row["name"]: row["text"] for row in rows if not row["up"]}["firewall"]
+    assert reason.startswith("its rules do not load ("), reason
+    assert "User does not exist" in reason, reason
+    assert reason.endswith("nothing passes between instances: run `hearth up`"), reason
     assert house.shell(inside("litellm", KNOCK, OLLAMA, "11434")).strip() == "open"
     assert house.shell(RESOLVERS_PROCESS) == resolver, "the home was without its resolver, too"
 
@@ -194,11 +194,11 @@ def healed(house: House, within_s: float = HEALED_S) -> float:
 
 
 def test_a_client_that_floods_the_resolver_is_slowed_down_alone(house: House) -> None:
-    said = house.shell(
+    output = house.shell(
         f"{inside('litellm', ASK, '3000')} >/tmp/flood & flood=$!; sleep 0.5\n"
         f"{inside('kokoro', ASK, '20')}; wait $flood; cat /tmp/flood"
     )
-    quiet, loud = map(int, said.split())
+    quiet, loud = map(int, output.split())
     assert quiet == 20
     # 200 at once, and 200 more in each second that it takes.
     assert 0 < loud < 1500, f"{loud} of 3000 questions were answered"
@@ -225,8 +225,8 @@ def test_by_ipv6_the_house_answers_only_on_the_lan(
 ) -> None:
     look = "ip -6 -brief address show dev host0 scope link | awk '{print $3}' | cut -d/ -f1"
     wire = house.shell(look).strip()
-    asked = json.dumps([homes_own, f"{wire}%host0"])
-    done = lab.run(guest, ["python3", "-c", ROUND, asked], timeout=60, check=True)
+    request = json.dumps([homes_own, f"{wire}%host0"])
+    done = lab.run(guest, ["python3", "-c", ROUND, request], timeout=60, check=True)
     met = json.loads(done.stdout)
     shut = dict.fromkeys(("53", "80", "443"), "ConnectionRefusedError")
     # The machine's own ssh shows that the address itself is reachable.

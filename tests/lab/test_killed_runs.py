@@ -48,7 +48,7 @@ def test_no_second_run_beside_the_first(house: House) -> None:
         ".venv/bin/ansible-playbook site.yml || echo refused; wait"
     )
     done = house.inside("/bin/bash", "-c", script, timeout=120)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert "another run is active on this machine: root (" in said, said
-    assert "runs `ansible-playbook site.yml --tags machine` as process" in said, said
-    assert done.stdout.endswith("refused\n"), said
+    output = " ".join((done.stdout + done.stderr).split())
+    assert "another run is active on this machine: root (" in output, output
+    assert "runs `ansible-playbook site.yml --tags machine` as process" in output, output
+    assert done.stdout.endswith("refused\n"), output

@@ -54,8 +54,8 @@ def test_the_guest_needs_the_root_to_trust_an_answer(house: House, guest: str) -
 def test_only_the_reverse_proxy_and_the_resolver_are_open(house: House, guest: str) -> None:
     listing = house.shell("ss -Hlnt | awk '{print $4}'")
     known = {int(line.rpartition(":")[2]) for line in listing.splitlines()}
-    asked = sorted(known | {8443, 9180, 11434, 4000, 8880, 8000, 10300, 9090})
-    seen = look(guest, [(lab.address(NAME), port) for port in asked])
+    ports = sorted(known | {8443, 9180, 11434, 4000, 8880, 8000, 10300, 9090})
+    seen = look(guest, [(lab.address(NAME), port) for port in ports])
     open_ports = {int(at.rpartition(":")[2]) for at, what in seen.items() if what == "open"}
     assert open_ports - OF_THE_MACHINE == OPEN
 

@@ -34,15 +34,15 @@ requirements: requests
 """
 class Pipeline:
     name = "The lights"
-    def pipe(self, user_message, **asked):
+    def pipe(self, user_message, **fields):
         if user_message == "fail":
             raise ValueError("{WORD}")
         yield "It is on: "
         yield user_message
 '''
 VALVES = {"pipelines_valves": {OURS: {"second": "coder"}}}
-BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **asked): ...\n"
-GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **asked): ...\n'
+BROKEN = "import nowhere_to_be_found\nclass Pipeline:\n    def pipe(self, **fields): ...\n"
+GREEDY = '"""\nrequirements: six\n"""\nclass Pipeline:\n    def pipe(self, **fields): ...\n'
 # The firewall rejects it, or, after many rejections a moment ago, drops it silently.
 CLOSED = {"No route to host", "timed out"}
 TRY = """
@@ -97,7 +97,7 @@ def added(house: House, files: Mapping[str, str], settings: Mapping[str, Any]) -
         converge(house)
 
 
-def said(person: Person, text: str, model: str) -> ChatAnswer:
+def ask(person: Person, text: str, model: str) -> ChatAnswer:
     """Send a message to a model, as the page does, and wait for the end of the answer."""
     with live_connection(person) as line:
         return wait_for_answer(
@@ -111,17 +111,17 @@ def test_ours_is_offered_and_calls_the_houses_models_with_its_own_key(
     offered = chat.models(child)[OURS]
     assert offered["name"] == "Second opinion"
     assert chat.description(offered).startswith("Two models")
-    with chat.calls(house, "pipelines") as asked:
-        heard = said(child, f"Is the lamp on, {WORD}?", OURS)
-    assert not heard.error
+    with chat.calls(house, "pipelines") as calls:
+        answer = ask(child, f"Is the lamp on, {WORD}?", OURS)
+    assert not answer.error
     parts = ["### 1. fast", "### 2. local", "### Where they differ"]
-    assert [part for part in parts if part in heard.text] == parts
+    assert [part for part in parts if part in answer.text] == parts
     # It arrived in the pieces in which it was generated: more than there are headings.
-    assert len(heard.pieces) > len(parts)
-    found = [(call.alias, call.status, call.end) for call in asked]
+    assert len(answer.pieces) > len(parts)
+    found = [(call.alias, call.status, call.end) for call in calls]
     assert found == [(name, 200, "done") for name in ("fast", "local", "local")]
-    written = chat.messages(child, heard.turn.chat)
-    assert parts[2] in written[heard.turn.answer]["content"]
+    written = chat.messages(child, answer.turn.chat)
+    assert parts[2] in written[answer.turn.answer]["content"]
 
 
 def test_an_added_one_appears_and_a_broken_one_breaks_no_other(
@@ -136,8 +136,8 @@ def test_an_added_one_appears_and_a_broken_one_breaks_no_other(
         assert {OURS, "lights"} <= offered.keys()
         assert "broken" not in offered
         assert chat.description(offered["lights"]) == "Says which light is on."
-        assert said(child, WORD, "lights").text == f"It is on: {WORD}"
-        failed = said(child, "fail", "lights")
+        assert ask(child, WORD, "lights").text == f"It is on: {WORD}"
+        failed = ask(child, "fail", "lights")
         assert failed.error == "The pipeline lights failed; the house's log shows where."
         log = house.shell(JOURNAL)
         assert "broken.py is left out: ModuleNotFoundError in line 1" in log

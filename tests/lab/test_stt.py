@@ -88,10 +88,10 @@ async def send():
     async with httpx.AsyncClient(verify=TRUST, headers=HEAD, timeout=60) as client:
         try:
             answer = await client.post(f"https://{SITE}", files=file, data={"model": "whisper-1"})
-            said = str(answer.status_code)
+            outcome = str(answer.status_code)
         except httpx.HTTPError as error:
-            said = type(error).__name__
-        return {"said": said, "killed": killed.is_set(), "after_s": time.monotonic() - at_s}
+            outcome = type(error).__name__
+        return {"outcome": outcome, "killed": killed.is_set(), "after_s": time.monotonic() - at_s}
 
 async def main():
     sending = asyncio.create_task(send())
@@ -119,8 +119,8 @@ async def main():
                 await asyncio.sleep(0.1)
             await line.send('{"type": "end"}')
         speaking = asyncio.create_task(speak())
-        async for said in line:
-            kinds.append(json.loads(said)["type"])
+        async for message in line:
+            kinds.append(json.loads(message)["type"])
         await speaking
     print(json.dumps(kinds))
 
@@ -128,7 +128,7 @@ asyncio.run(main())
 """
 
 
-def asked(house: House) -> dict[str, Any]:
+def status_of(house: House) -> dict[str, Any]:
     """Return the server's own status."""
     return dict(json.loads(house.shell(f"curl --silent --max-time 10 {URL}/status")))
 
@@ -144,9 +144,9 @@ def test_it_has_only_the_models_of_the_alias_and_its_draft(house: House) -> None
     assert {"whisper", "whisper_tiny", "whisper_tiny_en"} == {
         name for name in programs if name.startswith("whisper")
     }
-    said = asked(house)
-    assert said["model"] == "tiny", said
-    assert said["choice_reason"]
+    status = status_of(house)
+    assert status["model"] == "tiny", status
+    assert status["choice_reason"]
     # The measurements are not repeated after the next start.
     remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")
     assert "tiny" in remembered
@@ -213,17 +213,17 @@ def test_it_unloads_and_loads_again_on_request(house: House) -> None:
     awake = json.loads(house.shell(f"{TRANSCRIBE} >/dev/null; curl --silent {URL}/status"))
     assert awake["loaded"]
     deadline = time.monotonic() + PATIENCE_S
-    while (said := asked(house))["loaded"]:
-        assert time.monotonic() < deadline, said
+    while (status := status_of(house))["loaded"]:
+        assert time.monotonic() < deadline, status
         time.sleep(0.5)
-    house.figures["memory of a resting listener, MiB"] = said["memory_bytes"] / 2**20
-    assert said["memory_bytes"] < awake["memory_bytes"]
+    house.figures["memory of a resting listener, MiB"] = status["memory_bytes"] / 2**20
+    assert status["memory_bytes"] < awake["memory_bytes"]
     # A health check neither wakes it nor reports an error.
     assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
-    assert not asked(house)["loaded"]
+    assert not status_of(house)["loaded"]
     assert json.loads(house.shell(TRANSCRIBE))["text"].strip()
-    said = asked(house)
-    assert said["loads"] > awake["loads"]
+    status = status_of(house)
+    assert status["loads"] > awake["loads"]
 
 
 def test_a_killed_server_leaves_no_client_waiting_and_no_file(house: House) -> None:
@@ -234,7 +234,7 @@ def test_a_killed_server_leaves_no_client_waiting_and_no_file(house: House) -> N
     house.figures["a talker knows of the server's death after, s"] = talker["after_s"]
     assert 0 <= talker["after_s"] < 5, found
     # Caddy's own error, where the server's response had not started.
-    assert sender["said"] in ("502", "ReadError", "RemoteProtocolError"), found
+    assert sender["outcome"] in ("502", "ReadError", "RemoteProtocolError"), found
     assert sender["killed"], found
     assert sender["after_s"] < 5, found
     house.wait_green()

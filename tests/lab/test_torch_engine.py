@@ -55,10 +55,10 @@ def root() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         for old in target.parent.iterdir():
             shutil.rmtree(old)
-        made = Path(tempfile.mkdtemp(dir=target.parent))
-        make_root(made / "root")
-        made.chmod(0o755)
-        made.rename(target)
+        fresh = Path(tempfile.mkdtemp(dir=target.parent))
+        make_root(fresh / "root")
+        fresh.chmod(0o755)
+        fresh.rename(target)
     return target / "root"
 
 
@@ -105,23 +105,23 @@ def inside(root: Path, weights: Path, *argv: str) -> list[str]:
 
 
 def test_pytorch_speaks_stops_and_takes_every_voice(root: Path, weights: Path) -> None:
-    said, told = said_by(
+    measured, log = measured_by(
         inside(root, weights, "/usr/bin/python3", "-P", "-W", "error", "-c", ENGINE.read_text())
     )
-    print(f"\nPyTorch on {said['provider']}: {said}")
+    print(f"\nPyTorch on {measured['provider']}: {measured}")
     # The model's own module logs downloads and warnings; none of them concern the house.
-    assert "DEBUG" not in told
-    assert said["normed"] == 0
-    assert said["nothing"] == 0
-    assert said["sha256"] == digest_of(weights / "kokoro-v1_0.pth")
+    assert "DEBUG" not in log
+    assert measured["normed"] == 0
+    assert measured["nothing"] == 0
+    assert measured["sha256"] == digest_of(weights / "kokoro-v1_0.pth")
     # Made-up weights speak about as fast as people: 11 to 16 characters a second.
-    assert len("Hello there.") / 22 < said["words"] < len("Hello there.") / 8, said
-    assert said["words"] == pytest.approx(said["by_onnx"], rel=0.5)
+    assert len("Hello there.") / 22 < measured["words"] < len("Hello there.") / 8, measured
+    assert measured["words"] == pytest.approx(measured["by_onnx"], rel=0.5)
     # Not half: a phoneme lasts whole frames, and these start with two or three.
-    assert said["words"] / 4 < said["fast"] < said["words"] / 1.2, said
-    assert 0.01 < said["peak"] <= 1
+    assert measured["words"] / 4 < measured["fast"] < measured["words"] / 1.2, measured
+    assert 0.01 < measured["peak"] <= 1
     # The longest single layer cannot be interrupted; on a card it takes a millisecond.
-    assert said["stopped_ms"] < 1000, said
+    assert measured["stopped_ms"] < 1000, measured
 
 
 def test_the_same_server_runs_it(root: Path, weights: Path) -> None:
@@ -140,14 +140,17 @@ def test_the_same_server_runs_it(root: Path, weights: Path) -> None:
 def test_a_card_speaks_as_fast_as_it_should(weights: Path) -> None:
     if not Path("/dev/nvidiactl").exists():
         pytest.skip("not run: there is no NVIDIA card here (/dev/nvidiactl)")
-    said, _ = said_by([str(python_with_cuda()), "-P", str(CARD), str(weights), "cuda", "10"])
-    if said["card"] is None:
+    measured, _ = measured_by(
+        [str(python_with_cuda()), "-P", str(CARD), str(weights), "cuda", "10"]
+    )
+    if measured["card"] is None:
         pytest.skip("not run: PyTorch finds no card that CUDA can use; see `nvidia-smi`")
-    ttfa_ms, rate = statistics.median(said["ttfa_ms"]), statistics.median(said["rates"])
-    print(f"\n{said['card']}, torch {said['torch']}, eager: first sound after {ttfa_ms:.0f} ms, "
+    ttfa_ms, rate = statistics.median(measured["ttfa_ms"]), statistics.median(measured["rates"])
+    print(f"\n{measured['card']}, torch {measured['torch']}, eager: "
+          f"first sound after {ttfa_ms:.0f} ms, "
           f"{rate:.0f} characters a second")  # fmt: skip
-    assert ttfa_ms <= TTFA_MS, said
-    assert rate >= CHARACTERS_PER_S, said
+    assert ttfa_ms <= TTFA_MS, measured
+    assert rate >= CHARACTERS_PER_S, measured
 
 
 def python_with_cuda() -> Path:
@@ -156,16 +159,16 @@ def python_with_cuda() -> Path:
     if not target.exists():
         shutil.rmtree(target.parent, ignore_errors=True)
         target.parent.mkdir(parents=True)
-        made = target.with_suffix(".new")
-        subprocess.run([UV, "venv", "-q", "--python", sys.executable, str(made)], check=True)
-        install = [UV, "pip", "install", "--quiet", "--python", str(made / "bin/python")]
+        fresh = target.with_suffix(".new")
+        subprocess.run([UV, "venv", "-q", "--python", sys.executable, str(fresh)], check=True)
+        install = [UV, "pip", "install", "--quiet", "--python", str(fresh / "bin/python")]
         install += ["--require-hashes", "--only-binary", ":all:", "-r", str(LOCK)]
         subprocess.run(install, check=True, timeout=1800, stdin=subprocess.DEVNULL)
-        made.rename(target)
+        fresh.rename(target)
     return target / "bin/python"
 
 
-def said_by(command: list[str]) -> tuple[dict[str, Any], str]:
+def measured_by(command: list[str]) -> tuple[dict[str, Any], str]:
     """Run one of the two scripts; return its result, and its standard error."""
     done = subprocess.run(
         command,
@@ -179,8 +182,8 @@ def said_by(command: list[str]) -> tuple[dict[str, Any], str]:
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    said: dict[str, Any] = json.loads(done.stdout.partition("SAID ")[2])
-    return said, done.stderr
+    measured: dict[str, Any] = json.loads(done.stdout.partition("RESULT ")[2])
+    return measured, done.stderr
 
 
 @contextmanager

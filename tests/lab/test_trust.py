@@ -216,16 +216,18 @@ def test_the_guest_downloads_the_same_root(house: House, guest: str) -> None:
 
 
 def test_curl_trusts_only_the_houses_names(guest: str, doors: dict[str, Door]) -> None:
-    said = {
+    results = {
         name: lab.run(
             guest, ["curl", "--silent", "--show-error", "--cacert", ROOT_THERE, door.address]
         )
         for name, door in doors.items()
     }
     # The forger's server runs and is trusted for its own name, if only with a refusal.
-    assert said.pop("a name of the house").returncode == 0
-    assert {name: done.returncode for name, done in said.items()} == dict.fromkeys(said, UNBELIEVED)
-    reasons = {name: done.stderr for name, done in said.items()}
+    assert results.pop("a name of the house").returncode == 0
+    assert {name: done.returncode for name, done in results.items()} == dict.fromkeys(
+        results, UNBELIEVED
+    )
+    reasons = {name: done.stderr for name, done in results.items()}
     assert "permitted subtree violation" in reasons["another domain"]
     assert "permitted subtree violation" in reasons["another domain, by the root itself"]
     assert "excluded subtree violation" in reasons["an address"]
@@ -235,6 +237,6 @@ def test_curl_trusts_only_the_houses_names(guest: str, doors: dict[str, Door]) -
 def test_chromium_trusts_only_the_houses_names(believed: Visit) -> None:
     found = dict(believed["doors"])
     assert found.pop("a name of the house").startswith("HTTP "), found
-    assert {name: "net::ERR_CERT" in said for name, said in found.items()} == dict.fromkeys(
+    assert {name: "net::ERR_CERT" in text for name, text in found.items()} == dict.fromkeys(
         found, True
     ), found

@@ -99,11 +99,11 @@ def watched(house: House) -> Iterator[Seen]:
         thread.join()
 
 
-def converge(house: House, told: dict[str, str]) -> str:
+def converge(house: House, variables: dict[str, str]) -> str:
     """Converge Caddy as a run of site.yml does; return its output."""
     script = f'cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook "$@"'
     words = ["site.yml", "--tags", "caddy", "--limit", "localhost,machines"]
-    words += ["--extra-vars", json.dumps(told)]
+    words += ["--extra-vars", json.dumps(variables)]
     argv = ["/bin/bash", "-c", script, "-", *words]
     done = house.inside(*argv, timeout=ANSIBLE_S)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
@@ -148,8 +148,8 @@ def test_short_lived_certificates_are_renewed_in_time(house: House, usual: None)
         until(lambda: of(seen, short) >= 2, "second certificate from the same intermediate")
         while (left := ends(house) - datetime.now(UTC).timestamp()) > life_s / 3:
             time.sleep(min(left, EVERY_S))
-        said = converge(house, SHORT)
-        assert "changed: [localhost]" in said
+        output = converge(house, SHORT)
+        assert "changed: [localhost]" in output
         until(lambda: seen.signers()[-1] != short, "certificate from the renewed intermediate")
     assert seen.unbelieved == []
     house.figures["certificates of one site that a device saw meanwhile"] = len(seen.shown)

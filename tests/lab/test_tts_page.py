@@ -29,8 +29,8 @@ if os.path.exists(stop):
 line, seen = http.client.HTTPConnection(host, timeout=10), []
 while not os.path.exists(stop):
     line.request("GET", "/status")
-    said = json.loads(line.getresponse().read())
-    active = said["active"] + said["waiting"]
+    status = json.loads(line.getresponse().read())
+    active = status["active"] + status["waiting"]
     if not seen or seen[-1][1] != active:
         seen.append((time.time(), active))
     time.sleep(0.02)
@@ -89,8 +89,8 @@ def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: 
         quiet(found)
         first = found["heard"]["first"] - found["pressed"]
         # The page's own measure is that of the first sample, as `ear.mjs` has it.
-        said = float(found["said"]["ttfa"].removesuffix(" s"))
-        assert said * 1000 == pytest.approx(first, abs=150)
+        shown_s = float(found["said"]["ttfa"].removesuffix(" s"))
+        assert shown_s * 1000 == pytest.approx(first, abs=150)
     assert tries[-1]["said"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
     house.figures[f"first sound after the press in {visit.browser}, ms"] = first
     house.figures[f"its share of the answer's time in {visit.browser}, %"] = 100 * share(found)

@@ -32,7 +32,7 @@ def stopped(house: House, name: str) -> Iterator[None]:
         house.wait_green()
 
 
-def told(answer: Answer, host: str) -> str:
+def error_of(answer: Answer, host: str) -> str:
     """Check what every response of the reverse proxy has, and return its text for programs."""
     assert answer.status == 502, answer.text
     assert answer.headers["strict-transport-security"] == "max-age=31536000"
@@ -50,10 +50,10 @@ def test_a_person_and_a_program_get_an_error_while_the_chat_is_down(house: House
     edge = edge_of(house)
     with stopped(house, "open-webui"):
         page = edge.request("chat.lan", "/c/42", within_s=WITHIN_S, headers=PAGE)
-        assert told(page, "chat.lan") == ""
+        assert error_of(page, "chat.lan") == ""
         assert page.headers["refresh"] == "5"
-        said = told(edge.request("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
-        assert said.startswith("chat.lan is unavailable: the service is starting")
+        text = error_of(edge.request("chat.lan", "/api/config", within_s=WITHIN_S), "chat.lan")
+        assert text.startswith("chat.lan is unavailable: the service is starting")
 
 
 def test_without_the_login_service_every_request_gets_an_error(house: House) -> None:
@@ -61,9 +61,9 @@ def test_without_the_login_service_every_request_gets_an_error(house: House) -> 
     with stopped(house, "login"):
         for host, path in (("llm.lan", "/v1/models"), ("kokoro-stream.lan", "/v1/models")):
             answer = edge.request(host, path, within_s=WITHIN_S, key=key)
-            assert told(answer, host).startswith(f"{host} is unavailable")
+            assert error_of(answer, host).startswith(f"{host} is unavailable")
         for host in ("home.lan", "kokoro-web.lan"):
-            assert told(edge.request(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
+            assert error_of(edge.request(host, "/", within_s=WITHIN_S, headers=PAGE), host) == ""
         # Requests that need no login go on.
         assert edge.request("chat.lan", "/", within_s=WITHIN_S, headers=PAGE).status == 200
 
@@ -75,7 +75,7 @@ def test_an_outage_is_reported_only_with_a_key(house: House) -> None:
         page = edge.request("kokoro-web.lan", "/", within_s=WITHIN_S, headers=PAGE)
         assert (page.status, page.headers["location"].startswith("/hearth-login/")) == (302, True)
         answer = edge.request("kokoro-stream.lan", "/v1/models", within_s=WITHIN_S, key=house.key())
-        assert told(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan is unavailable")
+        assert error_of(answer, "kokoro-stream.lan").startswith("kokoro-stream.lan is unavailable")
 
 
 def test_too_many_requests_are_refused_and_not_called_an_outage(house: House) -> None:

@@ -61,4 +61,4 @@ async def first_sounds(synthesizer: Synthesizer, voices: Voices, turns: int) -> 
 
 
 if __name__ == "__main__":
-    print("SAID " + json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
+    print("RESULT " + json.dumps(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))

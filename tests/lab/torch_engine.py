@@ -46,7 +46,7 @@ def stopped_ms() -> float:
 
 
 names = [name for name, _ in torch._model.named_parameters()]
-said = {
+result = {
     "card": has_cuda_gpu(),
     "provider": torch.provider,
     "sha256": torch.model_sha256,
@@ -58,4 +58,4 @@ said = {
     "by_onnx": seconds(OnnxEngine(WEIGHTS / "kokoro-v1.0.onnx", 2), words, heart),
     "stopped_ms": stopped_ms(),
 }
-print("SAID " + json.dumps(said))
+print("RESULT " + json.dumps(result))

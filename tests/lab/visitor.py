@@ -93,25 +93,25 @@ def modules() -> Path:
     folder = _CACHE / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     if folder.exists():
         return folder
-    made = folder.with_suffix(".new")
+    fresh = folder.with_suffix(".new")
     shutil.rmtree(_CACHE, ignore_errors=True)
-    made.mkdir(parents=True)
+    fresh.mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(DRIVER / name, made / name)
+        shutil.copy(DRIVER / name, fresh / name)
     # Every package is verified by its digest in the lock file; no install script runs.
     argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
     try:
         done = subprocess.run(
-            argv, cwd=made, capture_output=True, text=True, check=False, timeout=180
+            argv, cwd=fresh, capture_output=True, text=True, check=False, timeout=180
         )
     except FileNotFoundError:
         raise RuntimeError(
             "npm is missing, which fetches the browsers' driver: install it"
         ) from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
-        raise RuntimeError(f"{DRIVER}: npm ci: {said[0]}")
-    made.rename(folder)
+        output = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+        raise RuntimeError(f"{DRIVER}: npm ci: {output[0]}")
+    fresh.rename(folder)
     return folder
 
 
@@ -123,16 +123,16 @@ class Errands:
     actions: Mapping[str, Callable[[], object]]
     rest: bytes = b""
 
-    def hear(self, said: bytes) -> None:
+    def take(self, data: bytes) -> None:
         """Perform what complete lines request; write the result where the scene waits for it."""
-        *lines, self.rest = (self.rest + said).split(b"\n")
+        *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
             if line.startswith(b'{"action"'):
-                asked = json.loads(line)
-                result = json.dumps(self._do(asked["action"]))
+                request = json.loads(line)
+                result = json.dumps(self._do(request["action"]))
                 # In one rename: the scene reads it as soon as it exists.
                 put = 'cat > "$0.new" && chmod 644 "$0.new" && mv "$0.new" "$0"'
-                argv = ["/bin/sh", "-c", put, asked["reply"]]
+                argv = ["/bin/sh", "-c", put, request["reply"]]
                 lab.run(self.guest, argv, stdin=result, check=True)
 
     def _do(self, name: str) -> object:
@@ -143,16 +143,16 @@ class Errands:
             return {"failed": f"{type(error).__name__}: {error}"}
 
 
-class _Heard(BytesIO):
+class _Lines(BytesIO):
     """Passes each write on at once."""
 
     def __init__(self, errands: Errands) -> None:
         super().__init__()
         self._errands = errands
 
-    def write(self, said: Any) -> int:
-        self._errands.hear(bytes(said))
-        return super().write(said)
+    def write(self, data: Any) -> int:
+        self._errands.take(bytes(data))
+        return super().write(data)
 
 
 def visit(
@@ -180,8 +180,8 @@ def visit(
     settings = [f"HOME={home}", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
     argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
     argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
-    heard = _Heard(Errands(guest, actions or {}))
-    done = lab.run(guest, argv, stdin=json.dumps(job), timeout=within_s, stream_to=heard)
+    stream = _Lines(Errands(guest, actions or {}))
+    done = lab.run(guest, argv, stdin=json.dumps(job), timeout=within_s, stream_to=stream)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scene"')]
     assert done.returncode == 0, f"{browser}: {done.stdout[-4000:]}"
     target = ARTEFACTS / play / browser

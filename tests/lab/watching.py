@@ -48,8 +48,8 @@ def asks(edge: Edge, key: str, host: str, path: str, send: object = None) -> Pro
         except ClientError as error:
             raise OSError(str(error.__cause__ or error)) from error
         if answer.status != HTTPStatus.OK:
-            said = " ".join(answer.text.split())[:WORDS] or "an empty page"
-            raise OSError(f"HTTP {answer.status}: {said}")
+            text = " ".join(answer.text.split())[:WORDS] or "an empty page"
+            raise OSError(f"HTTP {answer.status}: {text}")
         return answer.text
 
     return ask
@@ -69,8 +69,8 @@ def names(edge: Edge, name: str) -> Probe:
 
 def speaks(edge: Edge, key: str, text: str) -> Probe:
     """Return a probe that has a text read aloud."""
-    said = {"model": "kokoro", "input": text, "voice": "af_heart", "response_format": "pcm"}
-    return asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", said)
+    body = {"model": "kokoro", "input": text, "voice": "af_heart", "response_format": "pcm"}
+    return asks(edge, key, "kokoro-stream.lan", "/v1/audio/speech", body)
 
 
 def speaker(house: House, text: str) -> Probe:
@@ -85,8 +85,8 @@ def edge_of(house: House) -> Edge:
 
 def probes(edge: Edge, key: str) -> dict[str, Probe]:
     """Return the probes, by the name that a person uses."""
-    said = [{"role": "user", "content": "What is 2 + 2?"}]
-    chat = {"model": "fast", "messages": said, "max_tokens": 4}
+    messages = [{"role": "user", "content": "What is 2 + 2?"}]
+    chat = {"model": "fast", "messages": messages, "max_tokens": 4}
     return {
         "names": names(edge, "llm.lan"),
         "models": asks(edge, key, "llm.lan", "/v1/chat/completions", chat),
@@ -122,11 +122,11 @@ class Watch:
 
     def words(self, name: str) -> list[str]:
         """Return the errors that a client got meanwhile, and the longest wait for one."""
-        told: dict[str, float] = {}
+        slowest: dict[str, float] = {}
         for answer in self.answers[name]:
             if not answer.good:
-                told[answer.text] = max(told.get(answer.text, 0.0), answer.took)
-        return [f"{text} (after {took:.1f} s)" for text, took in told.items()]
+                slowest[answer.text] = max(slowest.get(answer.text, 0.0), answer.took)
+        return [f"{text} (after {took:.1f} s)" for text, took in slowest.items()]
 
     def slowest(self, name: str) -> float:
         """Return how long the slowest good answer took."""
@@ -136,8 +136,8 @@ class Watch:
         """Return which probes were red, for how long, and with which errors."""
         lines = []
         for name in self.answers:
-            said = "; ".join(self.words(name))
-            lines.append(f"{self.red(name):6.1f} s red  {name:8} {said}"[:400])
+            errors = "; ".join(self.words(name))
+            lines.append(f"{self.red(name):6.1f} s red  {name:8} {errors}"[:400])
         return "\n".join(lines)
 
 
@@ -145,8 +145,8 @@ class Watch:
 def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
     """Probe from good answers before the fault to good answers after it; print what was red."""
     edge = edge_of(house)
-    asked = {n: ask for n, ask in probes(edge, house.key()).items() if not only or n in only}
-    watch, stop = Watch({name: [] for name in asked}), threading.Event()
+    chosen = {n: ask for n, ask in probes(edge, house.key()).items() if not only or n in only}
+    watch, stop = Watch({name: [] for name in chosen}), threading.Event()
 
     def look(name: str, ask: Probe) -> None:
         while not stop.is_set():
@@ -160,7 +160,7 @@ def watching(house: House, title: str, *only: str) -> Iterator[Watch]:
             watch.answers[name].append(Answer(at - watch.began, took, good, text))
             stop.wait(PAUSE_S)
 
-    threads = [threading.Thread(target=look, args=item, daemon=True) for item in asked.items()]
+    threads = [threading.Thread(target=look, args=item, daemon=True) for item in chosen.items()]
     for thread in threads:
         thread.start()
     try:
