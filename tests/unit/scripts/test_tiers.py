@@ -1,0 +1,69 @@
+"""Each command runs its parts: what is long leaves `--all` and runs with `--long`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts import run_tests
+from scripts.run_tests import MODELS, Counts, Part
+
+Runs = dict[str, tuple[str, ...]]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """The parts that were run, each with its options for pytest."""
+    found: Runs = {}
+
+    def run(name: str, minutes: float, *options: str) -> Part:
+        found[name] = options
+        return Part(name, minutes, 1, Counts(1, 0))
+
+    monkeypatch.setattr(run_tests, "LOGS", tmp_path)
+    monkeypatch.setattr(run_tests, "run_pytest", run)
+    monkeypatch.setattr(run_tests, "run_gates", lambda: run("gates", 1))
+    monkeypatch.setattr(run_tests, "lab_preflight", list)
+    monkeypatch.setattr(run_tests, "calibrate", lambda: 1.0)
+    return found
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["scripts/test", *words])
+    return run_tests.main()
+
+
+def test_all_runs_everything_that_is_not_long(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_with(monkeypatch, "--all") == 0
+    assert list(runs) == ["gates", "unit", "model", "lab"]
+    assert runs["model"] == (*MODELS, "-m", "not long")
+    assert "--tier=all" in runs["lab"]
+
+
+def test_long_runs_what_is_long_with_a_model_and_in_a_house(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run_with(monkeypatch, "--long") == 0
+    assert list(runs) == ["model", "lab"]
+    assert runs["model"] == (*MODELS, "-m", "long")
+    assert "--tier=long" in runs["lab"]
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ([], ["gates", "unit", "model", "lab"]),
+        (["-k", "text"], ["unit"]),
+        (["--lab", "-k", "text"], ["lab"]),
+        (["--long", "-k", "text"], ["lab"]),
+        (["--long", "--model"], ["model"]),
+        (["--long", "--lab"], ["lab"]),
+    ],
+)
+def test_a_named_part_runs_alone(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch, words: list[str], parts: list[str]
+) -> None:
+    assert run_with(monkeypatch, *words) == 0
+    assert list(runs) == parts
