@@ -81,23 +81,29 @@ def tags(cache: Path) -> dict[tuple[str, str], Path]:
 
 
 def releases(cache: Path, speech: Path) -> dict[tuple[str, str, str], Path]:
-    """Return the release files by (repository, tag, name); raise if one is missing.
+    """Return the release files by (repository, tag, name).
 
     `speech` is the folder of the made-up weights of a speech model.
     """
     archive = ollama_archive.archive_path(cache)
-    if not archive.exists() or not registry.storage_path(cache).exists():
-        raise MockUpstreamsError(
-            f"{cache} is not filled: python -m tests.mock_upstreams prepare --cache {cache}"
-        )
     tag = f"v{ollama_archive.VERSION}"
     together = (archive, archive.with_name(ollama_archive.SUMS_NAME))
     spoken = {(*KOKORO, name): speech / name for name in KOKORO_FILES}
     return {("ollama/ollama", tag, path.name): path for path in together} | spoken
 
 
+def check_filled(cache: Path) -> None:
+    """Raise if the cache was never prepared."""
+    archive = ollama_archive.archive_path(cache)
+    if not archive.exists() or not registry.storage_path(cache).exists():
+        raise MockUpstreamsError(
+            f"{cache} is not filled: python -m tests.mock_upstreams prepare --cache {cache}"
+        )
+
+
 async def serve(options: Options) -> None:
     """Serve until SIGTERM or SIGINT, then leave nothing running."""
+    check_filled(options.cache)
     memory = Memory(Pace(options.rate_bytes_per_s))
     speech = kokoro.prepare(options.cache)
     found = releases(options.cache, speech)

@@ -76,6 +76,7 @@ def test_another_recipe_has_another_cache_folder(
 
 def test_an_empty_cache_is_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(MockUpstreamsError, match=r"python -m tests\.mock_upstreams prepare"):
-        server.releases(tmp_path, tmp_path)
+        server.check_filled(tmp_path)
     assert __main__.main(["serve", "--address", "127.0.0.1", "--cache", str(tmp_path)]) == 1
     assert "is not filled" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
