@@ -22,7 +22,7 @@ from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
 from hearth.bench import llm as llm_bench
 from hearth.bench.session import Plan, Session, measure
-from hearth.bench.session import Progress as Tell
+from hearth.bench.session import Progress as ShowProgress
 from hearth.bench.stt import run as stt_run
 from hearth.bench.stt import view as stt_view
 from hearth.bench.tts import run as tts_run
@@ -101,11 +101,11 @@ def bench_llm(
     project = current()
     house, key = project.house(), project.vault.get(VERIFIER)
 
-    async def work(tell: Tell) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
+    async def work(progress: ShowProgress) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
         local = local_model(house, _model(house, model))
         async with httpx.AsyncClient(trust_env=False) as client:
             both = direct_and_gateway(client, house, local, key)
-            report = await llm_bench.bench_llm(local.name, *both, pairs=pairs, progress=tell)
+            report = await llm_bench.bench_llm(local.name, *both, pairs=pairs, progress=progress)
             proof = await accelerator.prove(server_api(client, house, local), local.id)
             return report, accelerator.on(proof, devices_of(house, local))
 
@@ -147,7 +147,7 @@ def bench_chat(
         raise ClientError("this house has no chat UI: enable it in inventory/local/services.yml")
     name = _model(house, model)
 
-    async def work(tell: Tell) -> chat_bench.ChatReport:
+    async def work(progress: ShowProgress) -> chat_bench.ChatReport:
         admin = _chat_admin(project, house, service)
         process = chat_bench.inspect_process(service, restart)
         key = project.vault.get(VERIFIER)
@@ -158,7 +158,7 @@ def bench_chat(
                 direct = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
                 each.append((measurer(direct, gateway), page.measure))
             return await chat_bench.bench_chat(
-                name, each, rounds=rounds, apart_s=apart_s, process=process, progress=tell
+                name, each, rounds=rounds, apart_s=apart_s, process=process, progress=progress
             )
 
     report = _run(work)
@@ -323,7 +323,7 @@ def _speech(
         more = {"baseline": baselines.in_service(service, command_of), "how": how}
     if service and kind is tts_run.TtsSession:
         more["through"] = _through_caddy(service, endpoints[0].model)
-    report = _run(lambda tell: measure(kind, endpoints, plan, progress=tell, **more))
+    report = _run(lambda progress: measure(kind, endpoints, plan, progress=progress, **more))
     foot, sections = view.machine_text(report), form.sections(report)
     show_or_print(as_json, asdict(report), view.terminal(sections, foot))
     if out:
@@ -338,13 +338,13 @@ def _speech(
     raise typer.Exit(0 if report.fine else 1)
 
 
-def _run(work: Callable[[Tell], Coroutine[Any, Any, T]]) -> T:
+def _run(work: Callable[[ShowProgress], Coroutine[Any, Any, T]]) -> T:
     """Run a measurement with a progress bar."""
     columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
         task = bar.add_task("warming up", total=None)
 
-        def tell(done: int, of: int, what: str) -> None:
+        def show_progress(done: int, of: int, what: str) -> None:
             bar.update(task, completed=done, total=of, description=what)
 
-        return asyncio.run(work(tell))
+        return asyncio.run(work(show_progress))

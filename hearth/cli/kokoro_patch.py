@@ -61,29 +61,31 @@ def patch_server(
     if container is None:
         done = _offer(plan(path or Path(), steps), None, yes, as_json)
     else:
-        there = find(container, engine, str(path or ROOT))
-        with _copied(there, steps) as copy:
-            done = _offer(plan(copy, steps), there, yes, as_json)
+        target = find(container, engine, str(path or ROOT))
+        with _copied(target, steps) as copy:
+            done = _offer(plan(copy, steps), target, yes, as_json)
     raise typer.Exit(0 if done else 1)
 
 
 @contextmanager
-def _copied(there: Container, steps: frozenset[str]) -> Iterator[Path]:
+def _copied(target: Container, steps: frozenset[str]) -> Iterator[Path]:
     """Copy a container's files for a plan; what the person agrees to is copied back."""
-    if steps and there.mounted:
-        raise PatchError(f"{there.name}: {there.mounted}: use --path DIR for that checkout instead")
+    if steps and target.mounted:
+        raise PatchError(
+            f"{target.name}: {target.mounted}: use --path DIR for that checkout instead"
+        )
     with tempfile.TemporaryDirectory(prefix="hearth-kokoro-patch-") as scratch:
         copy = Path(scratch).resolve()
         try:
-            there.copy_out(copy)
+            target.copy_out(copy)
             yield copy
         except PatchError as error:
             # The copy's name means nothing to a person.
-            place = f"{there.name}:{there.root}"
+            place = f"{target.name}:{target.root}"
             raise PatchError(str(error).replace(str(copy), place)) from None
 
 
-def _offer(wanted: Plan, there: Container | None, yes: bool, as_json: bool) -> bool:
+def _offer(wanted: Plan, target: Container | None, yes: bool, as_json: bool) -> bool:
     """Show a plan, ask, and apply it; return whether the files are as requested."""
     if not as_json:
         _show(wanted)
@@ -92,11 +94,11 @@ def _offer(wanted: Plan, there: Container | None, yes: bool, as_json: bool) -> b
     if agreed:
         wanted.apply()
         # Also when only a record is left that a killed run did not remove.
-        if there is not None and (wanted.files or wanted.forgets):
-            there.copy_in(wanted)
+        if target is not None and (wanted.files or wanted.forgets):
+            target.copy_in(wanted)
     if as_json:
         plan_json = {"steps": wanted.steps, "files": wanted.files, "diff": wanted.diff()}
-        changed, restart = agreed and bool(wanted.files), there.restart if there else None
+        changed, restart = agreed and bool(wanted.files), target.restart if target else None
         more = {"changed": changed, "unchecked": wanted.unchecked, "restart": restart}
         print_json({**plan_json, **more})
         return True
@@ -104,8 +106,8 @@ def _offer(wanted: Plan, there: Container | None, yes: bool, as_json: bool) -> b
         err.print("nothing was changed")
     elif wanted.files:
         after = "restart the server to use them"
-        if there is not None:
-            after = f"run `{there.restart}` now; a newly created container will not have them"
+        if target is not None:
+            after = f"run `{target.restart}` now; a newly created container will not have them"
         err.print(f"done: {after}")
     return agreed
 

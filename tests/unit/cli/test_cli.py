@@ -50,9 +50,9 @@ def test_help_shows_an_example(words: list[str]) -> None:
 def test_check_of_the_reference_inventory_is_fine(house: Project) -> None:
     result = call("check", "--json")
     assert result.exit_code == 0
-    said = json.loads(result.stdout)
-    assert said["good"] is True
-    assert any("openrouter_api_key" in note for note in said["notes"])
+    document = json.loads(result.stdout)
+    assert document["good"] is True
+    assert any("openrouter_api_key" in note for note in document["notes"])
 
 
 def test_lock_names_the_nearest_source(house: Project) -> None:
@@ -128,17 +128,17 @@ def test_no_command_takes_a_secret_as_a_word(house: Project) -> None:
 
 
 def test_logs_come_from_the_right_place(house: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str | None, str, int]] = []
+    calls: list[tuple[str | None, str, int]] = []
 
     def journal(instance: str | None, unit: str, lines: int) -> list[str]:
-        asked.append((instance, unit, lines))
+        calls.append((instance, unit, lines))
         return ["12:00 [ready]"]
 
     monkeypatch.setattr(systemd, "journal", journal)
     assert call("logs", "ollama", "-n", "5").stdout == "12:00 [ready]\n"
     assert call("logs", "caddy").exit_code == 0
-    assert asked[0] == ("ollama", "ollama.service", 5)
-    assert asked[1][0] is None
+    assert calls[0] == ("ollama", "ollama.service", 5)
+    assert calls[1][0] is None
 
 
 def test_an_error_of_ours_is_one_line_and_exit_1(
@@ -149,11 +149,12 @@ def test_an_error_of_ours_is_one_line_and_exit_1(
 
     monkeypatch.setattr(systemd, "journal", journal)
     monkeypatch.setattr("sys.argv", ["hearth", "logs", "ollama"])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as stopped:
         main()
-    assert ended.value.code == 1
-    said = capsys.readouterr().err
-    assert said == "error: ollama: no such [instance]: run `hearth up` to make it\n"
+    assert stopped.value.code == 1
+    assert (
+        capsys.readouterr().err == "error: ollama: no such [instance]: run `hearth up` to make it\n"
+    )
 
 
 def test_a_bug_of_ours_is_not_hidden(house: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,9 +176,9 @@ def test_the_lab_needs_a_checkout(
     house: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["hearth", "lab", "create", "try", "--size", "8G"])
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as stopped:
         main()
-    assert ended.value.code == 1
+    assert stopped.value.code == 1
     assert capsys.readouterr().err == (
         f"error: {house.root}: no lab tool here: clone Hearth with git and run its scripts/hearth, "
         "or set HEARTH_PROJECT to such a clone\n"

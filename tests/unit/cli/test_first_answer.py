@@ -18,7 +18,7 @@ from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, O
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 SMALLEST = "qwen2.5-coder:1.5b"
-SAID = b'{"model": "m", "choices": [{"message": {"content": " Hello. "}}]}'
+HELLO = b'{"model": "m", "choices": [{"message": {"content": " Hello. "}}]}'
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +32,15 @@ def state(kind: str, percent: int = 0) -> ModelState:
     )
 
 
-class Door:
-    """An edge that gives the answers it was made with, one by one."""
+class ScriptedEdge:
+    """An edge that returns prepared answers in order."""
 
     def __init__(self, *answers: Answer | ClientError) -> None:
         self.answers: Iterator[Answer | ClientError] = iter(answers)
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     def request(self, fqdn: str, path: str, **more: Any) -> Answer:
-        self.asked.append((fqdn, path, more["key"], more["send"]["model"]))
+        self.requests.append((fqdn, path, more["key"], more["send"]["model"]))
         answer = next(self.answers)
         if isinstance(answer, ClientError):
             raise answer
@@ -59,45 +59,47 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def run(house: House, door: Door, states: list[ModelState], patch: pytest.MonkeyPatch) -> Any:
-    coming = iter(states)
-    patch.setattr(status, "models", lambda _house: Overview({SMALLEST: next(coming)}, {}))
-    return first_answer(house, door, "key")  # type: ignore[arg-type]
+def run(
+    house: House, edge: ScriptedEdge, states: list[ModelState], patch: pytest.MonkeyPatch
+) -> Any:
+    remaining = iter(states)
+    patch.setattr(status, "models", lambda _house: Overview({SMALLEST: next(remaining)}, {}))
+    return first_answer(house, edge, "key")  # type: ignore[arg-type]
 
 
 def test_the_smallest_model_is_waited_for_and_called(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door(ClientError("not yet"), Answer(502, {}, b""), Answer(200, {}, SAID))
+    edge = ScriptedEdge(ClientError("not yet"), Answer(502, {}, b""), Answer(200, {}, HELLO))
     states = [state(PULLING, 10), state(FAILED, 10), state(PULLING, 90), state(READY, 100)]
-    answer = run(house, door, states, monkeypatch)
+    answer = run(house, edge, states, monkeypatch)
     assert (answer, clock) == ((SMALLEST, "Hello."), [5.0])
-    assert door.asked == [("llm.lan", "/v1/chat/completions", "key", SMALLEST)] * 3
+    assert edge.requests == [("llm.lan", "/v1/chat/completions", "key", SMALLEST)] * 3
 
 
 def test_a_model_that_does_not_fit_is_not_waited_for(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ClientError, match=f"^{SMALLEST}: no room: see `hearth models`$"):
-        run(house, Door(), [state(TOO_BIG)], monkeypatch)
+        run(house, ScriptedEdge(), [state(TOO_BIG)], monkeypatch)
 
 
 def test_the_last_error_is_reported_after_the_timeout(
     house: House, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = Door(*[Answer(500, {}, b"out of memory")] * 400)
+    edge = ScriptedEdge(*[Answer(500, {}, b"out of memory")] * 400)
     with pytest.raises(ClientError, match="returns HTTP 500: out of memory: see `hearth logs"):
-        run(house, door, [state(READY, 100)], monkeypatch)
+        run(house, edge, [state(READY, 100)], monkeypatch)
 
 
 def test_a_house_without_a_model_of_its_own_waits_for_nothing(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(replace(house, aliases={}), Door(), [], monkeypatch) is None
+    assert run(replace(house, aliases={}), ScriptedEdge(), [], monkeypatch) is None
 
 
 @pytest.mark.parametrize(
-    ("release", "wrong"),
+    ("release", "error"),
     [
         ({"ID": "debian", "VERSION_ID": "13"}, ""),
         ({"ID": "debian", "VERSION_ID": "12", "PRETTY_NAME": "Debian 12"}, "Debian 12"),
@@ -105,14 +107,14 @@ def test_a_house_without_a_model_of_its_own_waits_for_nothing(
     ],
 )
 def test_where_a_house_can_be_built(
-    monkeypatch: pytest.MonkeyPatch, release: dict[str, str], wrong: str
+    monkeypatch: pytest.MonkeyPatch, release: dict[str, str], error: str
 ) -> None:
     monkeypatch.setattr("platform.freedesktop_os_release", lambda: release)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    if not wrong:
+    if not error:
         preflight.check()
         return
-    with pytest.raises(preflight.PreflightError, match=wrong):
+    with pytest.raises(preflight.PreflightError, match=error):
         preflight.check()
 
 

@@ -1,4 +1,4 @@
-"""`hearth kokoro-patch`: shows first, asks, changes, takes back; exit codes and JSON."""
+"""`hearth kokoro-patch`: preview, confirmation, changes and take-back; exit codes and JSON."""
 
 import io
 import json
@@ -33,20 +33,24 @@ def call(*words: str, answer: str | None = None) -> Result:
 
 
 def test_the_help_names_every_step() -> None:
-    said = " ".join(call("--help").output.split())
-    assert all(step in said for step in STEPS)
+    text = " ".join(call("--help").output.split())
+    assert all(step in text for step in STEPS)
 
 
 def test_json_alone_only_looks(folder: Path) -> None:
     result = call("--path", str(folder), "--json")
     assert result.exit_code == 0
-    said = json.loads(result.stdout)
-    assert (said["changed"], said["files"], said["steps"]) == (False, list(FILES), list(STEPS))
-    assert "await asyncio.sleep(0)" in said["diff"]
+    document = json.loads(result.stdout)
+    assert (document["changed"], document["files"], document["steps"]) == (
+        False,
+        list(FILES),
+        list(STEPS),
+    )
+    assert "await asyncio.sleep(0)" in document["diff"]
     assert state(folder) == "none"
 
 
-def test_it_shows_the_diff_changes_and_takes_back(folder: Path) -> None:
+def test_a_patch_shows_its_diff_and_is_taken_back(folder: Path) -> None:
     before = {name: (folder / name).read_bytes() for name in FILES}
     result = call("--path", str(folder), "--yes", "--without", "threads", "--without", "player")
     assert result.exit_code == 0
@@ -69,13 +73,13 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(("answer", "code", "after"), [("y", 0, "applied"), ("n", 1, "none")])
-def test_it_asks(
+def test_a_person_confirms_the_change(
     folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int, after: str
 ) -> None:
-    asked = []
+    questions = []
 
     def confirm(question: str, err: bool) -> bool:
-        asked.append(question)
+        questions.append(question)
         return answer == "y"
 
     monkeypatch.setattr(typer, "confirm", confirm)
@@ -83,7 +87,7 @@ def test_it_asks(
     with pytest.raises(typer.Exit) as end:
         kokoro_patch.patch_server(folder)
     assert (end.value.exit_code, state(folder)) == (code, after)
-    assert asked == ["Change these files?"]
+    assert questions == ["Change these files?"]
 
 
 @pytest.mark.parametrize(
@@ -113,12 +117,12 @@ def test_a_refusal_is_one_line_and_1(tmp_path: Path) -> None:
 def test_a_container_is_patched_through_a_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brought: list[Plan] = []
+    copied: list[Plan] = []
     found = Container("incus", "speech", "/opt/tts")
-    asked = []
+    searches = []
 
     def find(*words: object) -> Container:
-        asked.append(words)
+        searches.append(words)
         return found
 
     def copy_out(self: Container, copy: Path) -> None:
@@ -126,15 +130,15 @@ def test_a_container_is_patched_through_a_copy(
 
     monkeypatch.setattr(kokoro_patch, "find", find)
     monkeypatch.setattr(Container, "copy_out", copy_out)
-    monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
+    monkeypatch.setattr(Container, "copy_in", lambda self, plan: copied.append(plan))
     words = ("--container", "speech", "--path", "/opt/tts", "--engine", "incus")
     looked = json.loads(call(*words, "--json").stdout)
-    assert (looked["changed"], looked["restart"], brought) == (False, "incus restart speech", [])
+    assert (looked["changed"], looked["restart"], copied) == (False, "incus restart speech", [])
     result = call(*words, "--yes")
     assert result.exit_code == 0
     assert "run `incus restart speech` now; a newly created container will not" in result.stderr
-    assert [plan.files for plan in brought] == [tuple(FILES)]
-    assert set(asked) == {("speech", "incus", "/opt/tts")}
+    assert [plan.files for plan in copied] == [tuple(FILES)]
+    assert set(searches) == {("speech", "incus", "/opt/tts")}
     shutil.rmtree(folder / "api")
     refused = call(*words, "--yes")
     assert refused.exit_code == 1
@@ -147,20 +151,20 @@ def test_what_a_killed_take_back_left_in_a_container_goes(
     assert call("--path", str(folder), "--yes").exit_code == 0
     for name in FILES:
         shutil.copy(SHAPE / f"{Path(name).stem}.txt", folder / name)
-    brought: list[Plan] = []
+    copied: list[Plan] = []
 
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
 
     monkeypatch.setattr(kokoro_patch, "find", lambda *words: Container("podman", "speech"))
     monkeypatch.setattr(Container, "copy_out", copy_out)
-    monkeypatch.setattr(Container, "copy_in", lambda self, plan: brought.append(plan))
+    monkeypatch.setattr(Container, "copy_in", lambda self, plan: copied.append(plan))
     words = ("--container", "speech", "--take-back")
     assert call(*words, "--json").exit_code == 0
-    assert brought == [], "--json alone only looks"
+    assert copied == [], "--json alone only looks"
     result = call(*words, "--yes")
     assert "it is unpatched; .hearth-patch is removed" in result.stderr
-    assert [(plan.files, (plan.folder / ".hearth-patch").exists()) for plan in brought] == [
+    assert [(plan.files, (plan.folder / ".hearth-patch").exists()) for plan in copied] == [
         ((), False)
     ]
 
@@ -178,7 +182,7 @@ def test_a_mounted_checkout_is_patched_where_it_lies(
     refused = call("--container", "speech", "--yes")
     assert refused.exit_code == 1
     assert "speech: /app/api is mounted from /home/me/tts/api: use --path" in str(refused.exception)
-    # What was patched so once can still be taken back so.
+    # A patch that was applied through the container can still be taken back.
     assert call("--container", "speech", "--take-back", "--yes").exit_code == 0
 
 

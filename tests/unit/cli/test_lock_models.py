@@ -1,4 +1,4 @@
-"""`hearth lock` records a model's manifest on first use and never asks for it again."""
+"""`hearth lock` records a model's manifest on first use and never fetches it again."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,10 @@ INVENTORY = Path(__file__).parents[3] / "inventory"
 
 
 def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    fetched: list[str] = []
 
     def answer(model_id: str, mirrors: object) -> str:
-        asked.append(model_id)
+        fetched.append(model_id)
         return "sha256:" + "ab" * 32
 
     monkeypatch.setattr(lock, "manifest_digest", answer)
@@ -28,11 +28,11 @@ def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     locked = replace(house, models={"llama3.1": replace(known, digest="sha256:" + "cd" * 32)})
     (row,) = lock.lock_models(tmp_path, locked)
     assert (row.sha256, row.state) == ("cd" * 32, "recorded")
-    assert asked == ["llama3.1"]
+    assert fetched == ["llama3.1"]
 
 
 def test_only_what_this_house_fetches_is_locked() -> None:
     wanted = lock.fetched(derive(load(INVENTORY)))
     assert {"ollama", "kokoro_voices", "whisper_distil_medium_en_model"} <= wanted
-    # A model that no alias asks for, and a service that is off.
+    # A model that no alias uses, and a service that is off.
     assert not {"whisper_large_v3_model", "kokoro_fastapi"} & wanted

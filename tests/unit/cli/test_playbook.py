@@ -68,7 +68,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def failure_of(project: Project, text: str) -> tuple[str, str]:
-    """Run a playbook that fails; return what a terminal saw and what the error says."""
+    """Run a playbook that fails; return the output in the terminal and the text of the error."""
     (project.root / "site.yml").write_text(text)
     stream = io.StringIO()
     with pytest.raises(PlaybookError) as error:
@@ -80,10 +80,10 @@ def test_what_changed_is_shown_with_its_time(project: Project) -> None:
     (project.root / "site.yml").write_text(GOOD)
     stream = io.StringIO()
     steps = run(project, Console(file=stream, width=120, highlight=False))
-    said = stream.getvalue()
-    line = next(line for line in said.splitlines() if "Change something" in line)
+    output = stream.getvalue()
+    line = next(line for line in output.splitlines() if "Change something" in line)
     assert line.split()[1:] == ["s", "Change", "something", "house"]
-    assert "Be left out" not in said
+    assert "Be left out" not in output
     assert (steps.total("ok"), steps.total("changed"), steps.total("failures")) == (2, 1, 0)
 
 
@@ -92,10 +92,10 @@ def test_a_preview_shows_what_our_modules_would_do(project: Project) -> None:
     (project.root / "library/mine.py").write_text(MODULE)
     (project.root / "ansible.cfg").write_text("[defaults]\ninventory = hosts\nlibrary = library\n")
     (project.root / "site.yml").write_text(MINE)
-    for more, seen in (((), False), (("--check",), True)):
+    for more, shown in (((), False), (("--check",), True)):
         stream = io.StringIO()
         steps = run(project, Console(file=stream, width=120, highlight=False), more)
-        assert ("would house: write /etc/a" in stream.getvalue()) is seen
+        assert ("would house: write /etc/a" in stream.getvalue()) is shown
         assert steps.planned == ["ollama"]
         assert stream.getvalue().count("note: there is a card, but not its tool") == 1
 
@@ -121,9 +121,9 @@ def test_every_message_of_our_modules_is_shown(project: Project) -> None:
 
 
 def test_what_a_task_hides_stays_hidden(project: Project) -> None:
-    said, failure = failure_of(project, BAD.format(name="Write the key", hidden="true"))
+    output, failure = failure_of(project, BAD.format(name="Write the key", hidden="true"))
     assert failure.startswith("house: Write the key: the task's output is hidden")
-    assert "named.service" not in said + failure
+    assert "named.service" not in output + failure
 
 
 def test_a_playbook_that_cannot_be_read_is_one_line(project: Project) -> None:
@@ -132,7 +132,7 @@ def test_a_playbook_that_cannot_be_read_is_one_line(project: Project) -> None:
     assert "the full log: " in failure
 
 
-def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
+def test_another_active_run_is_one_line_and_an_orphan_that_is_waited_for_is_shown(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (project.root / "site.yml").write_text(GOOD)
@@ -149,11 +149,11 @@ def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
         assert line.startswith("Ansible stopped: "), line
         assert line.endswith(f"another run is active on this machine: {here}"), line
         mark = {runs.MARK: f"{runs.scope(handle)}.1.2"}
-    told = "a killed run left this running: process "
+    waiting = "a killed run left this running: process "
 
     class Ends(io.StringIO):
         def write(self, text: str) -> int:
-            if told in text:
+            if waiting in text:
                 left.kill()
             return super().write(text)
 
@@ -161,4 +161,4 @@ def test_who_else_is_at_work_is_one_line_and_what_is_waited_for_is_shown(
         stream = Ends()
         run(project, Console(file=stream, width=200, highlight=False))
         assert left.poll() is not None
-    assert f"note: {told}{left.pid} (/bin/sleep 600); waiting for its end" in stream.getvalue()
+    assert f"note: {waiting}{left.pid} (/bin/sleep 600); waiting for its end" in stream.getvalue()

@@ -29,9 +29,9 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_another_debian_is_one_line(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert preflight.main([]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: this machine runs Debian 12; a house needs Debian 13: use such")
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: this machine runs Debian 12; a house needs Debian 13: use such")
+    assert error.count("\n") == 1
 
 
 def test_without_root_there_is_an_error(
@@ -56,7 +56,7 @@ def test_what_builds_nothing_here_may_run_anywhere(machine: Path, word: str) -> 
     "text",
     ["machines:\n  house:\n    reach: ssh://me@it\n", "{machines: {a: {reach: 'ssh://it'}}}"],
 )
-def test_a_house_elsewhere_is_brought_there_from_any_machine(machine: Path, text: str) -> None:
+def test_a_remote_house_may_be_built_from_any_machine(machine: Path, text: str) -> None:
     (machine / "local/machines.yml").write_text(text)
     assert preflight.main([]) == 0
 
@@ -66,8 +66,8 @@ def test_without_systemd_a_lab_is_made(machine: Path, monkeypatch: pytest.Monkey
     assert preflight.main([]) == 0
 
 
-def test_it_needs_nothing_that_has_to_be_installed() -> None:
-    # -S: without anything that somebody installed for Python.
+def test_the_preflight_needs_only_the_standard_library() -> None:
+    # -S: without any installed packages.
     done = subprocess.run(
         ["/usr/bin/python3", "-I", "-S", "-c", "import sys; sys.path.insert(0, '.')\n"
          "from hearth.cli import preflight\npreflight.main(['--lab'])\n"

@@ -1,4 +1,4 @@
-"""`hearth remove` asks first, refuses what cannot go, and changes nothing until then."""
+"""`hearth remove` asks for confirmation, rejects services that others need, and shows a preview."""
 
 import sys
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def call(*words: str) -> Result:
 
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "hint"),
     [
         ([], "name one service, or add --all"),
         (["whisper", "--all"], "name one service, or add --all"),
@@ -48,16 +48,16 @@ def call(*words: str) -> Result:
         (["open_webui"], "add --yes"),
     ],
 )
-def test_wrong_use_is_reported_and_exits_2(words: list[str], said: str) -> None:
-    done = call(*words)
-    assert done.exit_code == 2
-    assert said in " ".join(done.output.replace("│", " ").split())
+def test_wrong_use_is_reported_and_exits_2(words: list[str], hint: str) -> None:
+    result = call(*words)
+    assert result.exit_code == 2
+    assert hint in " ".join(result.output.replace("│", " ").split())
 
 
-def test_what_others_need_is_refused_and_says_who(house: Project) -> None:
-    done = call("litellm", "--yes")
-    assert isinstance(done.exception, RemoveError)
-    assert "litellm cannot be removed: pipelines, open_webui need it" in str(done.exception)
+def test_a_needed_service_is_refused_and_its_users_are_named(house: Project) -> None:
+    result = call("litellm", "--yes")
+    assert isinstance(result.exception, RemoveError)
+    assert "litellm cannot be removed: pipelines, open_webui need it" in str(result.exception)
     assert not (house.inventory / "local").exists()
 
 
@@ -66,16 +66,16 @@ def test_what_others_need_is_refused_and_says_who(house: Project) -> None:
     ("words", "fate"), [([], "stays   data in"), (["--data"], "goes    data in")]
 )
 def test_the_question_names_what_goes_and_what_stays(words: list[str], fate: str) -> None:
-    done = call("open-webui", *words)
-    assert "goes    https://chat.lan" in done.output
-    assert f"{fate} /var/lib/open-webui" in done.output
+    result = call("open-webui", *words)
+    assert "goes    https://chat.lan" in result.output
+    assert f"{fate} /var/lib/open-webui" in result.output
 
 
-def test_a_yes_is_written_down_before_the_run(
+def test_a_confirmed_removal_is_recorded_before_the_run(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Ran(Exception):
-        """The run began."""
+        """The run has started."""
 
     def run(given: Project, _console: object, more: tuple[str, ...]) -> None:
         assert "present: false" in (house.inventory / "local/services.yml").read_text()
@@ -86,31 +86,31 @@ def test_a_yes_is_written_down_before_the_run(
     assert isinstance(call("open_webui", "--data", "--yes").exception, Ran)
 
 
-def test_for_a_house_elsewhere_it_is_written_down_here_and_done_there(
+def test_a_removal_from_a_remote_house_is_recorded_here_and_run_there(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (house.inventory / "local").mkdir()
     reach = "machines: {house: {reach: 'ssh://ann@house.example'}}\n"
     (house.inventory / "local/machines.yml").write_text(reach)
-    asked: list[str] = []
+    commands: list[str] = []
 
     def converge(given: Project, there: Target, command: str) -> int:
         assert "present: false" in (given.inventory / "local/services.yml").read_text()
         assert there.host == "house.example"
-        asked.append(command)
+        commands.append(command)
         return 1
 
     monkeypatch.setattr(remote, "converge", converge)
-    # Not before it was asked about, in the words that would be said there.
-    done = call("open_webui")
-    assert done.exit_code == 2
-    assert "goes    secret consumer_open_webui" in done.output
-    assert "stays   data in /var/lib/open-webui" in done.output
+    # Without a confirmation nothing happens; the preview is the one of the remote machine.
+    result = call("open_webui")
+    assert result.exit_code == 2
+    assert "goes    secret consumer_open_webui" in result.output
+    assert "stays   data in /var/lib/open-webui" in result.output
     assert "stays   data in /var/lib/kokoro" in call("kokoro_gpu").output
-    assert asked == []
+    assert commands == []
     assert not (house.inventory / "local/services.yml").exists()
     assert call("open_webui", "--data", "--yes").exit_code == 1
-    assert asked[0].endswith("scripts/hearth remove open_webui --data --yes")
+    assert commands[0].endswith("scripts/hearth remove open_webui --data --yes")
 
 
 def test_the_removal_of_a_remote_house_is_confirmed_there(
@@ -125,33 +125,35 @@ def test_the_removal_of_a_remote_house_is_confirmed_there(
 
 
 def plan(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    gone: list[str] = []
-    traces = [Trace("the one", lambda: gone.append("the one"))]
+    removed: list[str] = []
+    traces = [Trace("the one", lambda: removed.append("the one"))]
     monkeypatch.setattr(
         whole_house, "plan_removal", lambda *_: whole_house.Plan(traces, ["the data"])
     )
-    return gone
+    return removed
 
 
 @pytest.mark.usefixtures("house")
-def test_all_shows_both_and_goes_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = plan(monkeypatch)
-    done = call("--all")
-    assert done.exit_code == 2
-    assert gone == []
-    assert "goes    the one" in done.output
-    assert "stays   the data" in done.output
+def test_the_whole_house_is_previewed_and_removed_after_a_confirmation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    removed = plan(monkeypatch)
+    result = call("--all")
+    assert result.exit_code == 2
+    assert removed == []
+    assert "goes    the one" in result.output
+    assert "stays   the data" in result.output
     monkeypatch.setenv(runs.MARK, "")
     assert call("--all", "--yes").exit_code == 0
-    assert gone == ["the one"]
+    assert removed == ["the one"]
 
 
 def test_all_is_refused_while_another_run_is_active(
     house: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = plan(monkeypatch)
+    removed = plan(monkeypatch)
     with locked(runs.LOCK, who=runs.this_run(["hearth", "up"]).dump()):
-        done = call("--all", "--yes")
-    assert "another run is active" in str(done.exception)
-    assert "hearth up" in str(done.exception)
-    assert gone == []
+        result = call("--all", "--yes")
+    assert "another run is active" in str(result.exception)
+    assert "hearth up" in str(result.exception)
+    assert removed == []

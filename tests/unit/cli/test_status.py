@@ -1,4 +1,4 @@
-"""`hearth status` says what is up by asking the programs themselves."""
+"""`hearth status` requests the health of every program."""
 
 import contextlib
 import json
@@ -27,13 +27,13 @@ NOT_ROOT = engine.Completed(1, "", "Operation not permitted (you must be root)\n
 
 
 class Program(BaseHTTPRequestHandler):
-    """Answers as a healthy, a wrong, a failing and a dripping program do."""
+    """Answers like a healthy, a wrong, a failing and a dripping program."""
 
     def do_GET(self) -> None:
         if self.path == "/drip":
             self.send_response(200)
             self.end_headers()
-            # Twenty seconds: whoever is done with it sooner has left.
+            # Twenty seconds: a client that finishes sooner has disconnected.
             with contextlib.suppress(OSError):
                 for _ in range(400):
                     self.wfile.write(b".")
@@ -141,8 +141,9 @@ def test_a_program_that_ends_again_and_again_is_red_with_its_reason(
     just_now = replace(unit, since=int(time.time()))
     found = row(house, url, "/healthy", monkeypatch, just_now)
     assert not found.up
-    said = "keeps exiting (7 times; exit code 3): models.json: no such file x"
-    assert found.text.startswith(said)
+    assert found.text.startswith(
+        "keeps exiting (7 times; exit code 3): models.json: no such file x"
+    )
     assert found.text.endswith("x…")
 
 
@@ -158,10 +159,10 @@ SHUT = "nothing passes between instances: run `hearth up`"
 
 
 @pytest.mark.parametrize(
-    ("unit", "table", "said", "text"),
+    ("unit", "table", "journal", "text"),
     [
         (UP, LOADED, [], "up"),
-        # Who may not look at rules is told what systemd knows.
+        # A user who may not list rules gets the state of the unit.
         (UP, NOT_ROOT, [], "up"),
         (UP, GONE, [], f"its rules were removed; {SHUT}"),
         (
@@ -186,12 +187,12 @@ def test_a_firewall_that_is_not_loaded_is_red_with_the_fix(
     house: House,
     unit: systemd.UnitState,
     table: engine.Completed,
-    said: list[str],
+    journal: list[str],
     text: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(systemd, "unit_state", lambda *_: unit)
-    monkeypatch.setattr(systemd, "journal", lambda *_: said)
+    monkeypatch.setattr(systemd, "journal", lambda *_: journal)
     monkeypatch.setattr(engine, "execute", lambda *_, **__: table)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
     report = status.look(replace(house, services={}, parts={}))
