@@ -1,4 +1,4 @@
-"""The comparison of two ways, with answers made up by the test."""
+"""The comparison of two endpoints, with answers made up by the test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hearth.clients.stats import paired_difference, spread
 
 @dataclass
 class Fake:
-    """A way whose first tokens come after the times given, in turn."""
+    """An endpoint whose first tokens come after the times given, in turn."""
 
     name: str
     first_ms: list[float]
@@ -43,7 +43,7 @@ class Fake:
         return Sample(self.name, first, first + 90, 10, 100.0, "m", error)
 
 
-def ways(direct: list[float], gateway: list[float]) -> tuple[Fake, Fake]:
+def endpoints(direct: list[float], gateway: list[float]) -> tuple[Fake, Fake]:
     log: list[str] = []
     return Fake("direct", direct, log), Fake("gateway", gateway, log)
 
@@ -53,7 +53,7 @@ async def bench(direct: Fake, gateway: Fake, pairs: int) -> LlmReport:
 
 
 async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
-    direct, gateway = ways([10.0, 12.0, 14.0], [30.0, 32.0, 34.0])
+    direct, gateway = endpoints([10.0, 12.0, 14.0], [30.0, 32.0, 34.0])
     report = await bench(direct, gateway, 100)
     added = report.calls.added_first_ms
     assert added is not None
@@ -67,14 +67,16 @@ async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
 
 
 async def test_calls_alternate_and_neither_is_always_first() -> None:
-    direct, gateway = ways([1.0], [2.0])
+    direct, gateway = endpoints([1.0], [2.0])
     await bench(direct, gateway, 4)
     counted = direct.log[2 * WARM_UPS :][:8]
     assert counted == ["direct", "gateway", "gateway", "direct"] * 2
 
 
 async def test_warm_ups_are_not_counted() -> None:
-    direct, gateway = ways([9999.0] * WARM_UPS + [10.0] * 50, [9999.0] * WARM_UPS + [11.0] * 50)
+    direct, gateway = endpoints(
+        [9999.0] * WARM_UPS + [10.0] * 50, [9999.0] * WARM_UPS + [11.0] * 50
+    )
     report = await bench(direct, gateway, 10)
     first_ms = report.calls.direct["first_ms"]
     assert first_ms is not None
@@ -82,7 +84,7 @@ async def test_warm_ups_are_not_counted() -> None:
 
 
 async def test_no_two_prompts_begin_alike() -> None:
-    direct, gateway = ways([1.0], [2.0])
+    direct, gateway = endpoints([1.0], [2.0])
     await bench(direct, gateway, 20)
     asked = direct.prompts + gateway.prompts
     assert len({prompt[:8] for prompt in asked}) == len(asked)
@@ -90,7 +92,7 @@ async def test_no_two_prompts_begin_alike() -> None:
 
 
 async def test_a_failed_call_is_counted_named_and_takes_its_pair_along() -> None:
-    direct, gateway = ways([10.0], [20.0])
+    direct, gateway = endpoints([10.0], [20.0])
     gateway.broken = frozenset({WARM_UPS, WARM_UPS + 1})
     report = await bench(direct, gateway, 10)
     assert (report.calls.through.failed, report.calls.through.errors) == (2, ("HTTP 500",))
@@ -100,7 +102,7 @@ async def test_a_failed_call_is_counted_named_and_takes_its_pair_along() -> None
 
 
 async def test_at_its_deadline_it_reports_what_it_has() -> None:
-    direct, gateway = ways([10.0], [20.0])
+    direct, gateway = endpoints([10.0], [20.0])
 
     async def stuck(prompt: str, max_tokens: int) -> Sample:
         if len(gateway.prompts) >= WARM_UPS + 3:
@@ -114,7 +116,7 @@ async def test_at_its_deadline_it_reports_what_it_has() -> None:
 
 
 async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
-    direct, gateway = ways([1.0], [1.0])
+    direct, gateway = endpoints([1.0], [1.0])
     direct.broken = frozenset(range(100))
     report = await bench(direct, gateway, 3)
     assert report.calls.added_first_ms is None
@@ -126,7 +128,7 @@ async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
 
 
 async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
-    direct, gateway = ways([1.0], [2.0])
+    direct, gateway = endpoints([1.0], [2.0])
     report = await bench(direct, gateway, 2)
     document = json.loads(json.dumps(asdict(report)))
     assert list(document["prompts"]) == list(PROMPTS)

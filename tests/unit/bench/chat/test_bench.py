@@ -19,7 +19,7 @@ UNSEEN = ChatProcess()
 
 @dataclass
 class Fake:
-    """A way whose first words come after the times given, in turn."""
+    """An endpoint whose first words come after the times given, in turn."""
 
     name: str
     first_ms: list[float]

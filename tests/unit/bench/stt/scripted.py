@@ -131,9 +131,9 @@ def app(stage: Stage) -> Starlette:
     async def status(request: Request) -> Response:
         if request.path_params["habit"] == "deaf":
             return JSONResponse({"detail": "Not Found"}, status_code=404)
-        said = {"model": "small", "device": "cpu", "compute_type": "int8", "threads": 2}
+        body = {"model": "small", "device": "cpu", "compute_type": "int8", "threads": 2}
         more = {"choice_reason": "it is the only one", "draft": "tiny.en", "active": 0}
-        return JSONResponse(said | more | {"memory_bytes": stage.script.memory_bytes})
+        return JSONResponse(body | more | {"memory_bytes": stage.script.memory_bytes})
 
     async def metrics(request: Request) -> Response:
         # Half a second of work whenever somebody looks.

@@ -30,7 +30,7 @@ async def test_every_sound_has_its_own_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (["/no/such/program"], "cannot be run"),
         ([sys.executable, "-c", "import sys; sys.exit('it is full\\nof eels')"], "of eels"),
@@ -38,8 +38,8 @@ async def test_every_sound_has_its_own_seconds() -> None:
         ([sys.executable, "-c", "pass"], "answered 0 of 1"),
     ],
 )
-async def test_what_goes_wrong_is_one_line(argv: list[str], said: str) -> None:
-    with pytest.raises(ClientError, match=said) as caught:
+async def test_what_goes_wrong_is_one_line(argv: list[str], message: str) -> None:
+    with pytest.raises(ClientError, match=message) as caught:
         by_command(argv)([bytes(2)])
     assert "\n" not in str(caught.value)
 
@@ -114,8 +114,8 @@ def test_the_baseline_is_the_usual_call_of_the_library(
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
     assert program.main(["--model", "/m", "--threads", "2"]) == 0
-    said = capsys.readouterr().out
-    assert [len(json.loads(line)["seconds"]) for line in said.splitlines()] == [1, 1]
+    output = capsys.readouterr().out
+    assert [len(json.loads(line)["seconds"]) for line in output.splitlines()] == [1, 1]
     # The first call of all finds the model's memory, and does not count.
     assert [length for length, _ in FakeModel.calls] == [3, 3, 5]
     assert FakeModel.calls[0][1] == {"language": "en"}

@@ -72,13 +72,13 @@ def ratio(report: SttReport, what: str) -> Ratio:
 
 async def test_a_whole_run(scripted: Scripted) -> None:
     scripted.texts = [TEXT] * 4
-    told: list[str] = []
+    steps: list[str] = []
     report = await measure(
         SttSession,
         [server(scripted)],
         replace(PLAN, parts=PARTS),
         baseline=baseline,
-        progress=lambda done, of, what: told.append(what),
+        progress=lambda done, of, what: steps.append(what),
     )
     (ours,) = report.servers
     assert (ours.model, ours.status["draft"], ours.status["device"], ours.threads) == (
@@ -110,7 +110,7 @@ async def test_a_whole_run(scripted: Scripted) -> None:
     assert verdicts["end"] == verdicts["four"] == "reached"
     assert ours.loop is not None
     assert (ours.loop.failed, ours.loop.audio_s >= 2) == (0, True)
-    assert any("memory" in line for line in told)
+    assert any("memory" in line for line in steps)
 
 
 async def test_the_speech_is_as_long_as_requested_and_the_warm_up_is_not_counted(
@@ -154,12 +154,12 @@ async def test_a_server_that_only_fails_is_given_up(scripted: Scripted) -> None:
 
 async def test_the_answer_to_a_file_is_reported(scripted: Scripted) -> None:
     plan = replace(PLAN, parts=("file", "wer"))
-    for habit, said in (("refusing", "HTTP 404"), ("lying", "without a text")):
+    for habit, message in (("refusing", "HTTP 404"), ("lying", "without a text")):
         report = await measure(SttSession, [server(scripted, habit)], plan)
-        assert said in figures(report, Case("file", 30)).errors[0]
+        assert message in figures(report, Case("file", 30)).errors[0]
         words = report.servers[0].words
         assert words is not None
-        assert (said in words.reason, words.failed) == (True, True)
+        assert (message in words.reason, words.failed) == (True, True)
 
 
 async def test_words_are_counted_only_where_they_are_words(
@@ -224,12 +224,12 @@ async def test_time_that_is_over_ends_with_what_there_is(scripted: Scripted) -> 
 
 
 async def test_an_hour_that_is_cut_short_leaves_what_was_weighed(scripted: Scripted) -> None:
-    told: list[str] = []
+    steps: list[str] = []
 
     def interrupt(done: int, of: int, what: str) -> None:
-        told.append(what)
+        steps.append(what)
         task = asyncio.current_task()
-        if len([line for line in told if "memory," in line]) == 3 and task is not None:
+        if len([line for line in steps if "memory," in line]) == 3 and task is not None:
             task.cancel()
 
     plan = replace(PLAN, parts=("memory",), loop_s=10**6)
@@ -257,7 +257,7 @@ async def test_a_server_that_fails_in_the_hour_is_not_fine(scripted: Scripted) -
     assert not ours.loop.whole
     assert "HTTP 404" in ours.loop.errors[0]
     assert (ours.failed, report.fine) == (True, False)
-    # What is not answered now and then fails too, though all was said.
+    # An unanswered request makes the run fail, even if all sound was sent.
     good = replace(ours, loop=replace(ours.loop, wanted_s=0), figures=(), stopped="")
     assert good.failed
     assert good.loop is not None

@@ -30,11 +30,11 @@ def measure(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_everything_is_written(scripted: Scripted, tmp_path: Path) -> None:
-    code, said, _ = measure(
+    code, output, _ = measure(
         *("--server", scripted.at("steady"), "--out", str(tmp_path / "new"), "--only", "live")
     )
     assert code in (0, 1)
-    assert "The baseline is not measured" in said
+    assert "The baseline is not measured" in output
     report = json.loads((tmp_path / "new" / "bench-stt.json").read_text())
     assert report["servers"][0]["name"] == "server"
     assert (tmp_path / "new" / "bench-stt.md").read_text().startswith("# Transcription, measured")
@@ -46,11 +46,11 @@ def test_without_matplotlib_all_but_the_chart_is_written(
 ) -> None:
     monkeypatch.setattr("hearth.bench.chart.available", lambda: False)
     out = tmp_path / "new"
-    code, said, error = measure(
+    code, output, error = measure(
         *("--server", scripted.at("steady"), "--out", str(out), "--only", "live")
     )
     assert code in (0, 1)
-    assert "The baseline is not measured" in said
+    assert "The baseline is not measured" in output
     assert {path.name for path in out.iterdir()} == {"bench-stt.json", "bench-stt.md"}
     (line,) = (line for line in error.splitlines() if "chart" in line)
     assert "requirements/charts.txt" in line
@@ -61,17 +61,17 @@ def test_json_is_json_and_another_server_gets_its_own_requests(
 ) -> None:
     monkeypatch.setenv("OTHER_KEY", "sesame")
     other = ("--against", scripted.at("deaf"), "--against-model", "large", "--only", "file")
-    _, said, _ = measure(
+    _, output, _ = measure(
         *("--server", scripted.at("steady"), *other, "--against-key-env", "OTHER_KEY", "--json")
     )
-    assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
+    assert [server["name"] for server in json.loads(output)["servers"]] == ["server", "other"]
     assert {form["model"] for form in scripted.forms} == {"whisper-1", "large"}
 
 
 def test_a_server_that_fails_ends_with_one(scripted: Scripted) -> None:
-    code, said, _ = measure("--server", scripted.at("erring"), "--only", "live")
+    code, output, _ = measure("--server", scripted.at("erring"), "--only", "live")
     assert code == 1
-    assert "no model" in said
+    assert "no model" in output
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("house")
 def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> None:
     command = "false"
-    _, said, _ = measure("--only", "vad", "--json", "--baseline", command)
-    assert json.loads(said)["servers"][0]["url"] == scripted.at("steady")
+    _, output, _ = measure("--only", "vad", "--json", "--baseline", command)
+    assert json.loads(output)["servers"][0]["url"] == scripted.at("steady")
     code, _, error = measure("--server", "kokoro")
     assert (code, "kokoro offers no transcription" in " ".join(error.split())) == (2, True)
     code, _, error = measure("--against", "whisper")
@@ -97,7 +97,7 @@ def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
         (("--only", "lives"), "no part 'lives': did you mean live?"),
@@ -105,9 +105,9 @@ def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> 
     ],
 )
 def test_wrong_use_is_reported_before_any_request(
-    scripted: Scripted, arguments: tuple[str, str], said: str
+    scripted: Scripted, arguments: tuple[str, str], message: str
 ) -> None:
     code, _, error = measure("--server", scripted.at("steady"), *arguments)
     assert code == 2
-    assert said in " ".join(error.replace("│", " ").split())
+    assert message in " ".join(error.replace("│", " ").split())
     assert scripted.files == []

@@ -1,4 +1,4 @@
-"""A talker at a scripted socket: what was felt, what was ordered, and what goes wrong."""
+"""A speaker at a scripted WebSocket: what is measured, what is sent, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ async def stream(endpoint: Endpoint, spoken: Utterance, options: StreamOptions) 
 
 
 async def test_the_text_is_counted_from_the_last_word(scripted: Scripted) -> None:
-    felt = await stream(server(scripted, "steady", "sesame"), WORD, BRIEF)
-    assert (felt.error, felt.text, felt.finals) == ("", TEXT, 1)
+    result = await stream(server(scripted, "steady", "sesame"), WORD, BRIEF)
+    assert (result.error, result.text, result.finals) == ("", TEXT, 1)
     # No text before the silence that ends the speech was heard, however fast the machine is.
-    assert felt.final_ms is not None
-    assert felt.final_ms >= ENDS_S * 1000
-    assert felt.ended_ms is not None
-    assert ENDS_S * 1000 <= felt.ended_ms <= felt.final_ms
-    assert felt.started_ms is not None
-    assert felt.first_partial_ms is not None
-    assert 0 < felt.started_ms <= felt.first_partial_ms
-    assert (felt.partials or 0) > 1
+    assert result.final_ms is not None
+    assert result.final_ms >= ENDS_S * 1000
+    assert result.ended_ms is not None
+    assert ENDS_S * 1000 <= result.ended_ms <= result.final_ms
+    assert result.started_ms is not None
+    assert result.first_partial_ms is not None
+    assert 0 < result.started_ms <= result.first_partial_ms
+    assert (result.partials or 0) > 1
     assert scripted.headers[0]["authorization"] == "Bearer sesame"
     assert scripted.starts[0]["sample_rate"] == RATE
     assert scripted.starts[0]["end_of_speech_ms"] == 60
@@ -60,8 +60,8 @@ async def test_speech_ends_after_the_room_before_it_and_all_of_its_sound(
 
 async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> None:
     manner = StreamOptions(0.02, 2000, flush=True, partials=False)
-    felt = await stream(server(scripted, "steady"), WORD, manner)
-    assert (felt.error, felt.text) == ("", TEXT)
+    result = await stream(server(scripted, "steady"), WORD, manner)
+    assert (result.error, result.text) == ("", TEXT)
     flushes = [at for order, at in scripted.orders if order == "flush"]
     chunk = 0.02 * RATE * BYTES
     assert flushes == [pytest.approx(len(WORD.pcm) + 0.02 * RATE * BYTES, abs=chunk)]
@@ -69,10 +69,10 @@ async def test_a_flush_comes_with_the_last_word_and_once(scripted: Scripted) -> 
 
 
 async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) -> None:
-    felt = await stream(server(scripted, "cutting"), WORD, BRIEF)
-    assert (felt.finals, felt.text) == (2, f"put {TEXT}")
-    assert felt.final_ms is not None
-    assert felt.final_ms >= ENDS_S * 1000
+    result = await stream(server(scripted, "cutting"), WORD, BRIEF)
+    assert (result.finals, result.text) == (2, f"put {TEXT}")
+    assert result.final_ms is not None
+    assert result.final_ms >= ENDS_S * 1000
 
 
 @pytest.mark.parametrize(
@@ -84,21 +84,21 @@ async def test_a_speech_that_is_cut_ends_with_its_last_text(scripted: Scripted) 
     ],
 )
 async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, error: str) -> None:
-    felt = await stream(server(scripted, habit), WORD, BRIEF)
-    assert error in felt.error
-    assert "\n" not in felt.error
+    result = await stream(server(scripted, habit), WORD, BRIEF)
+    assert error in result.error
+    assert "\n" not in result.error
 
 
 async def test_a_text_that_never_comes_is_not_waited_for(scripted: Scripted) -> None:
     # `talk` grants as long again for all the rest: too little where a machine stalls.
-    felt = await stream(server(scripted, "mute"), WORD, StreamOptions(0.02, 60, wait_s=2))
-    assert felt.error == "no final text within 2 s after the last word"
+    result = await stream(server(scripted, "mute"), WORD, StreamOptions(0.02, 60, wait_s=2))
+    assert result.error == "no final text within 2 s after the last word"
 
 
 async def test_a_missing_server_is_one_line() -> None:
     with kept_port() as port:
-        felt = await stream(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
-    assert felt.error.startswith("the connection broke: ConnectionRefusedError")
+        result = await stream(Endpoint("s", f"http://127.0.0.1:{port}", "whisper-1"), WORD, BRIEF)
+    assert result.error.startswith("the connection broke: ConnectionRefusedError")
 
 
 async def test_a_server_without_a_socket_is_distinguished_from_one_that_refuses(
@@ -109,15 +109,15 @@ async def test_a_server_without_a_socket_is_distinguished_from_one_that_refuses(
 
 
 async def test_four_are_on_the_line_before_the_first_speaks(scripted: Scripted) -> None:
-    felt = await stream_at_once(server(scripted, "steady"), [WORD] * 4, BRIEF)
-    assert [one.text for one in felt] == [TEXT] * 4
+    result = await stream_at_once(server(scripted, "steady"), [WORD] * 4, BRIEF)
+    assert [one.text for one in result] == [TEXT] * 4
     assert scripted.most_open == 4
     assert [order for order, _ in scripted.orders][:4] == ["start"] * 4
 
 
 async def test_one_of_four_that_is_refused_leaves_no_figure(scripted: Scripted) -> None:
-    felt = await stream_at_once(server(scripted, "full"), [WORD] * 4, BRIEF)
-    assert [bool(one.error) for one in felt] == [True] * 4
+    result = await stream_at_once(server(scripted, "full"), [WORD] * 4, BRIEF)
+    assert [bool(one.error) for one in result] == [True] * 4
 
 
 async def test_a_line_that_is_not_done_in_time_is_closed(scripted: Scripted) -> None:
@@ -126,8 +126,8 @@ async def test_a_line_that_is_not_done_in_time_is_closed(scripted: Scripted) -> 
             await opened.done.wait()
 
 
-def told(opened: Stream, arrived_s: float, **said: object) -> None:
-    opened.events.append(StreamEvent(arrived_s, said))
+def receive(opened: Stream, arrived_s: float, **payload: object) -> None:
+    opened.events.append(StreamEvent(arrived_s, payload))
 
 
 def an_open_line() -> Stream:
@@ -137,34 +137,34 @@ def an_open_line() -> Stream:
 
 def test_every_time_is_counted_from_its_own_beginning() -> None:
     opened = an_open_line()
-    told(opened, 10.1, type="speech_started", at_s=0.5, utterance=1)
-    told(opened, 10.2, type="partial", text="", utterance=1)
-    told(opened, 10.4, type="partial", text="put", utterance=1)
-    told(opened, 10.5, type="final", text=" put ", utterance=1)
-    told(opened, 10.9, type="speech_ended", at_s=1.0, utterance=2)
-    told(opened, 11.2, type="final", text="it on", utterance=2)
+    receive(opened, 10.1, type="speech_started", at_s=0.5, utterance=1)
+    receive(opened, 10.2, type="partial", text="", utterance=1)
+    receive(opened, 10.4, type="partial", text="put", utterance=1)
+    receive(opened, 10.5, type="final", text=" put ", utterance=1)
+    receive(opened, 10.9, type="speech_ended", at_s=1.0, utterance=2)
+    receive(opened, 11.2, type="final", text="it on", utterance=2)
     # What was heard after the last word is no answer to it.
-    told(opened, 11.3, type="speech_started", at_s=1.1, utterance=3)
-    told(opened, 11.9, type="speech_ended", at_s=1.2, utterance=3)
-    told(opened, 12.9, type="final", text="", utterance=3)
+    receive(opened, 11.3, type="speech_started", at_s=1.1, utterance=3)
+    receive(opened, 11.9, type="speech_ended", at_s=1.2, utterance=3)
+    receive(opened, 12.9, type="final", text="", utterance=3)
     spoken = Utterance("", bytes(RATE * BYTES // 2))
-    felt = result_of(spoken, opened, 10.5, 1.0)
-    assert (felt.audio_s, felt.partials, felt.finals, felt.text) == (0.5, 1, 3, "put it on")
-    assert felt.final_ms == pytest.approx(700)
-    assert felt.ended_ms == pytest.approx(400)
-    assert felt.started_ms == pytest.approx(100)
-    assert felt.first_partial_ms == pytest.approx(400)
+    result = result_of(spoken, opened, 10.5, 1.0)
+    assert (result.audio_s, result.partials, result.finals, result.text) == (0.5, 1, 3, "put it on")
+    assert result.final_ms == pytest.approx(700)
+    assert result.ended_ms == pytest.approx(400)
+    assert result.started_ms == pytest.approx(100)
+    assert result.first_partial_ms == pytest.approx(400)
 
 
 def test_it_is_complete_with_the_text_of_what_ended_last() -> None:
     opened = an_open_line()
     end_s = 30.0
-    told(opened, 1, type="final", text="a", utterance=1)
-    told(opened, 2, type="speech_ended", at_s=27.0, utterance=1)
+    receive(opened, 1, type="final", text="a", utterance=1)
+    receive(opened, 2, type="speech_ended", at_s=27.0, utterance=1)
     assert not opened.final(end_s)
-    told(opened, 3, type="speech_ended", at_s=29.9, utterance=2)
+    receive(opened, 3, type="speech_ended", at_s=29.9, utterance=2)
     assert not opened.final(end_s)
-    told(opened, 4, type="final", text="b", utterance=2)
+    receive(opened, 4, type="final", text="b", utterance=2)
     assert opened.final(end_s)
 
 

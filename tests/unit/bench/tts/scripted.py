@@ -56,7 +56,7 @@ class Stage:
 
 
 async def _steady(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
-    """Speak piece by piece; the beginning of what was said before is remembered."""
+    """Speak piece by piece; the beginning of what was spoken before is remembered."""
     for number in range(PIECES):
         known = number == 0 and body["input"] in script.spoken
         script.remembered += known
@@ -119,8 +119,8 @@ HABITS = {
 def _events() -> Iterator[bytes]:
     sound = base64.b64encode(SOUND).decode()
     for text in (f"{FIRST_PIECE} ", None, "the door."):
-        said = {"text": text} if text else {}
-        event = {"type": "speech.audio.delta", "audio": sound, **said}
+        words = {"text": text} if text else {}
+        event = {"type": "speech.audio.delta", "audio": sound, **words}
         yield f"data: {json.dumps(event)}\n\n".encode()
 
 
@@ -157,9 +157,9 @@ def app(stage: Stage) -> Starlette:
         if request.path_params["habit"] != "steady":
             return JSONResponse({"detail": "Not Found"}, status_code=404)
         script = stage.script
-        said: dict[str, Any] = {"engine": "onnx", "provider": "CPUExecutionProvider"}
-        said |= {"model": "m.onnx", "model_sha256": "ab", "threads": 2, "waiting": 0}
-        return JSONResponse(said | {"memory_bytes": script.memory_bytes, "active": script.active})
+        body: dict[str, Any] = {"engine": "onnx", "provider": "CPUExecutionProvider"}
+        body |= {"model": "m.onnx", "model_sha256": "ab", "threads": 2, "waiting": 0}
+        return JSONResponse(body | {"memory_bytes": script.memory_bytes, "active": script.active})
 
     return Starlette(
         routes=[

@@ -36,7 +36,7 @@ async def test_each_text_has_its_median() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("argv", "message"),
     [
         (python("import sys; sys.exit(3)"), "exit code 3"),
         (python("print('no')"), "answered 0 of 1 inputs"),
@@ -45,9 +45,9 @@ async def test_each_text_has_its_median() -> None:
         (python("import time; time.sleep(60)"), "longer than 0.5 s"),
     ],
 )
-async def test_what_does_not_answer_is_one_line(argv: list[str], said: str) -> None:
+async def test_what_does_not_answer_is_one_line(argv: list[str], message: str) -> None:
     start = time.monotonic()
-    with pytest.raises((ClientError, engine.EngineError), match=said):
+    with pytest.raises((ClientError, engine.EngineError), match=message):
         by_command(argv, within_s=0.5 if "sleep" in argv[-1] else 30)(["one"])
     assert time.monotonic() - start < 20
 
@@ -88,8 +88,8 @@ async def test_in_the_house_the_running_process_determines_the_baseline(
         if argv[0].endswith("systemctl"):
             return engine.Completed(0, "77\n", "")
         if argv[0] == "/bin/cat":
-            said = {"cmdline": [*ARGV, ""], "environ": ["A=b", "PYTHONPATH=/opt/code", ""]}
-            return engine.Completed(0, "\0".join(said[argv[-1].rsplit("/", 1)[1]]), "")
+            files = {"cmdline": [*ARGV, ""], "environ": ["A=b", "PYTHONPATH=/opt/code", ""]}
+            return engine.Completed(0, "\0".join(files[argv[-1].rsplit("/", 1)[1]]), "")
         assert json.loads(more["stdin"]) == {"text": "one"}
         return engine.Completed(0, '{"seconds": [0.5]}\n', "")
 

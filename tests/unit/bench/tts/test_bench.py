@@ -240,7 +240,7 @@ async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> N
         jsonschema.validate(as_json, json.loads(SCHEMAS["docs/schema/bench-tts.json"]))
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(view.terminal(sections(report)))
-    said = console.export_text()
+    output = console.export_text()
     page = view.markdown(
         TITLE, "hearth bench tts --quick", view.machine_text(report), sections(report)
     )
@@ -250,11 +250,11 @@ async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> N
         "threads do not spin",
         "long text of 19",
     ):
-        assert what in said
+        assert what in output
         assert what in page
-    assert "Side by side" in said
+    assert "Side by side" in output
     assert "| phrase: first sound |" in page
-    assert "given up after 3 failures" in said
+    assert "given up after 3 failures" in output
     assert "given up after 3 failures" in page
     assert "`hearth bench tts --quick`" in page
     rows = [line for line in page.splitlines() if line.startswith("|")]

@@ -19,7 +19,7 @@ from tests.unit.bench.tts.scripted import FIRST_PIECE, LONG_S, PIECE_S, PIECES, 
 TEXT = "Anna opened the door. A wind blew in."
 
 
-async def heard(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
+async def measured(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
     server = Endpoint("s", scripted.at(habit), key="sesame", call_s=call_s)
     async with server.client() as client:
         return analyse(await fetch(client, server, SpeechRequest(TEXT, **kind)))  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]
     """Hear it again if a machine that is busy for a moment took late what had come; not often."""
     for _ in range(3):
         scripted.spoken.clear()
-        sample = await heard(scripted, habit)
+        sample = await measured(scripted, habit)
         if is_seen(sample):
             break
     return sample
@@ -58,7 +58,7 @@ async def test_a_streaming_server_is_heard_before_it_is_done(scripted: Scripted)
 
 
 async def test_a_buffering_server_is_heard_when_it_is_done(scripted: Scripted) -> None:
-    sample = await heard(scripted, "buffering")
+    sample = await measured(scripted, "buffering")
     assert sample.ttfa_ms is not None
     assert sample.ttfa_ms >= PIECES * PIECE_S * 1000
 
@@ -79,7 +79,7 @@ async def test_a_stall_is_seen(scripted: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("habit", "said"),
+    ("habit", "message"),
     [
         ("refusing", 'HTTP 400: {"error":{"message":"no such\\nvoice"}}'),
         ("cutting", "RemoteProtocolError"),
@@ -87,19 +87,19 @@ async def test_a_stall_is_seen(scripted: Scripted) -> None:
         ("endless", "more than"),
     ],
 )
-async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, said: str) -> None:
-    sample = await heard(scripted, habit)
-    assert sample.error.startswith(said)
+async def test_what_goes_wrong_is_one_line(scripted: Scripted, habit: str, message: str) -> None:
+    sample = await measured(scripted, habit)
+    assert sample.error.startswith(message)
     assert "\n" not in sample.error
 
 
 async def test_an_answer_without_sound_is_reported(scripted: Scripted) -> None:
-    assert (await heard(scripted, "lying", format="mp3")).error.startswith("no sound")
+    assert (await measured(scripted, "lying", format="mp3")).error.startswith("no sound")
 
 
 async def test_a_drip_ends_at_the_deadline_of_the_whole(scripted: Scripted) -> None:
     start = time.monotonic()
-    sample = await heard(scripted, "dripping", call_s=0.3 - 0.1 * len(TEXT))
+    sample = await measured(scripted, "dripping", call_s=0.3 - 0.1 * len(TEXT))
     assert sample.error == "no complete answer within 0.3 s"
     assert time.monotonic() - start < 3
 

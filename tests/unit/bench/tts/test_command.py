@@ -44,9 +44,9 @@ def hearth(*arguments: str) -> tuple[int, str, str]:
 def test_what_buffers_ends_with_one_and_everything_is_written(
     brisk: Scripted, tmp_path: Path
 ) -> None:
-    code, said, _ = hearth("--server", brisk.at("buffering"), "--out", str(tmp_path / "new"))
+    code, output, _ = hearth("--server", brisk.at("buffering"), "--out", str(tmp_path / "new"))
     assert code == 1
-    assert "not reached" in said
+    assert "not reached" in output
     report = json.loads((tmp_path / "new" / "bench-tts.json").read_text())
     assert report["servers"][0]["name"] == "server"
     assert (tmp_path / "new" / "bench-tts.md").read_text().startswith("# Speech, measured")
@@ -59,8 +59,8 @@ def test_json_is_json_and_another_server_gets_its_own_requests(
     monkeypatch.setenv("OTHER_KEY", "sesame")
     other = ("--against", brisk.at("steady"), "--against-model", "tts-1")
     more = ("--against-voice", "alloy", "--against-key-env", "OTHER_KEY", "--json")
-    _, said, _ = hearth("--server", brisk.at("buffering"), *other, *more)
-    assert [server["name"] for server in json.loads(said)["servers"]] == ["server", "other"]
+    _, output, _ = hearth("--server", brisk.at("buffering"), *other, *more)
+    assert [server["name"] for server in json.loads(output)["servers"]] == ["server", "other"]
     asked = {(body["model"], body["voice"]) for body in brisk.bodies}
     assert asked == {("kokoro", "af_heart"), ("tts-1", "alloy")}
     keys = {header.get("authorization") for header in brisk.headers}
@@ -79,16 +79,16 @@ def house(brisk: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("house")
 def test_a_service_of_the_house_is_compared_with_by_its_name(brisk: Scripted) -> None:
-    _, said, _ = hearth("--server", brisk.at("steady"), "--against", "kokoro-fastapi")
-    (head,) = (line for line in said.splitlines() if line.startswith("medians"))
+    _, output, _ = hearth("--server", brisk.at("steady"), "--against", "kokoro-fastapi")
+    (head,) = (line for line in output.splitlines() if line.startswith("medians"))
     assert head.split() == ["medians", "server", "kokoro-fastapi"]
     code, _, error = hearth("--server", brisk.at("steady"), "--against", "kokoro_fast")
     assert (code, "kokoro_fastapi" in error) == (2, True)
 
 
 def test_a_part_of_it_alone_is_measured(brisk: Scripted) -> None:
-    _, said, _ = hearth("--server", brisk.at("steady"), "--only", "paragraph", "--json")
-    (server,) = json.loads(said)["servers"]
+    _, output, _ = hearth("--server", brisk.at("steady"), "--only", "paragraph", "--json")
+    (server,) = json.loads(output)["servers"]
     assert {figures["case"]["what"] for figures in server["figures"]} == {"paragraph"}
 
 
@@ -107,14 +107,14 @@ def test_a_missing_server_is_one_line(
         monkeypatch.setattr(sys, "argv", ["hearth", "bench", "tts", "--quick", "--server", url])
         with pytest.raises(SystemExit, match="1"):
             main()
-    said, error = capsys.readouterr()
-    assert said == ""
+    output, error = capsys.readouterr()
+    assert output == ""
     assert "ConnectError" in error
     assert len(error.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE is not set"),
         (("--only", "phrases"), "no part 'phrases': did you mean phrase?"),
@@ -122,9 +122,9 @@ def test_a_missing_server_is_one_line(
     ],
 )
 def test_wrong_use_is_reported_before_any_request(
-    scripted: Scripted, arguments: tuple[str, str], said: str
+    scripted: Scripted, arguments: tuple[str, str], message: str
 ) -> None:
     code, _, error = hearth("--server", scripted.at("steady"), *arguments)
     assert code == 2
-    assert said in " ".join(error.replace("│", " ").split())
+    assert message in " ".join(error.replace("│", " ").split())
     assert scripted.bodies == []

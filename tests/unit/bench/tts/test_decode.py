@@ -76,9 +76,9 @@ def hears(kind: str, data: bytes) -> bool:
 @pytest.mark.parametrize("size", [7, 1000, 10**6])
 def test_the_sound_is_there_and_as_long_as_it_was(kind: str, size: int) -> None:
     sound = decode(kind, arriving(encoded(kind), size))
-    heard = first_sound(sound.chunks, sound.rate)
-    assert heard is not None
-    assert heard.lead_s == pytest.approx(SILENT_S, abs=0.08)
+    found = first_sound(sound.chunks, sound.rate)
+    assert found is not None
+    assert found.lead_s == pytest.approx(SILENT_S, abs=0.08)
     assert duration(sound.chunks, sound.rate) == pytest.approx(LONG_S, abs=0.13)
 
 
@@ -86,9 +86,9 @@ def test_the_sound_is_there_and_as_long_as_it_was(kind: str, size: int) -> None:
 def test_what_counts_is_when_the_bytes_of_the_first_sound_were_there(kind: str) -> None:
     data = encoded(kind)
     sound = decode(kind, arriving(data, 50))
-    heard = first_sound(sound.chunks, sound.rate)
-    assert heard is not None
-    needed = round(heard.at_s / 0.001) * 50
+    found = first_sound(sound.chunks, sound.rate)
+    assert found is not None
+    needed = round(found.at_s / 0.001) * 50
     # Whoever has these bytes and no more hears it too; without the last 600 nobody does.
     assert hears(kind, data[:needed])
     assert not hears(kind, data[: needed - 600])
