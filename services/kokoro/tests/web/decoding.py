@@ -42,4 +42,4 @@ def tone(seconds: float, hertz: float = 220) -> Samples:
 
 def _floating(array: npt.NDArray[Any]) -> Samples:
     scale = np.iinfo(array.dtype).max if array.dtype.kind == "i" else 1
-    return np.asarray(array, np.float32) / np.float32(scale)
+    return np.asarray(array / scale, np.float32)
