@@ -293,7 +293,8 @@ def test_the_nightly_backup_does_not_exceed_its_exposure(tmp_path: Path) -> None
     text = timer.units("/root/hearth", "/srv/backups", None)[f"{timer.UNIT}.service"]
     path = tmp_path / f"{timer.UNIT}.service"
     path.write_text(text)
-    assert exposure(path) == exposure_ceiling(text)
+    # systemd 257 rates the same unit 0.2 lower than systemd 252 does.
+    assert 0 <= round(exposure_ceiling(text) - exposure(path), 1) <= 0.2
 
 
 def test_a_unit_without_hardening_exceeds_its_ceiling(tmp_path: Path) -> None:
