@@ -7,6 +7,8 @@
  */
 export function recordChat() {
   const LINE = "/ws/socket.io/";
+  // The page ends a person's message with its time, which may be another one after a reload.
+  const TIME = /\s*\w{3} \d+, \d+:\d\d [AP]M$/;
   const records = { shown: [], said: [], notices: [], lines: [] };
 
   const Socket = globalThis.WebSocket;
@@ -61,7 +63,7 @@ export function recordChat() {
           model: text(one.querySelector("#response-message-model-name")) || null,
           // The house's own text above an answer: which model it came from.
           from: text(one).match(/^Answered by (.*)$/m)?.[1] ?? null,
-          text: text(one.querySelector("#response-content-container") ?? one),
+          text: text(one.querySelector("#response-content-container") ?? one).replace(TIME, ""),
         }));
       return { ...records, messages, now: performance.now() };
     },
