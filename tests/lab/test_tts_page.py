@@ -88,7 +88,7 @@ def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: 
     for found in tries:
         quiet(found)
         first = found["heard"]["first"] - found["pressed"]
-        # The page's own measure is that of the first sample, as `ear.mjs` has it.
+        # The page's own measure is that of the first sample, as `audio_recorder.mjs` has it.
         shown_s = float(found["said"]["ttfa"].removesuffix(" s"))
         assert shown_s * 1000 == pytest.approx(first, abs=150)
     assert tries[-1]["said"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
