@@ -123,8 +123,8 @@ def test_out_of_memory_ends_one_program_and_no_other(house: House) -> None:
         assert group is None or breaking.kills(group) == 1
         house.wait_green()
     assert breaking.restarted(before, house.processes()) == {"kokoro"}
-    assert set(seen.reds()) == {"voice"}
-    house.figures["out of memory: voice red, s"] = seen.red("voice")
+    assert set(seen.reds()) == {"TTS"}
+    house.figures["out of memory: TTS red, s"] = seen.red("TTS")
 
 
 def keep(person: Person, content: bytes) -> str:
@@ -161,7 +161,7 @@ def test_a_full_disk_stays_readable_and_recovers(house: House, admin: Person) ->
     assert admin.send("GET", f"{chat.FILES}{again}/content").content == content
     assert house.figures["a full disk: all green after, s"] < HEALED_S
     # Requests that only read never failed.
-    assert set(seen.reds()) <= {"voice"}
+    assert set(seen.reds()) <= {"TTS"}
     whole(house)
     for number in (kept, again):
         admin.request("DELETE", f"{chat.FILES}{number}")

@@ -156,7 +156,7 @@ def test_a_ruleset_that_cannot_be_loaded_opens_nothing_and_is_red(house: House) 
     finally:
         house.shell(f"mv /root/rules.nft {RULES}")
         # Once the file is right, no command is needed.
-        house.figures["ruleset is loaded after it was mended, s"] = healed(house, TRIED_AGAIN_S)
+        house.figures["ruleset is loaded after it was fixed, s"] = healed(house, TRIED_AGAIN_S)
     assert met <= SHUT, met
     reason = {row["name"]: row["text"] for row in rows if not row["up"]}["firewall"]
     assert reason.startswith("its rules do not load ("), reason

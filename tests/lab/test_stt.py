@@ -96,7 +96,7 @@ async def send():
 async def main():
     sending = asyncio.create_task(send())
     await asyncio.sleep(1)
-    print(json.dumps({"talker": await talk(), "sender": await sending}))
+    print(json.dumps({"streamer": await talk(), "sender": await sending}))
 
 asyncio.run(main())
 """
@@ -216,7 +216,7 @@ def test_it_unloads_and_loads_again_on_request(house: House) -> None:
     while (status := status_of(house))["loaded"]:
         assert time.monotonic() < deadline, status
         time.sleep(0.5)
-    house.figures["memory of a resting listener, MiB"] = status["memory_bytes"] / 2**20
+    house.figures["memory of an idle STT server, MiB"] = status["memory_bytes"] / 2**20
     assert status["memory_bytes"] < awake["memory_bytes"]
     # A health check neither wakes it nor reports an error.
     assert '"ok"' in house.shell(f"curl --silent --max-time 5 {URL}/health")
@@ -229,10 +229,10 @@ def test_it_unloads_and_loads_again_on_request(house: House) -> None:
 def test_a_killed_server_leaves_no_client_waiting_and_no_file(house: House) -> None:
     script = f"cd {CLONE}; exec .venv/bin/python - <<'EOF'\n{DIE}EOF"
     found = json.loads(house.shell(script, timeout=120))
-    talker, sender = found["talker"], found["sender"]
-    assert "speech_started" in talker["kinds"], found
-    house.figures["a talker knows of the server's death after, s"] = talker["after_s"]
-    assert 0 <= talker["after_s"] < 5, found
+    streamer, sender = found["streamer"], found["sender"]
+    assert "speech_started" in streamer["kinds"], found
+    house.figures["a streaming client knows that the server died after, s"] = streamer["after_s"]
+    assert 0 <= streamer["after_s"] < 5, found
     # Caddy's own error, where the server's response had not started.
     assert sender["outcome"] in ("502", "ReadError", "RemoteProtocolError"), found
     assert sender["killed"], found

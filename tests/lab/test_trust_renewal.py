@@ -153,7 +153,7 @@ def test_short_lived_certificates_are_renewed_in_time(house: House, usual: None)
         until(lambda: seen.signers()[-1] != short, "certificate from the renewed intermediate")
     assert seen.unbelieved == []
     house.figures["certificates of one site that a device saw meanwhile"] = len(seen.shown)
-    house.figures["s without a front door while it started anew"] = seen.absent * EVERY_S
+    house.figures["s without a reverse proxy while it restarted"] = seen.absent * EVERY_S
 
 
 def end_in(seen: Seen, seconds: float) -> Iterator[bool]:

@@ -84,14 +84,14 @@ def edge_of(house: House) -> Edge:
 
 
 def probes(edge: Edge, key: str) -> dict[str, Probe]:
-    """Return the probes, by the name that a person uses."""
+    """Return the probes by what they use."""
     messages = [{"role": "user", "content": "What is 2 + 2?"}]
     chat = {"model": "fast", "messages": messages, "max_tokens": 4}
     return {
         "names": names(edge, "llm.lan"),
         "models": asks(edge, key, "llm.lan", "/v1/chat/completions", chat),
-        "voice": speaks(edge, key, "Yes."),
-        "ears": asks(edge, key, "whisper.lan", "/v1/models"),
+        "TTS": speaks(edge, key, "Yes."),
+        "STT": asks(edge, key, "whisper.lan", "/v1/models"),
         "chat": asks(edge, key, "chat.lan", "/api/config"),
     }
 
