@@ -1,4 +1,4 @@
-"""Certificates as whoever has stolen a key of the house could make them."""
+"""Certificates that a thief of one of the house's keys could make."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAF_KEY_PEM = (
 
 
 def leaf_for(name: str, cert_pem: str, key_pem: str, ca: bool = False) -> str:
-    """A certificate for a name or an address, as whoever holds this key could make it."""
+    """A certificate for a name or an address, signed with this key."""
     now = datetime.now(UTC).replace(microsecond=0)
     issuer = x509.load_pem_x509_certificate(cert_pem.encode())
     signer = serialization.load_pem_private_key(key_pem.encode(), None)

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def kept_port() -> Iterator[int]:
-    """Keep a port of the loopback for whoever is told its number; nobody is given it by chance."""
+    """Keep a loopback port for users of its number; the kernel gives it to no other program."""
     with socket.socket() as keeper:
-        # Held while it is in use: a port that was only looked at is soon somebody else's. Linux
-        # lets a second one with this option bind it by its number, since nobody listens here.
+        # Held while it is in use: a port that was only found free is soon taken. Linux
+        # lets a second one with this option bind it by its number, since nothing listens here.
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         keeper.bind(("127.0.0.1", 0))
         yield int(keeper.getsockname()[1])

@@ -23,7 +23,7 @@ ACCELERATORS = ("none", "cuda", "vulkan", "software")
 
 
 class AnySecrets:
-    """A vault in which every secret is there, with a value that nobody could take for real."""
+    """A vault with every secret, each with a value that cannot be mistaken for a real one."""
 
     def values(self) -> Mapping[str, str]:
         """Give every name that is asked for."""

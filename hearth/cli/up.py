@@ -116,7 +116,7 @@ def _show_addresses(house: House, edge: Edge) -> None:
 def first_answer(house: House, edge: Edge, key: str) -> tuple[str, str] | None:
     """Return the smallest local model of the default alias, once it answers, and its answer.
 
-    Returns None if there is no such model, or nobody on the LAN can call it.
+    Returns None if there is no such model, or no device on the LAN can call it.
 
     Raises:
         ClientError: the download cannot succeed, or nothing answers.

@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("number", type=int)
     parser.add_argument("--machine", help="a lab machine (default: sweep, with --bare sweep-bare)")
     parser.add_argument(
-        "--bare", action="store_true", help="runs that build the house on a machine made anew"
+        "--bare", action="store_true", help="runs that build the house on a new machine"
     )
     parser.add_argument("--in-a-row", type=int, default=1, help="so many, then a whole run")
     parser.add_argument("--seed", default="", help="chooses other events (default: by the time)")

@@ -47,7 +47,7 @@ def test_the_list_of_models_is_readable(visit: Visit) -> None:
         assert (label in shown) != one["hidden"]
         if label in shown:
             assert one["description"] in shown[label]
-    # Nobody chats with an embedding model.
+    # An embedding model cannot chat.
     assert known["embed"]["hidden"]
     assert known["transcribe"]["hidden"]
     quiet(found)
@@ -61,7 +61,7 @@ def test_an_answer_streams_and_names_its_model(visit: Visit, house: House) -> No
     assert lengths[-1] >= len(answer)
     last = found["messages"][-1]
     assert last["model"] == found["name"]
-    assert last["from"] in {one["id"] for one in visit["login"]["known"]}, "nobody said who it was"
+    assert last["from"] in {one["id"] for one in visit["login"]["known"]}, "no model is named"
     first = next(at for at, length in found["states"] if length)
     house.figures[f"first words in {visit.browser}, ms"] = first - found["sent"]
     quiet(found)

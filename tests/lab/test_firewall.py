@@ -188,7 +188,7 @@ def healed(house: House, within_s: float = HEALED_S) -> float:
     # Not only the table: check what is loaded first and last.
     look = "nft list chain inet hearth postrouting && nft list chain inet hearth judged"
     while house.inside("/bin/sh", "-c", look).returncode:
-        assert time.monotonic() < began + within_s, "nobody has loaded the firewall again"
+        assert time.monotonic() < began + within_s, "the firewall was not loaded again"
         time.sleep(0.2)
     return time.monotonic() - began
 

@@ -152,7 +152,7 @@ def test_a_line_can_be_requested_during_speech(visit: Visit) -> None:
     found = visit["line now"]
     (first, *_) = of_kind(found, "speech_ended")
     assert found["asked"] < first["at"]
-    assert first["at"] < found["loud"][-1], "it ended because somebody was silent"
+    assert first["at"] < found["loud"][-1], "silence ended the line"
     assert found["lines"]
     quiet(found)
 

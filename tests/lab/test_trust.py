@@ -36,7 +36,7 @@ for port, folder in json.loads(sys.argv[1]).items():
     server = ThreadingHTTPServer(("127.0.0.1", int(port)), BaseHTTPRequestHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(f"{folder}/chain.pem", f"{folder}/key.pem")
-    # Whoever hangs up at the sight of it hangs up on a thread of its own.
+    # A client that rejects the certificate closes its connection on another thread.
     server.socket = context.wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
     )

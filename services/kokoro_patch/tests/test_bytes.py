@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_no_temporary_files(
     def full(*words: object) -> None:
         raise OSError(28, "No space left on device")
 
-    # Nobody's own: the owner is handed on.
+    # The owner is kept.
     monkeypatch.setattr(os, "getuid", lambda: -1)
     monkeypatch.setattr(os, call, full)
     with pytest.raises(PatchError, match="No space left on device: nothing was changed"):
@@ -225,7 +225,7 @@ def test_links_in_the_record_of_a_checkout_are_rejected(release: Release, tmp_pa
         plan(folder)
     (home / ".gitignore").unlink()
     wanted = plan(folder)
-    # Whoever owns the checkout is quicker.
+    # The checkout's owner is quicker.
     (home / ".gitignore").symlink_to(victim)
     with pytest.raises(PatchError, match="is not a regular file"):
         wanted.apply()

@@ -2,7 +2,7 @@
 
 The file contains an epoch, a random string in the signing key of every cookie, and the ids of
 sessions that were signed out. "Everywhere" replaces the epoch. The file does not list active
-sessions: a sign-in writes nothing, so nobody can fill it. If it is lost or damaged, a new epoch
+sessions: a sign-in writes nothing, so it cannot be filled. If it is lost or damaged, a new epoch
 signs everyone out instead of reviving ended sessions.
 """
 

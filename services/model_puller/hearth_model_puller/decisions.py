@@ -25,7 +25,7 @@ class Decision:
 
 
 def is_ours(record: PullRecord, found: InstalledModel | None) -> bool:
-    """Return whether Hearth pulled the model on the disk; somebody may have replaced it."""
+    """Return whether Hearth pulled the model on the disk; a user may have replaced it."""
     if found is None or record.state == "refused":
         return False
     if record.state == "pulling":

@@ -95,7 +95,7 @@ class ProgressFile:
 
 
 # The state is "pulling" from before the first byte. A kill between Ollama's last byte and our
-# "pulled" must not make our model look like one that somebody else pulled.
+# "pulled" must not make our model look like one that a user pulled.
 @dataclass(frozen=True, slots=True)
 class PullRecord:
     """A model that Hearth pulls, pulled or refused; `before` is the digest at the start."""

@@ -56,7 +56,7 @@ PULLED = "/var/lib/incus/storage-pools/hearth/custom/*/models/blobs/*-partial*"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """Lives in Ansible's own process, as whoever kills it does."""
+    """Runs in Ansible's own process, like the code that kills it."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -123,7 +123,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             _kill_controller()
         elif self._kind == "tree":
             _kill_tree()
-        # `power` is cut from outside, by whoever reads the report.
+        # `power` is cut from outside, by the reader of the report.
 
     def _report(self, what: str, *, fired: bool) -> None:
         path = Path(self.get_option("report"))

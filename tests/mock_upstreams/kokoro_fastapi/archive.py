@@ -25,7 +25,7 @@ def prepare(cache: Path) -> Path:
     target = cache / "kokoro_fastapi" / f"{digest}.tar.gz"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Two labs may prepare at once: whoever comes second replaces the same by the same.
+        # Two labs may prepare at once: the second replaces the file with an equal one.
         fresh = target.with_suffix(".new")
         fresh.write_bytes(content)
         fresh.replace(target)

@@ -50,7 +50,7 @@ def prepare(cache: Path, name: str) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Whoever asks meanwhile, another lab or another test, waits and finds it made. One lock for all
+    # Another lab or test waits meanwhile, and finds it made. One lock for all
     # sizes: two that forget at once would remove the same files.
     with locked(target.with_name(".lock"), within_s=_WRITE_S):
         if not target.exists():

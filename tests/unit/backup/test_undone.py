@@ -81,7 +81,7 @@ def test_an_empty_machine_that_cannot_be_built_goes_on_with_the_same_command(
     unhealthy(house, BackupError("no network"))
     with pytest.raises(BackupError, match="no network\nfix that, then run the same command again"):
         put_back(file, house)
-    # Half a house was built meanwhile, and nobody needs its data.
+    # Half a house was built meanwhile; its data are not needed.
     put_back(file, house)
     assert words(data) == all_of("old")
 

@@ -99,7 +99,7 @@ def test_a_refused_pipeline_is_one_line(inventory: Path, name: str) -> None:
         f'"""\ntitle: T\nrequirements: requests>=2, Python_Multipart\n"""\n{GOOD}',
         "class Pipeline:\n    def __init__(self):\n        self.type = 'filter'\n",
         f"class Pipeline:\n    type = 'manifold'\n{PIPE}",
-        # Of what is somebody else's, nothing is judged.
+        # Attributes of other objects are not checked.
         f"class Pipeline:\n    def __init__(self, it):\n        it.type = id = 'fast'\n{PIPE}",
         "from base import Pipe\nclass Pipeline(Pipe):\n    pass\n",
         f'"""Say what you like: here."""\nPATTERN = "\\d"\n{GOOD}',

@@ -73,7 +73,7 @@ def test_speech_bypasses_litellm() -> None:
     assert names["distil-medium.en"]["servers"] == {"distil-medium.en": there}
     assert "distil-medium.en" not in routes()
     assert not any("servers" in names[name] for name in ("fast", "embed", "qwen3-vl"))
-    # What no alias has is on no disk, so that nobody can ask for it.
+    # A model without an alias is not on the disk, so it cannot be requested.
     assert "large-v3" not in names
 
 

@@ -130,7 +130,7 @@ def house_made_anew() -> None:
     time.sleep(0.3)
     lab.create(HOUSE)
     seen = lab.run(GUEST, ["ping", "-c1", "-W2", lab.address(HOUSE)]).stdout
-    check("0% packet loss" in seen and "100%" not in seen, "a house made anew finds its guest")
+    check("0% packet loss" in seen and "100%" not in seen, "a new house finds its guest")
 
 
 def side_by_side() -> None:

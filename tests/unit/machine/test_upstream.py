@@ -35,7 +35,7 @@ def machine(root: Path, resolv_conf: str | None, resolver: str = "", stub: str =
         ("nameserver 192.0.2.10\nnameserver 192.0.2.1\n", [ROUTER]),
         ("nameserver fe80::a%lan0\nnameserver fe80::1%lan0\n", ["fe80::1%lan0"]),
         ("nameserver 2001:0db8:0::A\nnameserver 192.0.2.1\n", [ROUTER]),
-        # Somebody has let the house's machine ask the house, by the instances' resolver.
+        # The house's machine is set to query the house, through the instances' resolver.
         ("nameserver 10.140.30.1\nnameserver 192.0.2.1\n", [ROUTER]),
         ("nameserver 127.0.0.1\nnameserver 192.0.2.1\n", [ROUTER]),
         ("nameserver\nnameserver my-router\nnameserver 192.0.2.1\n", [ROUTER]),

@@ -35,7 +35,7 @@ def cache(tmp_path: Path) -> Path:
     executable = registry.program(shared)
     if executable.is_relative_to(shared):
         (tmp_path / registry.PROGRAM).symlink_to(shared / registry.PROGRAM)
-    # Weights are made once as well: here nobody asks for them.
+    # Weights are made once as well; no test here requests them.
     for made in ("kokoro", "whisper"):
         (DEFAULT_CACHE / made).mkdir(parents=True, exist_ok=True)
         (tmp_path / made).symlink_to(DEFAULT_CACHE / made)

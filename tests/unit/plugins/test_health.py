@@ -42,7 +42,7 @@ class Answers(BaseHTTPRequestHandler):
             self.wfile.write(b'{"status": "healthy"}')
 
     def _drip(self) -> None:
-        # Twenty seconds: whoever is done with it sooner has left.
+        # Twenty seconds: a client that ends sooner has left.
         try:
             for _ in range(400):
                 self.wfile.write(b".")

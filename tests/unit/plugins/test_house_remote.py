@@ -32,7 +32,7 @@ WITHIN_S = 120
 
 
 class Outside:
-    """A controller whose inventory names another machine, behind an ssh that reaches nobody."""
+    """A controller whose inventory names another machine, behind an ssh that reaches no host."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -110,7 +110,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     (tmp_path / "state").write_text(DOWN)
-    # Root is who runs it on a machine; here it is whoever runs the tests.
+    # On a machine root runs it; here it is the user of the tests.
     own = (os.getuid(), os.getgid())
     known = module.owner_of
     monkeypatch.setattr(
@@ -615,7 +615,7 @@ def test_half_written_files_of_a_killed_run_are_removed(machine: Machine) -> Non
     machine.converge()
     left = machine.config.with_name(f".{machine.config.name}.new")
     left.write_text("port = ")
-    # Somebody took the change back before the next run: the file is right as it is.
+    # The change was reverted before the next run: the file is right as it is.
     assert not machine.converge()["changed"]
     assert not left.exists()
     left.write_text("port = ")

@@ -45,7 +45,7 @@ http://chat.lan:%d {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody was told."""
+    """One response."""
 
     status: int
     head: Mapping[str, str]
@@ -94,20 +94,20 @@ def program() -> Iterator[int]:
 
 @pytest.fixture(scope="module")
 def ports() -> Iterator[dict[str, int]]:
-    """Where the two front doors listen, and where nobody does."""
-    with kept_port() as runs, kept_port() as away, kept_port() as nobody:
-        yield {"runs": runs, "away": away, "nobody": nobody}
+    """The ports of the two reverse proxies, and one on which nothing listens."""
+    with kept_port() as runs, kept_port() as away, kept_port() as unused:
+        yield {"runs": runs, "away": away, "unused": unused}
 
 
 @pytest.fixture(scope="module")
 def door(
     program: int, ports: dict[str, int], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, int]]:
-    """Two front doors: behind one a program runs, behind the other none does."""
+    """Two reverse proxies: behind one a program runs, behind the other none does."""
     folder = tmp_path_factory.mktemp("caddy")
     known = "".join(snippet(name) for name in ("always", "away", "secure"))
     with ExitStack() as running:
-        for name, behind in (("runs", program), ("away", ports["nobody"])):
+        for name, behind in (("runs", program), ("away", ports["unused"])):
             file = folder / f"{name}.Caddyfile"
             file.write_text(SITE % (known, ports[name], behind))
             running.enter_context(caddy(file, ports[name]))

@@ -97,7 +97,7 @@ def test_only_the_trust_page_is_served_without_https() -> None:
         json.dumps(sent_to(one)) for one in within(other) if "header_regexp" in sent_to(one)
     }
     pattern = json.loads(condition)["header_regexp"]["Host"]["pattern"]
-    # A machine's own name by mDNS is as good as its address: nobody needs our resolver for it.
+    # A machine's own name by mDNS is as good as its address: it does not need our resolver.
     known = ("192.168.1.10", "192.168.1.10:80", "Server.local", "server.local:80")
     assert [host for host in known if not re.search(pattern, host)] == []
     for host in ("192.168.1.10.evil.example", "example.org", "1.2.3", "a.b.local", "x.local.lan"):

@@ -22,7 +22,7 @@ OPENED = "services:\n  kokoro:\n    publish:\n      kokoro-web: {auth: lan}\n"
 
 
 def routes_of(folder: Path, own: str | None) -> dict[str, str]:
-    """Host -> the JSON of what Caddy does for it over HTTPS, with `own` as somebody's settings."""
+    """Host -> the JSON of what Caddy does for it over HTTPS, with `own` as a user's settings."""
     (folder / "local").mkdir()
     for name in FILES:
         shutil.copy(ROOT / "inventory" / f"{name}.yml", folder)

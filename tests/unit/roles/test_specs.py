@@ -76,7 +76,7 @@ def test_every_variable_is_used(role: Path) -> None:
         for path in (role / folder).glob("*")
     )
     for name in roledocs.defaults(role):
-        # Once where it is set, and once more where somebody reads it.
+        # Once where it is set, and at least once where it is read.
         assert len(re.findall(rf"\b{name}\b", used)) > 1, name
 
 

@@ -229,7 +229,7 @@ def test_a_short_secret_is_refused_by_its_name(
         vault.set(name, f" {value}\n")
     assert value not in str(caught.value)
     assert vault.get(name) == f"{value}z"
-    # Somebody may have written it with Ansible's own editor.
+    # It may have been written with Ansible's own editor.
     vault.update({name: value})
     for act in (vault.ensure, partial(vault.ensure, write=False)):
         with pytest.raises(SecretsError, match=f"secret {name}: ") as caught:
@@ -321,7 +321,7 @@ def test_what_everybody_knows_is_no_secret(
     with pytest.raises(SecretsError, match="public default") as caught:
         vault.set("pipelines_key", f" {value}\n")
     assert value not in str(caught.value)
-    # Somebody may have written it with Ansible's own editor: then nothing is converged with it.
+    # It may have been written with Ansible's own editor; then nothing is converged with it.
     with monkeypatch.context() as patch:
         patch.setattr("hearth.catalogue.secret_rules.PUBLIC", frozenset())
         patch.setattr("hearth.catalogue.secret_rules.SHORTEST_KEY", 1)

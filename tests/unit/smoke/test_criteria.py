@@ -61,7 +61,7 @@ def test_the_advice_names_a_missing_smaller_model() -> None:
         # Of English alone there is another of English alone.
         ("small.en", 0.6, "distil-medium.en"),
         ("small.en", 2.0, "tiny.en"),
-        # What nobody measured beside the others.
+        # It was not measured beside the others.
         ("my-own", 2.0, None),
         ("tiny.en", 2.0, None),
     ],

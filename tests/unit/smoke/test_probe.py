@@ -33,7 +33,7 @@ def test_silence_is_told_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None
         plug.bind(("127.0.0.1", 0))
         plug.listen(0)
         where = plug.getsockname()
-        # Fill the queue: nobody accepts, so a later connection meets silence.
+        # Fill the queue: nothing accepts, so a later connection gets no response.
         full = [socket.socket() for _ in range(3)]
         for one in full:
             one.setblocking(False)

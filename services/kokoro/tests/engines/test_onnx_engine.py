@@ -84,7 +84,7 @@ def test_the_engine_reports_its_name_and_provider(tmp_path: Path) -> None:
 def test_an_inference_ends_within_100_ms_of_its_stop(tmp_path: Path, voice: Styles) -> None:
     engine = OnnxEngine(tiny.write_endless(tmp_path / "endless.onnx"), 1)
     stop, stopped_at = StopSignal(), [0.0]
-    # Of work of its own: what the machine gives to others meanwhile is nobody's doing.
+    # Only its own processor time counts: other programs may run meanwhile.
     work = time.pthread_getcpuclockid(threading.get_ident())
 
     def set_it() -> None:

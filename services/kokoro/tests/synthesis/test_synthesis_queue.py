@@ -126,7 +126,7 @@ async def test_a_flood_of_first_segments_does_not_starve_late_ones(
     await asyncio.gather(running, *tasks)
     at = [engine.asked.index(f"dry {n}") for n in range(3)]
     assert at == [4, 9, 14]
-    # Whoever has something to hear meanwhile waits for all of them.
+    # A listener with sound left waits for all of them.
     assert engine.asked[-1] == "has time"
 
 

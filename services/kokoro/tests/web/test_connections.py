@@ -23,7 +23,7 @@ async def dial(server: RunningServer, sent: bytes = b"") -> Line:
 async def told(line: Line, *, drips: bool = False) -> tuple[int, Any]:
     """Return status and error of a response that closes its connection.
 
-    Where somebody `drips`, a byte that came too late to be read makes a reset of the end.
+    With `drips`, a byte that arrived too late to be read turns the end into a reset.
     """
     answer = b""
     try:

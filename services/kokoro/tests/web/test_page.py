@@ -107,7 +107,7 @@ async def test_every_file_is_served_with_its_type_and_may_be_cached(server: Runn
         answer = await server.client.get(file)
         assert answer.status_code == 200, file
         assert "immutable" in answer.headers["cache-control"]
-        # Behind a login what one browser got is nobody else's.
+        # Behind a login a response is for one browser only.
         assert "private" in answer.headers["cache-control"]
         kind = {"mjs": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
         name = file.rpartition("/")[2]
@@ -125,7 +125,7 @@ def test_every_imported_module_exists() -> None:
     wanted = {name for text in scripts.values() for name in IMPORT.findall(text)}
     assert wanted
     assert wanted <= set(scripts)
-    # Nobody carries a module that no one uses.
+    # Every module is used.
     assert set(scripts) - wanted == {"main.mjs", "worklet.mjs"}
 
 

@@ -234,7 +234,7 @@ async def test_no_text_is_logged(server: RunningServer, caplog: pytest.LogCaptur
 async def _post(
     server: RunningServer, body: bytes, length: int | None = None
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    # limit: this side buffers little, so that the server feels that nobody reads.
+    # limit: this side buffers little, so that the server notices that the client does not read.
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
     head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {length or len(body)}"
     writer.write(head.encode() + b"\r\n\r\n" + body)

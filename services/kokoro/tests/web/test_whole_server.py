@@ -99,7 +99,7 @@ async def test_utterances_are_one_speech_until_a_cancel(start_server: StartServe
             requests.clear()
             await say(socket, "Again, and from the start.", then="end")
             assert await until(socket, "done")
-            # What was to be heard is not played on, so it begins anew.
+            # The rest is not played, so it starts again.
             assert requests[0].is_first
 
 

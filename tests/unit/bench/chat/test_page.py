@@ -120,4 +120,4 @@ async def test_accounts_are_removed_whatever_happens(monkeypatch: pytest.MonkeyP
     assert calls[2:] == gone
     with pytest.raises(ClientError, match="no account could be created"):
         async with open_pages(ANN, 1, "fast"):
-            pytest.fail("there is nobody")
+            pytest.fail("a client was used")

@@ -69,6 +69,6 @@ def stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def scripted(stage: Stage) -> Scripted:
-    """A script of this test's own; whoever is still listened to by another keeps the other."""
+    """A script of this test's own; requests in progress keep the earlier one."""
     stage.script = Scripted(url=stage.script.url)
     return stage.script

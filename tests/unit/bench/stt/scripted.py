@@ -136,7 +136,7 @@ def app(stage: Stage) -> Starlette:
         return JSONResponse(body | more | {"memory_bytes": stage.script.memory_bytes})
 
     async def metrics(request: Request) -> Response:
-        # Half a second of work whenever somebody looks.
+        # Half a second of work at each look.
         stage.script.processor_s += 0.5
         name = "s_process_cpu_seconds_total"
         text = f"# HELP {name} T\n{name} {stage.script.processor_s}\n"

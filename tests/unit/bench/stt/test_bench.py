@@ -192,7 +192,7 @@ async def test_a_quiet_room_is_heard_as_fast_as_the_server_can(scripted: Scripte
     assert (vad.stream.n, vad.reason) == (2, "")
     # Half a second of work for twice two seconds of sound.
     assert vad.processor == pytest.approx(125)
-    # Whoever hears ghosts has not been asked what silence costs.
+    # A server that transcribes silence was not measured on silence.
     report = await measure(SttSession, [server(scripted, "haunted")], replace(PLAN, parts=("vad",)))
     vad = report.servers[0].vad
     assert vad is not None

@@ -78,7 +78,7 @@ def grown(*mib: int, heard_s: float = 3600) -> Any:
         ("end", measured(0.56, baseline=baseline(0.1)), 560, "not reached"),
         ("end", measured(3.4, baseline=baseline(3.0, 2.0, 9.0)), 3400, "reached"),
         ("end", measured(3.6, baseline=baseline(3.0)), 3600, "not reached"),
-        # Without a plain call nobody knows whether the machine can do better.
+        # Without a baseline it is unknown whether the machine can do better.
         ("end", measured(0.6, missing="no command"), None, "not measured"),
         ("end", measured(), None, "not measured"),
         (
@@ -92,7 +92,7 @@ def grown(*mib: int, heard_s: float = 3600) -> Any:
         ("voice", measured(vad=vad(2.9)), 2.9, "reached"),
         ("voice", measured(vad=vad(3.1)), 3.1, "not reached"),
         ("voice", measured(vad=Vad(None, None, None, "no socket")), None, "not measured"),
-        # Of another program nobody knows what it computed; then the clock must do.
+        # What another program computed is unknown; then elapsed time must do.
         ("voice", measured(vad=Vad(Spread(3, 2.5, 9.0), None, 1.0, "")), 2.5, "reached"),
         ("/health", measured(health_s=[0.002] * 99 + [0.4]), 2.0, "reached"),
         ("/health", measured(health_s=[0.002] * 98 + [0.4] * 2), 400.0, "not reached"),

@@ -35,7 +35,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def scripted(stage: Stage) -> Scripted:
-    """A script of this test's own; whoever is still spoken to by another keeps the other."""
+    """A script of this test's own; requests in progress keep the earlier one."""
     stage.script = Scripted(url=stage.script.url)
     return stage.script
 
@@ -73,6 +73,6 @@ def serving(stage: Stage, scheme: str, **tls: str) -> Iterator[None]:
                 time.sleep(0.005)
             yield
         finally:
-            # Whoever is still being spoken to is not waited for.
+            # Requests in progress are not waited for.
             server.should_exit = server.force_exit = True
             run.join(10)

@@ -89,7 +89,7 @@ def test_what_counts_is_when_the_bytes_of_the_first_sound_were_there(kind: str) 
     found = first_sound(sound.chunks, sound.rate)
     assert found is not None
     needed = round(found.at_s / 0.001) * 50
-    # Whoever has these bytes and no more hears it too; without the last 600 nobody does.
+    # A client with these bytes alone can play it; without the last 600 it cannot.
     assert hears(kind, data[:needed])
     assert not hears(kind, data[: needed - 600])
 
