@@ -131,14 +131,14 @@ def test_other_calls_of_the_service_run_in_that_thread_too(
     code = f"""{STREAM}
 async def main():
     service = TTSService()
-    said = await {call}
-    return dict(said=said.decode(), threads=sorted(set(kokoro.THREADS[-1:])))
+    output = await {call}
+    return dict(output=output.decode(), threads=sorted(set(kokoro.THREADS[-1:])))
 print(json.dumps(asyncio.run(main())))
 """
     before = run(folder, code)
     plan(folder).apply()
     after = run(folder, code)
-    assert after["said"] == before["said"] != ""
+    assert after["output"] == before["output"] != ""
     assert (before["threads"], after["threads"]) == (["MainThread"], ["hearth-kokoro_0"])
 
 

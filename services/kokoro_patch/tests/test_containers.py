@@ -85,10 +85,10 @@ def test_the_engines_get_the_usual_commands(
 
 def _alike(shape: list[str], made: list[str], copy: Path) -> bool:
     """Compare a call, in which the copy and a scratch file may have any name."""
-    told = [word.replace("COPY", str(copy)) for word in shape]
-    return len(told) == len(made) and all(
+    wanted = [word.replace("COPY", str(copy)) for word in shape]
+    return len(wanted) == len(made) and all(
         a == b or (a == "SENT" and b.endswith("/sent")) or (a == str(copy) and b.startswith(a))
-        for a, b in zip(told, made, strict=True)
+        for a, b in zip(wanted, made, strict=True)
     )
 
 

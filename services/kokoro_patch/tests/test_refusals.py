@@ -143,12 +143,12 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_an_unknown_form_is_rejected_and_nothing_changes(release: Release, form: str) -> None:
     folder = release("v0.2.0")
-    make, said = FORMS[form]
+    make, expected = FORMS[form]
     make(folder)
     before = contents(folder)
     with pytest.raises(PatchError) as refused:
         plan(folder)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
     assert "\n" not in str(refused.value)
     assert contents(folder) == before
 
@@ -200,7 +200,7 @@ def test_a_patched_file_without_its_record_is_kept_or_rejected(release: Release)
 
 
 @pytest.mark.parametrize(
-    ("break_it", "said"),
+    ("break_it", "expected"),
     [
         (lambda kept: (kept / "record.json").write_text("{"), r"record\.json: cannot be read"),
         (
@@ -216,12 +216,12 @@ def test_a_patched_file_without_its_record_is_kept_or_rejected(release: Release)
     ],
 )
 def test_a_broken_record_is_reported(
-    release: Release, break_it: Callable[[Path], object], said: str
+    release: Release, break_it: Callable[[Path], object], expected: str
 ) -> None:
     folder = release("v0.8")
     plan(folder).apply()
     break_it(folder / ".hearth-patch")
-    with pytest.raises(PatchError, match=said):
+    with pytest.raises(PatchError, match=expected):
         take_back(folder)
 
 

@@ -16,13 +16,13 @@ PACKAGE = Path(__file__).parents[1]
 UVICORN = """
 import asyncio, json, os, sys
 def ask(app, **scope):
-    said = []
+    messages = []
     async def receive():
         return {}
     async def send(message):
-        said.append(message)
+        messages.append(message)
     asyncio.run(app(scope, receive, send))
-    return said[0]
+    return messages[0]
 def run(app, **options):
     started = ask(app, type="lifespan")
     if started["type"] != "lifespan.startup.complete":

@@ -76,8 +76,8 @@ def test_sound_is_within_one(tmp_path: Path) -> None:
 
 def test_the_engine_reports_its_name_and_provider(tmp_path: Path) -> None:
     engine = OnnxEngine(tiny.write(tmp_path / "tiny.onnx"), 1)
-    said = (engine.name, engine.provider, engine.model, engine.threads)
-    assert said == ("onnx", "CPUExecutionProvider", "tiny.onnx", 1)
+    described = (engine.name, engine.provider, engine.model, engine.threads)
+    assert described == ("onnx", "CPUExecutionProvider", "tiny.onnx", 1)
     assert len(engine.model_sha256) == 64
 
 

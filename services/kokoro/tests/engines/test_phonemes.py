@@ -32,11 +32,11 @@ def phonemizer() -> Phonemizer:
 @pytest.mark.parametrize("language", TEXTS)
 def test_phonemes_keep_the_punctuation(phonemizer: Phonemizer, language: str) -> None:
     text = TEXTS[language]
-    said = phonemizer.phonemes(text, language)
-    assert set(said) <= set(VOCABULARY)
-    assert len(said) > len(text) / 2
+    phonemes = phonemizer.phonemes(text, language)
+    assert set(phonemes) <= set(VOCABULARY)
+    assert len(phonemes) > len(text) / 2
     marks = [c for c in text if c in ",.!?;()"]
-    assert [c for c in said if c in ",.!?;()"] == marks
+    assert [c for c in phonemes if c in ",.!?;()"] == marks
 
 
 @pytest.mark.parametrize("text", ["", "   ", "...", "?!", "\x00", "\u200b", "\ufffd", "\n"])
@@ -45,9 +45,9 @@ def test_a_text_without_words_returns_only_marks(phonemizer: Phonemizer, text: s
 
 
 def test_a_foreign_word_brings_no_language_tags(phonemizer: Phonemizer) -> None:
-    said = phonemizer.phonemes("J'aime le football.", "fr-fr")
-    assert "(" not in said
-    assert "en" not in said
+    phonemes = phonemizer.phonemes("J'aime le football.", "fr-fr")
+    assert "(" not in phonemes
+    assert "en" not in phonemes
 
 
 # Each of them ends the process that espeak-ng runs in, by a signal.
@@ -121,14 +121,14 @@ def test_mandarin_works_if_misaki_is_installed(
     phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: True)
-    said = "hearth_kokoro.phonemes.phonemizer._load_misaki"
-    monkeypatch.setattr(said, lambda: lambda text: f"ni {text}.")
+    loader = "hearth_kokoro.phonemes.phonemizer._load_misaki"
+    monkeypatch.setattr(loader, lambda: lambda text: f"ni {text}.")
     assert phonemizer.languages()["zh"] == "misaki"
     assert phonemizer.phonemes("xau", "zh") == "ni xau."
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "said"),
+    ("language", "text", "expected"),
     [
         ("en-us", "boat", "bˈOt"),
         ("en-us", "now", "nˈW"),
@@ -142,6 +142,6 @@ def test_mandarin_works_if_misaki_is_installed(
     ],
 )
 def test_phonemes_are_those_of_the_training_data(
-    phonemizer: Phonemizer, language: str, text: str, said: str
+    phonemizer: Phonemizer, language: str, text: str, expected: str
 ) -> None:
-    assert phonemizer.phonemes(text, language) == said
+    assert phonemizer.phonemes(text, language) == expected

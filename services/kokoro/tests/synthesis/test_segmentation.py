@@ -22,12 +22,12 @@ PROCESSOR, CARD = SynthesisRate(0.06, 0.028, 0.075), SynthesisRate(0.03, 0.0001,
 PHRASE = "The quick brown fox jumps over the lazy dog. It then went home to sleep until morning."
 
 
-def said(text: str, cut: Boundary) -> str:
+def text_until(text: str, cut: Boundary) -> str:
     return "".join(token.source for token in tokenize(text, "en-us")[: cut.end])
 
 
 def first(text: str, rate: SynthesisRate) -> str:
-    return said(text, first_boundary(boundaries(tokenize(text, "en-us")), rate))
+    return text_until(text, first_boundary(boundaries(tokenize(text, "en-us")), rate))
 
 
 def test_the_first_segment_is_a_few_words_of_a_long_clause() -> None:
@@ -62,7 +62,7 @@ def test_a_long_word_that_would_be_late_belongs_to_the_first_segment() -> None:
 def test_more_buffered_sound_makes_a_longer_segment(buffered_s: float, expected: str) -> None:
     text = "One, two three four five six seven. Eight nine, ten eleven.\n\nTwelve it is."
     assert (
-        said(text, next_boundary(boundaries(tokenize(text, "en-us")), PROCESSOR, buffered_s))
+        text_until(text, next_boundary(boundaries(tokenize(text, "en-us")), PROCESSOR, buffered_s))
         == expected
     )
 
@@ -71,9 +71,9 @@ def test_a_sentence_is_preferred_to_a_longer_segment_and_a_paragraph_to_a_senten
     sentence = "This is a sentence of some forty letters. "
     places = boundaries(tokenize(sentence * 8, "en-us"))
     cut = next_boundary(places, PROCESSOR, 60.0)
-    assert said(sentence * 8, cut) == sentence * 5
+    assert text_until(sentence * 8, cut) == sentence * 5
     split = sentence * 3 + "This is a heading, of two parts.\n\n" + sentence * 5
-    assert said(
+    assert text_until(
         split, next_boundary(boundaries(tokenize(split, "en-us")), PROCESSOR, 60.0)
     ).endswith("\n\n")
 
@@ -96,7 +96,7 @@ def test_a_segment_that_is_too_long_is_halved_at_a_pause() -> None:
     text = "One two three four five, six seven eight nine ten eleven twelve."
     found = middle_boundary(boundaries(tokenize(text, "en-us")))
     assert found
-    assert said(text, found) == "One two three four five, "
+    assert text_until(text, found) == "One two three four five, "
     assert middle_boundary(boundaries(tokenize("One", "en-us"))) is None
 
 
@@ -144,4 +144,4 @@ def test_the_first_segment_has_two_words_or_a_clause(
 def test_a_machine_that_is_too_slow_pauses_at_clauses_and_not_after_every_word() -> None:
     text = "When all is said and done, there is no hurry about it, is there?"
     cut = next_boundary(boundaries(tokenize(text, "en-us")), PROCESSOR.shared(4), 0.3)
-    assert said(text, cut) == "When all is said and done, there is no hurry about it, "
+    assert text_until(text, cut) == "When all is said and done, there is no hurry about it, "

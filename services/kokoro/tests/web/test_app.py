@@ -126,13 +126,13 @@ async def test_metrics_count_outcomes_without_names(server: RunningServer) -> No
     )
     assert found["kokoro_process_resident_memory_bytes", None] > 1e6
     assert "heart" not in page
-    told = (await server.client.get("/status")).json()
-    counted = {outcome: found["kokoro_requests_total", outcome] for outcome in told["requests"]}
-    assert told["requests"] == counted
+    status = (await server.client.get("/status")).json()
+    counted = {outcome: found["kokoro_requests_total", outcome] for outcome in status["requests"]}
+    assert status["requests"] == counted
     assert set(counted) == {outcome for name, outcome in found if name == "kokoro_requests_total"}
-    assert told["ttfa_ms"]["n"] == 1
+    assert status["ttfa_ms"]["n"] == 1
     summed_ms = 1000 * found["kokoro_ttfa_seconds_sum", None]
-    assert told["ttfa_ms"]["median"] == pytest.approx(summed_ms, abs=0.01)
+    assert status["ttfa_ms"]["median"] == pytest.approx(summed_ms, abs=0.01)
 
 
 async def test_it_stops_while_a_client_waits_for_sound(start_server: StartServer) -> None:

@@ -20,7 +20,7 @@ async def dial(server: RunningServer, sent: bytes = b"") -> Line:
     return reader, writer
 
 
-async def told(line: Line, *, drips: bool = False) -> tuple[int, Any]:
+async def read_response(line: Line, *, drips: bool = False) -> tuple[int, Any]:
     """Return status and error of a response that closes its connection.
 
     With `drips`, a byte that arrived too late to be read turns the end into a reset.
@@ -72,7 +72,7 @@ async def test_a_flood_of_sockets_is_closed(start_server: StartServer) -> None:
 async def test_headers_that_never_end_time_out(start_server: StartServer, sent: bytes) -> None:
     async with start_server(headers_s=0.3) as server:
         line = await dial(server, sent)
-        answer = asyncio.create_task(told(line, drips=bool(sent)))
+        answer = asyncio.create_task(read_response(line, drips=bool(sent)))
         while not answer.done() and sent:
             line[1].write(b"x")
             await asyncio.sleep(0.05)
@@ -89,7 +89,7 @@ async def test_a_second_request_on_a_connection_has_a_time_limit_too(
         # A connection that is kept open without a request is another thing.
         await asyncio.sleep(0.5)
         line[1].write(b"GET /health HTTP/1.1\r\n")
-        assert (await told(line))[0] == 408
+        assert (await read_response(line))[0] == 408
 
 
 async def test_a_slow_response_is_not_a_slow_request(start_server: StartServer) -> None:
@@ -109,5 +109,5 @@ async def test_a_slow_response_is_not_a_slow_request(start_server: StartServer) 
 async def test_invalid_http_returns_an_error_in_openais_format(
     server: RunningServer, sent: bytes
 ) -> None:
-    status, error = await told(await dial(server, sent))
+    status, error = await read_response(await dial(server, sent))
     assert (status, error["type"], error["code"]) == (400, "invalid_request_error", "invalid_http")

@@ -41,9 +41,9 @@ def test_a_segment_is_encoded_at_once(name: str) -> None:
 
 
 def test_the_readme_quotes_the_table() -> None:
-    told = (Path(__file__).parents[2] / "README.md").read_text()
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
     most = ", ".join(f"{name} {ms}" for name, ms in HELD_MS.items() if ms)
-    assert f"{most} ms" in told
+    assert f"{most} ms" in readme
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -229,13 +229,13 @@ async def test_a_page_of_the_same_server_may_use_it(server: RunningServer) -> No
 
 async def test_the_page_gets_the_unsupported_languages(server: RunningServer) -> None:
     assert server.state.loaded
-    told = (await server.client.get("/v1/audio/voices")).json()
-    assert told["unsupported_languages"] == {}
+    voices = (await server.client.get("/v1/audio/voices")).json()
+    assert voices["unsupported_languages"] == {}
     object.__setattr__(
         server.state.loaded, "languages", {"es": "espeak", "zh": "misaki", "ja": "not yet"}
     )
-    told = (await server.client.get("/v1/audio/voices")).json()
-    assert told["unsupported_languages"] == {"ja": "not yet"}
+    voices = (await server.client.get("/v1/audio/voices")).json()
+    assert voices["unsupported_languages"] == {"ja": "not yet"}
 
 
 def client_of(state: ServerState) -> httpx.AsyncClient:

@@ -97,10 +97,10 @@ async def test_a_failure_before_the_first_sound_is_a_json_error(
 async def test_an_engine_error_is_logged_and_not_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(EngineError) as told:
+    with pytest.raises(EngineError) as raised:
         raise EngineError("model.onnx failed: node /decoder", status=500) from OSError("x")
     for fields in ({}, {"stream": False}, {"stream_format": "sse"}):
-        async with start_server(ScriptedSynthesizer(error=told.value, fails_after=0)) as server:
+        async with start_server(ScriptedSynthesizer(error=raised.value, fails_after=0)) as server:
             answer = await server.say(**fields)
         assert answer.json()["error"]["message"].startswith("internal error;")
     lines = [message for message in caplog.messages if "decoder" in message]
@@ -111,9 +111,9 @@ async def test_an_engine_error_is_logged_and_not_sent(
 async def test_the_text_of_another_exception_is_neither_logged_nor_sent(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = ServiceError("speaking failed: the secret text", status=500)
-    told.__cause__ = ValueError("the secret text")
-    async with start_server(ScriptedSynthesizer(error=told, fails_after=0)) as server:
+    raised = ServiceError("speaking failed: the secret text", status=500)
+    raised.__cause__ = ValueError("the secret text")
+    async with start_server(ScriptedSynthesizer(error=raised, fails_after=0)) as server:
         answer = await server.say()
     assert "unexpected ValueError" in caplog.text
     assert "secret" not in answer.text + caplog.text

@@ -32,15 +32,15 @@ class Line:
 
     async def until(self, kind: str) -> tuple[list[dict[str, Any]], bytes]:
         """Return the messages up to the first of this type, and the sound before it."""
-        told: list[dict[str, Any]] = []
+        messages: list[dict[str, Any]] = []
         sound = b""
-        while not told or told[-1]["type"] != kind:
+        while not messages or messages[-1]["type"] != kind:
             message = await self.hear()
             if isinstance(message, bytes):
                 sound += message
             else:
-                told.append(message)
-        return told, sound
+                messages.append(message)
+        return messages, sound
 
     async def closed(self) -> int:
         """Return the code with which the server closes the WebSocket."""
@@ -73,8 +73,8 @@ async def test_text_becomes_sound(server: RunningServer, dial: Dialled) -> None:
         for delta in ("One two ", "three, four", " five."):
             await line.tell(type="text", text=delta)
         await line.tell(type="end")
-        told, sound = await line.until("done")
-        segments = told[:-1]
+        messages, sound = await line.until("done")
+        segments = messages[:-1]
         assert "".join(segment["text"] for segment in segments) == "One two three, four five."
         assert [segment["index"] for segment in segments] == list(range(len(segments)))
         assert sum(segment["samples"] for segment in segments) == len(sound) // 2
@@ -89,8 +89,8 @@ async def test_a_clause_is_spoken_before_the_text_ends(
     async with dial(server) as line:
         await line.hear()
         await line.tell(type="text", text="Once upon a time, there was")
-        told, _ = await line.until("piece")
-        assert told[-1]["text"].startswith("Once")
+        messages, _ = await line.until("piece")
+        assert messages[-1]["text"].startswith("Once")
 
 
 async def test_a_flush_speaks_all_text_and_the_stream_stays_open(
@@ -101,9 +101,9 @@ async def test_a_flush_speaks_all_text_and_the_stream_stays_open(
         for round_ in range(2):
             await line.tell(type="text", text=f"round {round_} and")
             await line.tell(type="flush")
-            told, sound = await line.until("flushed")
-            assert "".join(segment["text"] for segment in told[:-1]) == f"round {round_} and"
-            assert hear(sound, "mp3").seconds == pytest.approx(0.3 * (len(told) - 1), abs=0.09)
+            messages, sound = await line.until("flushed")
+            assert "".join(segment["text"] for segment in messages[:-1]) == f"round {round_} and"
+            assert hear(sound, "mp3").seconds == pytest.approx(0.3 * (len(messages) - 1), abs=0.09)
         await line.tell(type="flush")
         assert (await line.hear()) == {"type": "flushed"}
 
@@ -120,14 +120,14 @@ async def test_cancel_stops_the_sound_and_the_stream_stays_open(
         await line.tell(type="text", text="And more. ")
         await line.until("piece")
         await line.tell(type="cancel")
-        told, _ = await line.until("cancelled")
-        assert [each["type"] for each in told] == ["cancelled"]
+        messages, _ = await line.until("cancelled")
+        assert [each["type"] for each in messages] == ["cancelled"]
         assert len(server.synthesizer.spoken) == 1
         assert server.synthesizer.active == 0
         await line.tell(type="text", text="Again.")
         await line.tell(type="end")
-        told, _ = await line.until("done")
-        assert "".join(segment.get("text", "") for segment in told) == "Again."
+        messages, _ = await line.until("done")
+        assert "".join(segment.get("text", "") for segment in messages) == "Again."
 
 
 async def test_cancel_without_text_gets_a_response(server: RunningServer, dial: Dialled) -> None:
@@ -155,9 +155,9 @@ async def test_an_invalid_message_gets_an_error_and_the_stream_stays_open(
     async with dial(server) as line:
         await line.hear()
         await line.socket.send(message)
-        told = await line.hear()
-        assert isinstance(told, dict)
-        assert (told["type"], told["error"]["code"]) == ("error", code)
+        error = await line.hear()
+        assert isinstance(error, dict)
+        assert (error["type"], error["error"]["code"]) == ("error", code)
         await line.tell(type="text", text="Well then.")
         await line.tell(type="flush")
         await line.until("flushed")
@@ -187,8 +187,8 @@ async def test_text_above_the_limit_is_rejected(start_server: StartServer, dial:
         await line.hear()
         for _ in range(11):
             await line.tell(type="text", text="0123456789")
-        told, _ = await line.until("error")
-        assert told[-1]["error"]["code"] == "string_above_max_length"
+        messages, _ = await line.until("error")
+        assert messages[-1]["error"]["code"] == "string_above_max_length"
 
 
 async def test_too_many_flushes_close_the_stream(start_server: StartServer, dial: Dialled) -> None:
@@ -287,13 +287,13 @@ async def test_an_error_ends_the_utterance_and_not_the_stream(
     async with start_server(ScriptedSynthesizer(error=busy())) as server, dial(server) as line:
         await line.tell(type="text", text="One two.")
         await line.tell(type="flush")
-        told, _ = await line.until("flushed")
-        assert told[1]["error"]["type"] == "rate_limit_error"
+        messages, _ = await line.until("flushed")
+        assert messages[1]["error"]["type"] == "rate_limit_error"
         server.synthesizer.error = None
         await line.tell(type="text", text="Again.")
         await line.tell(type="end")
-        told, _ = await line.until("done")
-        assert told[0]["text"] == "Again."
+        messages, _ = await line.until("done")
+        assert messages[0]["text"] == "Again."
 
 
 @pytest.mark.parametrize("query", ["?speed=9", "?voice=nobody", "?model=x", "?response_format=ra"])

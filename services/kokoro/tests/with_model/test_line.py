@@ -25,9 +25,9 @@ async def test_text_flush_and_cancel(server: Server) -> None:
                 if isinstance(message, bytes):
                     sound += len(message)
                     continue
-                told = json.loads(message)
-                text += told.get("text", "")
-                if told["type"] == kind:
+                event = json.loads(message)
+                text += event.get("text", "")
+                if event["type"] == kind:
                     return text, sound
 
         await until("ready")

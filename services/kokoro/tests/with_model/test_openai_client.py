@@ -60,13 +60,13 @@ def test_events(client: OpenAI) -> None:
 
 
 def test_speed_changes_the_length(client: OpenAI) -> None:
-    def said(speed: float) -> float:
+    def length_s(speed: float) -> float:
         answer = client.audio.speech.create(
             model="kokoro", voice="af_heart", input=TEXT, response_format="pcm", speed=speed
         )
         return hear(answer.content, "pcm").seconds
 
-    assert said(2.0) < 0.75 * said(1.0)
+    assert length_s(2.0) < 0.75 * length_s(1.0)
 
 
 @pytest.mark.parametrize(
