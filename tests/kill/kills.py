@@ -98,16 +98,16 @@ def run_killed(machine: str, kill: Kill, argv: Sequence[str] = SITE) -> Killed:
     done = _run(machine, argv, kill)
     if kill.kind == "power":
         cut.join()
-        said = _CUT.pop(machine, None)
-        assert said, f"{kill}: the run ended by itself: {done.stdout[-1500:]}"
+        result = _CUT.pop(machine, None)
+        assert result, f"{kill}: the run ended by itself: {done.stdout[-1500:]}"
         lab.start(machine)
     else:
         assert report.exists(), f"{kill}: {done.stdout[-1500:]}{done.stderr[-1500:]}"
-        said = json.loads(report.read_text())
-    if not said.pop("fired"):
-        raise AssertionError(f"{kill}: the run has only {said['event']} events")
+        result = json.loads(report.read_text())
+    if not result.pop("fired"):
+        raise AssertionError(f"{kill}: the run has only {result['event']} events")
     assert done.returncode != 0, done.stdout[-1500:]
-    return Killed(kill, **said)
+    return Killed(kill, **result)
 
 
 def count(machine: str, argv: Sequence[str] = SITE) -> int:
@@ -151,9 +151,9 @@ def _cut(machine: str, report: Path) -> None:
         if time.monotonic() > end:
             return
         time.sleep(0.005)
-    said = json.loads(report.read_text())
-    _CUT[machine] = said
-    if said["fired"]:
+    result = json.loads(report.read_text())
+    _CUT[machine] = result
+    if result["fired"]:
         lab.cut(machine)
 
 

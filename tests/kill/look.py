@@ -30,12 +30,12 @@ def run(*argv: str) -> str:
 def entry(path: Path) -> str:
     """Describe a file, folder or link without its times."""
     stat = path.lstat()
-    said = f"{stat.st_mode:o} {stat.st_uid}:{stat.st_gid}"
+    mode = f"{stat.st_mode:o} {stat.st_uid}:{stat.st_gid}"
     if path.is_symlink():
-        return f"{said} -> {os.readlink(path)}"
+        return f"{mode} -> {os.readlink(path)}"
     if path.is_file():
-        return f"{said} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-    return said
+        return f"{mode} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    return mode
 
 
 def tree(top: str, deep: int = 99) -> dict[str, str]:
@@ -57,8 +57,8 @@ def units() -> dict[str, dict[str, str]]:
         if path.is_symlink() or not path.is_file() or path.name == "ssh-host-keys.service":
             continue
         asked = ",".join((*SHOWN, "ExecMainStartTimestamp"))
-        said = run("systemctl", "show", "--timestamp=us+utc", "-p", asked, path.name)
-        state = dict(line.partition("=")[::2] for line in said.splitlines())
+        output = run("systemctl", "show", "--timestamp=us+utc", "-p", asked, path.name)
+        state = dict(line.partition("=")[::2] for line in output.splitlines())
         began = seconds(state.pop("ExecMainStartTimestamp", ""))
         state["older than"] = " ".join(newer(path, began)) if began else ""
         found[path.name] = state
@@ -166,7 +166,7 @@ def look(*, inside: bool) -> dict[str, Any]:
     """Return everything about this system."""
     # Debian's package rewrites the cache at any time.
     skip = ("/etc/ld.so.cache", "/etc/.updated", "/etc/.pwd.lock")
-    files = {name: said for name, said in tree("/etc").items() if not name.startswith(skip)}
+    files = {name: state for name, state in tree("/etc").items() if not name.startswith(skip)}
     seen: dict[str, Any] = {"files": files, "units": units()}
     if inside:
         records = Path("/var/lib/hearth/converged").glob("*.json")

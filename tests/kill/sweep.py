@@ -85,8 +85,8 @@ def plan(number: int, events: Sequence[int], places: Sequence[str], seed: str) -
 def keep(rows: Sequence[Row], machine: str, path: Path) -> None:
     """Write the table for programs."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = [asdict(row) | {"good": row.good, "kill": str(row.killed.kill)} for row in rows]
-    path.write_text(json.dumps({"machine": machine, "rows": told}, indent=1) + "\n")
+    results = [asdict(row) | {"good": row.good, "kill": str(row.killed.kill)} for row in rows]
+    path.write_text(json.dumps({"machine": machine, "rows": results}, indent=1) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -166,14 +166,14 @@ def test_the_chat_two_days_off_keeps_its_people_and_their_files(
 
 def device(house: House, program: str, clock: str) -> str:
     """Let a program with this clock connect to the house; return its error."""
-    said = house.inside(
+    done = house.inside(
         *("/usr/bin/env", "TZ=UTC", f"LD_PRELOAD={LIBRARY}", f"FAKETIME={clock}"),
         *("FAKETIME_DONT_FAKE_MONOTONIC=1", "/bin/sh", "-c", ASK[program]),
     )
-    if not said.returncode:
+    if not done.returncode:
         return ""
-    found = re.search(r"certificate (?:is|has) [a-z ]+", said.stderr)
-    return found[0] if found else said.stderr
+    found = re.search(r"certificate (?:is|has) [a-z ]+", done.stderr)
+    return found[0] if found else done.stderr
 
 
 @pytest.mark.parametrize("program", ["curl", "python"])

@@ -160,8 +160,8 @@ def _push_blob(client: httpx.Client, base: str, layer: Layer) -> dict[str, Any]:
 def _demand(answer: httpx.Response, status: int, what: str) -> None:
     """Raise when the registry did not accept the request."""
     if answer.status_code != status:
-        said = answer.text.strip()[:200]
-        raise MockUpstreamsError(f"{PROGRAM} rejected {what}: {answer.status_code} {said}")
+        reason = answer.text.strip()[:200]
+        raise MockUpstreamsError(f"{PROGRAM} rejected {what}: {answer.status_code} {reason}")
 
 
 def _settings(storage: Path, port: int) -> dict[str, object]:

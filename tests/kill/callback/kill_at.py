@@ -127,7 +127,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def _report(self, what: str, *, fired: bool) -> None:
         path = Path(self.get_option("report"))
-        said = {
+        result = {
             "fired": fired,
             "event": self._seen,
             "what": what,
@@ -135,7 +135,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             "took_s": round(time.monotonic() - self._began, 2),
         }
         fresh = path.with_name(f"{path.name}.new")
-        fresh.write_text(json.dumps(said))
+        fresh.write_text(json.dumps(result))
         fresh.replace(path)
 
 

@@ -82,8 +82,8 @@ class _Filler:
         """Return positions that each name a word, and every so often the end."""
         first = self._tokens.index("<|0.00|>")
         end = self._tokens.index("<|endoftext|>")
-        said = [self._tokens.index(f"Ġ{word}") for word in COMMON]
-        at = [end if p % _PERIOD == _PERIOD - 1 else said[p % len(said)] for p in range(POSITIONS)]
+        ids = [self._tokens.index(f"Ġ{word}") for word in COMMON]
+        at = [end if p % _PERIOD == _PERIOD - 1 else ids[p % len(ids)] for p in range(POSITIONS)]
         # The first token must be a time: the beginning is likelier than any other.
         said_at: Array = np.float32(_LOUD) * (words[at] + np.float32(0.25) * words[first])
         return said_at

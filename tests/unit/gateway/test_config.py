@@ -102,11 +102,11 @@ def test_names_are_aliases_and_models_with_their_deadlines() -> None:
 
 def test_names_have_a_title_a_description_and_capabilities() -> None:
     names = gateway_files(house(CLOUD))["aliases.json"]
-    said = ("title", "summary", "alias", "talks", "sees", "leaves")
-    assert [names["fast"].get(key) for key in said] == [
+    fields = ("title", "summary", "alias", "talks", "sees", "leaves")
+    assert [names["fast"].get(key) for key in fields] == [
         *("Fast", "Short, quick answers.", True, True, [], False)
     ]
-    assert [names["qwen3-vl"].get(key) for key in said] == [
+    assert [names["qwen3-vl"].get(key) for key in fields] == [
         *("qwen3-vl", "Looks at pictures.", None, True, ["qwen3-vl"], False)
     ]
     assert names["vision"]["sees"] == ["qwen3-vl"]

@@ -30,7 +30,7 @@ def test_machines_are_listed_for_programs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "error"),
     [
         (["start", "nope"], 1, "'nope' does not exist"),
         (["shell", "nope", "--", "true"], 1, "'nope' does not exist"),
@@ -40,10 +40,10 @@ def test_machines_are_listed_for_programs() -> None:
         (["destroy", "a", "--all"], 2, "name one machine"),
     ],
 )
-def test_an_invalid_call_is_one_line(words: list[str], code: int, said: str) -> None:
+def test_an_invalid_call_is_one_line(words: list[str], code: int, error: str) -> None:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == code
-    assert said in done.output
+    assert error in done.output
     assert "Traceback" not in done.output
 
 
@@ -71,11 +71,11 @@ def test_a_missing_program_is_named() -> None:
 
 
 def test_steps_are_printed_with_their_time() -> None:
-    told: list[tuple[str, float | None]] = []
-    steps.listen(lambda text, seconds: told.append((text, seconds)))
+    steps_shown: list[tuple[str, float | None]] = []
+    steps.listen(lambda text, seconds: steps_shown.append((text, seconds)))
     with steps.step("A"):
         steps.remark("b")
     with pytest.raises(LabError), steps.step("C"):
         raise LabError("broken")
-    assert [text for text, _ in told] == ["b", "A"]
-    assert told[1][1] is not None
+    assert [text for text, _ in steps_shown] == ["b", "A"]
+    assert steps_shown[1][1] is not None

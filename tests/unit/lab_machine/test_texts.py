@@ -56,7 +56,7 @@ def test_upstream_resolvers_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "said"),
+    ("name", "address", "error"),
     [
         ("github.com/", "10.99.1.1", "not a valid host name"),
         ("a\nserver=1.2.3.4", "10.99.1.1", "not a valid host name"),
@@ -64,8 +64,8 @@ def test_upstream_resolvers_are_parsed() -> None:
         ("github.com", "far", "not a valid address"),
     ],
 )
-def test_an_invalid_mapping_is_rejected(name: str, address: str, said: str) -> None:
-    with pytest.raises(LabError, match=said):
+def test_an_invalid_mapping_is_rejected(name: str, address: str, error: str) -> None:
+    with pytest.raises(LabError, match=error):
         resolver.check_names({name: address})
 
 

@@ -65,17 +65,17 @@ def test_serves_with_its_own_authority_and_leaves_no_files(
     port = int(ready.rpartition(":")[2])
     trust = ssl.create_default_context(cafile=certificates.authority_path(cache))
     place = f"https://127.0.0.1:{port}/v2/library/tiny/manifests/latest"
-    told = {"Host": "registry.ollama.ai"}
+    headers = {"Host": "registry.ollama.ai"}
     named = {"sni_hostname": "registry.ollama.ai"}
     with httpx.Client(verify=trust, trust_env=False) as client:
-        answer = client.get(place, headers=told, extensions=named)
+        answer = client.get(place, headers=headers, extensions=named)
     assert answer.json()["layers"][0]["mediaType"] == "application/vnd.ollama.image.model"
     assert answer.headers["docker-content-digest"].startswith("sha256:")
     with (
         httpx.Client(trust_env=False) as stranger,
         pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
-        stranger.get(place, headers=told, extensions=named)
+        stranger.get(place, headers=headers, extensions=named)
     started = children(process.pid)
     assert started
     process.send_signal(signal.SIGTERM)

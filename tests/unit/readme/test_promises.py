@@ -64,12 +64,12 @@ def test_the_page_has_promises() -> None:
 @pytest.mark.parametrize("row", ROWS, ids=[row[0][:50] for row in ROWS])
 def test_a_promise_has_a_proof_that_exists_and_a_page(row: list[str]) -> None:
     assert len(row) == 3, row
-    promise, proofs, told = row
+    promise, proofs, page = row
     assert promise.endswith("."), promise
     named = CODE.findall(proofs)
     assert named, f"{promise} names no command"
     assert [proof for proof in named if not exists(proof)] == []
-    assert "](" in told, promise
+    assert "](" in page, promise
 
 
 @pytest.mark.parametrize(

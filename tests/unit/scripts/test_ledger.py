@@ -52,9 +52,9 @@ def test_skipping_a_required_part_is_a_failure(
 ) -> None:
     monkeypatch.setattr(run_tests, "OPTIONAL", ("test_needs_a_card",))
     assert not ledger([part(tmp_path, TESTS)])
-    said = capsys.readouterr().out
-    assert "May not be left out\n" in said
-    assert said.endswith("1 passed, 1 failed, 2 not run\n")
+    output = capsys.readouterr().out
+    assert "May not be left out\n" in output
+    assert output.endswith("1 passed, 1 failed, 2 not run\n")
 
 
 @pytest.mark.parametrize(

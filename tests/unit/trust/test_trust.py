@@ -62,7 +62,7 @@ def test_a_certificate_near_its_expiry_is_reported_with_the_fix(tmp_path: Path) 
     made = pki.make_house_authority("lan", now)
     (tmp_path / "root.crt").write_text(made.root_cert_pem)
     (tmp_path / "intermediate.crt").write_text(made.intermediate_cert_pem)
-    for days, good, said in (
+    for days, good, start in (
         (0, True, "good until 2029-11-22"),
         (1065, True, "good until 2029-11-22"),
         (1067, False, "the intermediate expires in 29 days: `hearth up` renews it"),
@@ -75,7 +75,7 @@ def test_a_certificate_near_its_expiry_is_reported_with_the_fix(tmp_path: Path) 
         (3653, False, "the root has expired: "),
     ):
         lasts, text = status.certificate_validity(now + timedelta(days=days), tmp_path)
-        assert (lasts, text[: len(said)]) == (good, said)
+        assert (lasts, text[: len(start)]) == (good, start)
         # What it says to do helps: by then a run makes another one.
         _, done = pki.ensure_authority(made.as_secrets(), "lan", now + timedelta(days=days))
         assert lasts or done != "kept"

@@ -73,7 +73,7 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "error"),
+    ("events", "status", "error"),
     [
         ([DONE], 200, "an answer without a single token"),
         ([("chat:message:error", {"error": {"content": "m broke off"}, "done": True})], 200, "m"),
@@ -82,9 +82,9 @@ async def test_a_status_and_other_answers_are_no_words() -> None:
     ],
 )
 async def test_an_invalid_answer_is_an_error(
-    said: list[tuple[str, Any]], status: int, error: str
+    events: list[tuple[str, Any]], status: int, error: str
 ) -> None:
-    page, _ = open_page(lambda name: said, status)
+    page, _ = open_page(lambda name: events, status)
     assert (await page.measure("p", 1)).error.startswith(error)
 
 

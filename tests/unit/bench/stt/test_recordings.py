@@ -93,7 +93,7 @@ def test_any_rate_becomes_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "written", "rate"),
+    ("spoken", "written", "rate"),
     [
         ("Put the kettle on.", "put the kettle on", 0.0),
         ("Put the kettle on.", "Put a kettle on!", 0.25),
@@ -104,8 +104,8 @@ def test_any_rate_becomes_ours(tmp_path: Path) -> None:
         ("Übung", "übung", 0.0),
     ],
 )
-def test_what_was_written_wrongly_is_counted(said: str, written: str, rate: float) -> None:
-    assert error_rate([(said, written)]) == pytest.approx(rate)
+def test_what_was_written_wrongly_is_counted(spoken: str, written: str, rate: float) -> None:
+    assert error_rate([(spoken, written)]) == pytest.approx(rate)
 
 
 def test_long_texts_weigh_more_than_short_ones_and_none_is_no_figure() -> None:
