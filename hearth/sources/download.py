@@ -17,6 +17,7 @@ import httpx
 
 from hearth.catalogue.house import Source
 from hearth.files import LockHeldError, locked, sync_folder
+from hearth.progress import report_bytes
 from hearth.sources import (
     Fetched,
     Limits,
@@ -75,7 +76,9 @@ def fetch(
     address = address_of(source.url, mirrors or {})
     usual = f"name another address, a mirror prefix or a local file for {source.name} in {_OVERLAY}"
     limits = limits or Limits()
-    job = _Download(source, address, into, progress, limits, accept, remedy or usual)
+    job = _Download(
+        source, address, into, progress or report_bytes, limits, accept, remedy or usual
+    )
     if address.startswith("/"):
         path = Path(address)
         if not path.is_file():
@@ -108,7 +111,7 @@ class _Download:
     source: Source
     address: str
     into: Path
-    progress: Progress | None
+    progress: Progress
     limits: Limits
     accept: str
     remedy: str
@@ -291,8 +294,7 @@ class _Download:
                 received += len(chunk)
                 if received > most:
                     raise self.refused(f"it sends more than {most:,} bytes", discard=True)
-                if self.progress is not None:
-                    self.progress(self.source.name, received, total)
+                self.progress(self.source.name, received, total)
                 # A fast server would never let the deadline's timer run.
                 await asyncio.sleep(0)
             part.flush()

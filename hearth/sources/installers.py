@@ -19,6 +19,7 @@ from typing import Any
 
 from hearth.catalogue.house import Source
 from hearth.catalogue.naming import suggest
+from hearth.progress import report
 from hearth.sources import SourceError, Store, file_name
 from hearth.sources.lock import fetch_once, known
 from hearth.sources.programs import Installed, install
@@ -73,7 +74,9 @@ def install_release(
     source = _with_digest(store, source, write)
 
     def fill(folder: Path, _lock: int) -> None:
-        unpack(fetch_once(store, source).path, folder, name)
+        archive = fetch_once(store, source).path
+        report(source.name, "unpacking")
+        unpack(archive, folder, name)
         if change is not None:
             _lift(folder)
             change.apply(folder)
@@ -232,6 +235,8 @@ def _install_wheels(
         *("--no-python-downloads", "--system-certs"),
         *("-r", str(requirements)),
     ]
+    wheels = sum(line[:1].isalnum() for line in requirements.read_text().splitlines())
+    report(name, f"uv downloads and installs {wheels} packages")
     try:
         done = _run(command, lock)
     except FileNotFoundError:
@@ -255,6 +260,7 @@ def _compile(folder: Path, python_version: str, lock: int) -> None:
     python = Path(f"/usr/bin/python{python_version}")
     if not python.exists():
         return
+    report(folder.parent.name, "compiling its Python files")
     # Packages contain templates and tests that do not compile; nothing imports those.
     _run([str(python), "-I", "-m", "compileall", "-q", "-j", "0", str(folder)], lock)
 

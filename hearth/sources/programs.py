@@ -13,11 +13,12 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hearth.catalogue.naming import PROGRAM
 from hearth.files import LockHeldError, locked, sync_folder
 from hearth.sources import SourceError
 
@@ -25,7 +26,6 @@ from hearth.sources import SourceError
 WAIT_FOR_LOCK_S = 900.0
 MANIFEST = ".hearth-manifest.json"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 # Fills a fresh folder; passes the lock's descriptor on to every process it starts.
 Fill = Callable[[Path, int], None]
@@ -58,7 +58,7 @@ def install(
     """
     if digest is None and not write:
         return Installed("", programs / name / "new", "install")
-    if digest is None or not _DIGEST.fullmatch(digest) or not _NAME.fullmatch(name):
+    if digest is None or not _DIGEST.fullmatch(digest) or not PROGRAM.fullmatch(name):
         raise SourceError(f"{name}: {digest!r} is not a sha256, or the name is not valid")
     home = programs / name
     did = _next_step(home, digest)
@@ -79,6 +79,15 @@ def install(
     except LockHeldError as error:
         raise SourceError(f"{name}: {error}") from None
     return Installed(digest, home / digest, did)
+
+
+def check_visible(name: str, owner: str, visible: Sequence[str]) -> None:
+    """Raise SourceError unless the folder is one of those that the owner's instance sees."""
+    if name not in visible:
+        raise SourceError(
+            f"{owner} would not see the program folder {name}: add {name} to `programs` of "
+            f"{owner} in inventory/local/services.yml"
+        )
 
 
 def _next_step(home: Path, digest: str) -> str:
