@@ -47,9 +47,14 @@ def _serve(host: str, port: int) -> None:
     from open_webui.main import app
     from open_webui.models.users import Users
 
+    # It imports numpy, whose bytecode is kept only from here on.
+    from hearth_open_webui import passages
+
     shutil.copyfile(PAGE / "loader.js", Path(STATIC_DIR) / "loader.js")
     keep_removing_files(Path(CACHE_DIR) / "audio")
     streams.patch()
+    if os.environ.get("VECTOR_DB", "chroma") == "chroma":
+        passages.patch()
     sign_up = os.environ.get("ENABLE_SIGNUP", "").lower() == "true"
     uvicorn.run(
         guarded(app, Users.has_users, sign_up),
@@ -61,6 +66,8 @@ def _serve(host: str, port: int) -> None:
         forwarded_allow_ips="*",
         # Every token is a message of its own, and compressing each costs more than it saves.
         ws_per_message_deflate=False,
+        # Longer than the reverse proxy keeps an idle connection: at its end a message is lost.
+        timeout_keep_alive=130,
     )
 
 

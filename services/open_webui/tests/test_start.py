@@ -29,6 +29,7 @@ def run(app, **options):
         sys.exit(started["message"])
     with open("/proc/self/environ", "rb") as block:
         block = block.read().decode()
+    from open_webui.retrieval.vector.dbs import chroma
     from open_webui.routers import openai
     print(json.dumps({
         "page": ask(app, type="http", path="/")["status"],
@@ -39,6 +40,7 @@ def run(app, **options):
         "prefix": sys.pycache_prefix,
         "writes": not sys.dont_write_bytecode,
         "patched": openai.stream_wrapper.__module__,
+        "exact": chroma.ChromaClient.search.__module__,
     }))
 """
 # It starts with or without users, and accepts every sign-up.
@@ -70,6 +72,9 @@ OPEN_WEBUI = {
     "models/users.py": USERS,
     "routers/__init__.py": "",
     "routers/openai.py": "async def stream_wrapper(response):\n    yield b''\n",
+    "retrieval/vector/dbs/chroma.py": (
+        "SearchResult = dict\nclass ChromaClient:\n    def search(self):\n        pass\n"
+    ),
 }
 
 
@@ -96,10 +101,10 @@ def installed(tmp_path: Path) -> Path:
     program.mkdir()
     (program / "hearth_open_webui").symlink_to(PACKAGE / "hearth_open_webui")
     (program / "uvicorn.py").write_text(UVICORN)
-    for name in ("models", "routers"):
-        (program / "open_webui" / name).mkdir(parents=True)
     for name, text in OPEN_WEBUI.items():
-        (program / "open_webui" / name).write_text(text)
+        path = program / "open_webui" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     (tmp_path / "data" / "static").mkdir(parents=True)
     spoken = tmp_path / "data" / "cache" / "audio" / "transcriptions"
     spoken.mkdir(parents=True)
@@ -135,6 +140,21 @@ def test_serves_with_its_secrets_and_hides_them_from_other_processes(installed: 
     assert (installed / "data" / "static" / "loader.js").read_text() == ours
 
 
+@pytest.mark.parametrize(
+    ("chosen", "module"),
+    [
+        ({}, "hearth_open_webui.passages"),
+        ({"VECTOR_DB": "chroma"}, "hearth_open_webui.passages"),
+        ({"VECTOR_DB": "qdrant"}, "open_webui.retrieval.vector.dbs.chroma"),
+    ],
+)
+def test_chroma_is_searched_exactly(chosen: dict[str, str], module: str, installed: Path) -> None:
+    write_settings(installed, **chosen)
+    place = ("--host", "10.0.0.1", "--port", "8080")
+    done = start(installed, "--settings", str(installed / "settings.json"), *place)
+    assert json.loads(done.stdout)["exact"] == module
+
+
 def test_earlier_recordings_are_removed(installed: Path) -> None:
     place = ("--host", "10.0.0.1", "--port", "8080")
     start(installed, "--settings", str(installed / "settings.json"), *place)
@@ -152,6 +172,7 @@ def test_bytecode_of_an_earlier_version_is_removed(installed: Path) -> None:
     report = json.loads(start(installed, *settings, *place).stdout)
     assert report["prefix"] == str(kept / "digest")
     assert report["writes"] is True
+    assert list((kept / "digest").rglob("numpy/__init__.*.pyc"))
     assert not (kept / "older").exists()
 
 
