@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from .check import LoginState, Verdict, decide
+from .check import LoginState, Verdict, admit_sign_in, decide, outcome_of
 from .edge import read_request
 from .pages import PREFIX, sign_in, sign_in_page, sign_out
 
@@ -22,11 +22,13 @@ _KINDS = {
 
 
 def make_app(state: LoginState) -> Starlette:
-    """Return the application: /check and /health for Caddy, the rest for people."""
+    """Return the application: forms for people, and the rest for this machine's programs."""
     app = Starlette(
         routes=[
             Route("/check", check),
+            Route("/attempt", attempt),
             Route("/health", health),
+            Route("/status", status),
             Route(PREFIX, sign_in_page, methods=["GET"]),
             Route(PREFIX, sign_in, methods=["POST"]),
             Route(PREFIX + "logout", sign_out, methods=["POST"]),
@@ -41,7 +43,9 @@ def make_app(state: LoginState) -> Starlette:
 async def check(request: Request) -> Response:
     """Answer Caddy's forward_auth."""
     who = read_request(request)
-    verdict = decide(request.app.state.login, who)
+    state: LoginState = request.app.state.login
+    verdict = decide(state, who)
+    state.requests[outcome_of(verdict.status)] += 1
     # Neither the path nor a header is logged: either may contain a secret.
     log.info(
         "check site=%s consumer=%s client=%s status=%d",
@@ -53,9 +57,26 @@ async def check(request: Request) -> Response:
     return respond(verdict, who.host)
 
 
+async def attempt(request: Request) -> Response:
+    """Answer Caddy's forward_auth for an attempt to sign in to a program with its own login."""
+    who = read_request(request)
+    state: LoginState = request.app.state.login
+    verdict = admit_sign_in(state, who)
+    if verdict.status == 429:
+        state.requests["busy"] += 1
+        log.info("attempt site=%s client=%s status=%d", who.host, who.client, verdict.status)
+    return respond(verdict, who.host)
+
+
 async def health(_: Request) -> Response:
     """Report that the login runs."""
     return JSONResponse({"status": "ok"})
+
+
+async def status(request: Request) -> Response:
+    """Return the counts; the reverse proxy does not publish this path."""
+    state: LoginState = request.app.state.login
+    return JSONResponse({"requests": dict(state.requests)})
 
 
 def respond(verdict: Verdict, host: str) -> Response:
@@ -75,4 +96,6 @@ def respond(verdict: Verdict, host: str) -> Response:
         headers["Retry-After"] = str(verdict.retry_s)
     kind, code = _KINDS[verdict.status]
     error = {"message": verdict.reason, "type": kind, "param": None, "code": code}
-    return JSONResponse({"error": error}, status_code=verdict.status, headers=headers)
+    # Some programs' pages show `detail`.
+    body = {"detail": verdict.reason, "error": error}
+    return JSONResponse(body, status_code=verdict.status, headers=headers)

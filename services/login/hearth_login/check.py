@@ -1,15 +1,24 @@
 """Decide for Caddy whether a request may pass to its service, and as which consumer."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from .config import Config
 from .credentials import Credentials, Keyring, digest
-from .edge import EdgeRequest
+from .edge import EdgeRequest, is_own_address
 from .sessions import EndedSessions, Sessions
 from .throttle import Allowance, Throttle
+
+OUTCOMES = ("done", "asked", "refused", "busy", "signed_in", "not_signed_in")
+"""`asked` was sent to the form, `busy` has to wait after wrong tries."""
+
+
+def outcome_of(status: int) -> str:
+    """Return the name of a decision with this HTTP status."""
+    return {204: "done", 302: "asked", 429: "busy"}.get(status, "refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +31,9 @@ class LoginState:
     sessions: Sessions
     wrong_keys: Throttle
     wrong_passwords: Throttle
+    sign_ins: Throttle
+    requests: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(OUTCOMES, 0)))
+    """How many checks and forms ended in each way, for the figures of the house."""
 
     def guards(self, host: str, *auths: str) -> bool:
         """Return whether this is the name of a site with one of these kinds of `auth`."""
@@ -43,6 +55,8 @@ def make_state(
         sessions=Sessions(credentials, ended),
         wrong_keys=Throttle(Allowance(20, 3), Allowance(200, 0.1), now),
         wrong_passwords=Throttle(Allowance(5, 30), Allowance(30, 5), now),
+        # At most 12 in four minutes: Open WebUI locks an account after 15, from all devices.
+        sign_ins=Throttle(Allowance(7, 45), Allowance(100, 1), now),
     )
 
 
@@ -66,6 +80,23 @@ def decide(state: LoginState, request: EdgeRequest) -> Verdict:
     return Verdict(421, reason="no site of this name uses the login")
 
 
+def admit_sign_in(state: LoginState, request: EdgeRequest) -> Verdict:
+    """Count an attempt to sign in to a program with its own login; 429 after too many.
+
+    An attempt counts before its outcome is known. The machine's own programs are not counted.
+    """
+    if not state.guards(request.host, "own"):
+        return Verdict(421, reason="no site of this name has its own login")
+    if is_own_address(request.client):
+        return Verdict(204)
+    retry_s = state.sign_ins.wait_s(request.client)
+    if retry_s:
+        reason = f"Too many tries from this device. Please wait {retry_s} seconds."
+        return Verdict(429, reason=reason, retry_s=retry_s)
+    state.sign_ins.failed(request.client)
+    return Verdict(204)
+
+
 def _by_cookie(state: LoginState, request: EdgeRequest) -> Verdict:
     # The cookie first: a page may use the Authorization header for its own purposes.
     if state.sessions.holder(request.host, request.cookie) is not None:
@@ -85,8 +116,10 @@ def _by_key(state: LoginState, request: EdgeRequest) -> Verdict:
     # and one program's old key must not lock out another program on the same address.
     if consumer is None:
         return _wrong_key(state, request)
-    service = state.config.sites[request.host].service
-    if service not in state.config.consumers[consumer]:
+    service, opened = state.config.sites[request.host].service, state.config.consumers[consumer]
+    if not opened:
+        return Verdict(403, consumer, reason=f"the key of {consumer} is for use inside the house")
+    if service not in opened:
         return Verdict(403, consumer, reason=f"{consumer} may not use {service}")
     return Verdict(204, consumer)
 

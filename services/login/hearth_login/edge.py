@@ -6,6 +6,7 @@ and because Caddy, which has no trusted proxies, replaces any that a client sent
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -74,6 +75,20 @@ def read_request(request: Request) -> EdgeRequest:
         fetch_site=_one(request, "sec-fetch-site"),
         fetch_mode=_one(request, "sec-fetch-mode"),
     )
+
+
+def is_own_address(client: str) -> bool:
+    """Return whether this is an address of the machine itself; "-" is not."""
+    if client == "-":
+        return False
+    family = socket.AF_INET6 if ":" in client else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            # Only the machine's own addresses can be bound; nothing is sent.
+            probe.bind((client, 0))
+        except OSError:
+            return False
+    return True
 
 
 def _one(request: Request, name: str) -> str:

@@ -53,6 +53,7 @@ async def sign_in(request: Request) -> Response:
     problem, status, retry_s = _problem(state, who, form)
     next_path = local_path(form.get("next", "/"))
     _note("sign-in", who, status)
+    state.requests["not_signed_in" if problem else "signed_in"] += 1
     if problem:
         page = form_page(
             who.host, state.sessions.form(who.host), next_path, problem=problem, status=status

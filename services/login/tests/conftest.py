@@ -19,7 +19,7 @@ from hearth_login.config import Config, load_config
 from hearth_login.credentials import Credentials, load_credentials
 from hearth_login.sessions import EndedSessions
 
-KEYS = {name: f"{name}-key-{'0123456789' * 3}" for name in ("webui", "agents", "status")}
+KEYS = {name: f"{name}-key-{'0123456789' * 3}" for name in ("webui", "agents", "status", "chat")}
 PASSWORD = "correct horse battery staple"
 CONFIG = {
     "domain": "lan",
@@ -27,6 +27,7 @@ CONFIG = {
         "webui": {"services": ["litellm"]},
         "agents": {"services": ["litellm", "kokoro"]},
         "status": {"services": ["prometheus"]},
+        "chat": {"services": []},
     },
     "sites": {
         "llm.lan": {"service": "litellm", "auth": "key"},

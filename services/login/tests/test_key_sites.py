@@ -45,6 +45,14 @@ async def test_correct_key_for_another_service_is_403(login: Any) -> None:
     assert answer.json()["error"]["message"] == "status may not use litellm"
 
 
+@pytest.mark.parametrize("host", ["llm.lan", "home.lan"])
+async def test_a_service_of_the_house_gets_403_everywhere(login: Any, host: str) -> None:
+    answer = await login.check(host, key="chat-key-" + "0123456789" * 3)
+    assert answer.status_code == 403
+    message = "the key of chat is for use inside the house"
+    assert answer.json()["error"]["message"] == message
+
+
 async def test_key_without_a_consumer_is_not_valid(login: Any, folder: Any, opened: Any) -> None:
     stored = (folder / "consumer_keys").read_text()
     (folder / "consumer_keys").write_text(stored[:-1] + ', "gone": "gone-key-and-long-enough"}')

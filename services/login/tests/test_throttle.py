@@ -88,3 +88,61 @@ def test_memory_is_bounded(clock: Any) -> None:
     assert len(throttle._buckets) == 100
     assert throttle.wait_s("10.0.3.249") == 60
     assert throttle.wait_s("10.0.0.0") == 0
+
+
+async def attempt(login: Any, client: str, host: str = "chat.lan") -> Any:
+    """Ask whether a device may try to sign in to a program with its own login."""
+    headers = {"X-Forwarded-Host": host, "X-Forwarded-For": client, "Host": host}
+    return await login.client.get("/attempt", headers=headers)
+
+
+async def test_a_device_cannot_try_often_enough_to_lock_an_account(login: Any, clock: Any) -> None:
+    # Open WebUI locks an account after 15 tries in its last four minutes, from all devices.
+    admitted = 0
+    for _ in range(240):
+        admitted += (await attempt(login, "10.0.0.7")).status_code == 204
+        clock.at += 1
+    assert 7 < admitted < 13
+    answer = await attempt(login, "10.0.0.7")
+    assert answer.status_code == 429
+    assert int(answer.headers["retry-after"]) <= 45
+    assert answer.json()["detail"].startswith("Too many tries from this device. Please wait ")
+    assert (await attempt(login, "10.0.0.8")).status_code == 204
+
+
+async def test_the_machines_own_programs_sign_in_as_often_as_they_need(login: Any) -> None:
+    for _ in range(30):
+        assert (await attempt(login, "127.0.0.1")).status_code == 204
+    # An unknown address is not the machine's.
+    assert [(await attempt(login, "")).status_code for _ in range(10)][-1] == 429
+
+
+@pytest.mark.parametrize("host", ["llm.lan", "home.lan", "evil.example"])
+async def test_only_sites_with_their_own_login_count_attempts(login: Any, host: str) -> None:
+    assert (await attempt(login, "10.0.0.7", host)).status_code == 421
+
+
+async def test_each_decision_is_counted_by_its_outcome(login: Any) -> None:
+    async def counted() -> dict[str, int]:
+        return dict((await login.client.get("/status")).json()["requests"])
+
+    # Every one is there from the start, so that Prometheus sees the first of each.
+    none = {"done": 0, "asked": 0, "refused": 0, "busy": 0, "signed_in": 0, "not_signed_in": 0}
+    assert await counted() == none
+    await login.check(key=KEY)
+    await login.check(key="wrong")
+    await login.check("home.lan", Sec_Fetch_Mode="navigate", Accept="text/html")
+    assert (await login.sign_in("wrong")).status_code == 403
+    assert (await login.sign_in()).status_code == 303
+    found = await counted()
+    assert found == {
+        **none,
+        "done": 1,
+        "asked": 1,
+        "refused": 1,
+        "signed_in": 1,
+        "not_signed_in": 1,
+    }
+    for _ in range(30):
+        await login.check(key="wrong")
+    assert (await counted())["busy"] > 0

@@ -23,11 +23,15 @@ class TrustError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`site` is the page's own name; `pages` are the names that people open afterwards."""
+    """`site` is the page's own name; `pages` are the names that people open afterwards.
+
+    `address` is the one that devices were told to use as their DNS server.
+    """
 
     site: str
     domain: str
     interface: str
+    address: str
     root_pem: str
     pages: Sequence[str]
 
@@ -50,6 +54,7 @@ def load_config(path: Path) -> Config:
             site=_text(raw, "site"),
             domain=_text(raw, "domain"),
             interface=_text(raw, "interface"),
+            address=_text(raw, "address"),
             root_pem=root.read_text(encoding="ascii"),
             pages=tuple(str(name) for name in raw["pages"]),
         )

@@ -13,7 +13,7 @@ import segno
 from .config import Config
 
 _PAGE = "/page/"
-_GUIDES = files("hearth_trust") / "page" / "guides"
+_PARTS = files("hearth_trust") / "page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ def render_page(
         "fingerprint": escape(config.fingerprint).replace(":", ":<wbr>"),
         "address": escape(address or config.site),
         "plain": escape(_http_url(address or config.site)),
+        "old": escape(config.address),
     }
+    moved = _part("moved") if address not in (None, config.address) else ""
     links = "\n".join(
         f'<li><a class="button" href="https://{escape(name)}/">{escape(name)}</a></li>'
         for name in config.pages
@@ -62,6 +64,7 @@ def render_page(
         values,
         files=_PAGE.rstrip("/"),
         secure="yes" if secure else "no",
+        moved=Template(moved).substitute(values),
         guides="\n".join(_guides(user_agent, values)),
         pages=links,
     )
@@ -71,12 +74,16 @@ def _guides(user_agent: str, values: dict[str, str]) -> Iterator[str]:
     """Yield each guide as HTML: first, and open, those for the requesting device."""
     matching = {device.key for device in DEVICES if re.search(device.user_agent, user_agent)}
     for device in sorted(DEVICES, key=lambda device: device.key not in matching):
-        template = Template((_GUIDES / f"{device.key}.html").read_text(encoding="utf-8"))
+        template = Template(_part(f"guides/{device.key}"))
         opened = " open" if device.key in matching else ""
         yield (
             f'<details id="{device.key}"{opened}><summary>{device.title}</summary>\n'
             f"{template.substitute(values)}</details>"
         )
+
+
+def _part(name: str) -> str:
+    return (_PARTS / f"{name}.html").read_text(encoding="utf-8")
 
 
 def _http_url(address: str) -> str:

@@ -30,6 +30,7 @@ def file(tmp_path: Path, root: str) -> Path:
         "site": "trust.lan",
         "domain": "lan",
         "interface": "lo",
+        "address": "127.0.0.1",
         "root": str(tmp_path / "root.crt"),
         "pages": ["chat.lan", "home.lan"],
     }

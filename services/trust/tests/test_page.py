@@ -1,6 +1,7 @@
 """The page offers the certificate without scripts, opens the right guide, loads nothing else."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 import segno
 
-from hearth_trust.app import CERTIFICATE
+from hearth_trust.app import CERTIFICATE, make_app
 from hearth_trust.config import Config
 from hearth_trust.document import DEVICES, content_security_policy
 
@@ -96,6 +97,21 @@ async def test_other_paths_do_not_exist(page: httpx.AsyncClient) -> None:
     for path in ("/v1/models", "/page/index.html", "/page/../app.py", "/page/nothing.css", "/echo"):
         assert (await page.get(path)).status_code == 404, path
     assert (await page.post("/", content=b"x")).status_code == 405
+
+
+async def test_a_new_address_is_shown_with_what_to_change(
+    page: httpx.AsyncClient, config: Config
+) -> None:
+    # The page's interface has the address of the last run.
+    assert 'id="moved"' not in (await page.get("/")).text
+    before = replace(config, address="192.168.1.10")
+    transport = httpx.ASGITransport(app=make_app(before))
+    async with httpx.AsyncClient(transport=transport, base_url="http://trust.lan") as later:
+        text = (await later.get("/")).text
+    (note,) = re.findall(r'<section class="card" id="moved".*?</section>', text, re.DOTALL)
+    assert "192.168.1.10" in note
+    assert "<strong>127.0.0.1</strong>" in note
+    assert "$" not in note
 
 
 async def test_qr_code_has_the_address_that_people_can_type(
