@@ -10,9 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hearth_gateway import custom_auth
+from hearth_gateway import answered, custom_auth
 from hearth_gateway.app import Gateway
 from hearth_gateway.settings import GatewayError, export_secrets, load_config
+
+KEEP_ALIVE_S = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,6 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         ws="none",  # without it an upgrade is a path that does not exist
         server_header=False,
         timeout_graceful_shutdown=5,
+        # Longer than the reverse proxy keeps an idle connection, so that it closes first.
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     return 0
 
@@ -54,10 +58,12 @@ def build(config: Path, credentials: Path) -> Gateway:
     loaded = load_config(config.parent, credentials)
     export_secrets(credentials)
     custom_auth.install(loaded)
+    answered.install()
     app = _litellm(config)
-    from litellm.types.utils import is_litellm_owned_kwarg
+    from litellm.utils import token_counter
 
-    return Gateway(app, loaded, is_litellm_owned_kwarg)
+    # With the tokens of GPT-4: those of the models of this house differ by some percent.
+    return Gateway(app, loaded, count=lambda text: int(token_counter(text=text)))
 
 
 def _credentials() -> Path:
@@ -73,6 +79,9 @@ def _litellm(config: Path) -> Any:
     os.environ.update({f"LITELLM_LOCAL_{name}": "True" for name in lists.split()})
     os.environ.update(
         CONFIG_FILE_PATH=str(config),
+        # A server may close a connection that was idle for longer just as the next request is
+        # sent, which then fails although the server is well: LiteLLM does not send it again.
+        AIOHTTP_KEEPALIVE_TIMEOUT="2",
         # LiteLLM honours a model's own `max_retries: 0` for chats, but not for embeddings.
         DEFAULT_MAX_RETRIES="0",
         DISABLE_ADMIN_UI="True",

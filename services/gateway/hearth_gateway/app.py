@@ -7,57 +7,53 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 
 from hearth_gateway.assembly import assembly_for
+from hearth_gateway.context import CountTokens, estimate, fitting, largest, left, too_long
 from hearth_gateway.cooldowns import Cooldowns
 from hearth_gateway.errors import INTERRUPTED, MemberError, member_error, no_answer
+from hearth_gateway.fields import passed_fields
+from hearth_gateway.figures import EndedRequest, Figures, Usage
+from hearth_gateway.interfaces import (
+    CHAT,
+    COMPLETIONS,
+    GENERATING,
+    PICTURE_TOKENS,
+    needs,
+    pictures,
+    texts,
+    with_limit,
+    with_thinking,
+)
 from hearth_gateway.litellm_call import App, Call, Receive, Scope, Send, warm_up_before_ready
-from hearth_gateway.models import has_picture, list_models, with_vision
+from hearth_gateway.models import able, list_models, unable, unknown, unthinking
 from hearth_gateway.relay import Relay
 from hearth_gateway.response import Response, model_note, wants_note
 from hearth_gateway.settings import Consumer, GatewayConfig, Name
+from hearth_gateway.thought import ThoughtWatch
 from hearth_gateway.uploads import UPLOAD_S, Upload, UploadLimits, Uploads
-from hearth_serving.errors import ServiceError, error_content
+from hearth_serving.errors import ServiceError, error_content, outcome_of_status
 from hearth_serving.limits import Limits, read_body
+from hearth_serving.metrics import MEDIA_TYPE, is_canary
 from hearth_serving.streaming import run_while_connected
 
 log = logging.getLogger("hearth_gateway")
 
 HEALTH = frozenset({"/health/liveliness", "/health/readiness"})
+METRICS = "/metrics"
 MODELS = re.compile(r"/v1/models(/.+)?")
-CHAT = "/v1/chat/completions"
-GENERATING = frozenset({CHAT, "/v1/completions", "/v1/responses"})
 INFERENCE = GENERATING | {"/v1/embeddings"}
 SPEECH = frozenset({"/v1/audio/transcriptions", "/v1/audio/translations"})
 # Enough for pictures, which are in the body.
 _BODY_LIMITS = Limits(body_bytes=64 * 1024 * 1024, body_s=UPLOAD_S)
-# Parameters in a body can control LiteLLM: other servers, retries, made-up answers. These are
-# missing in LiteLLM's own list of them.
-_CONTROLS = frozenset(
-    [
-        "base_url",
-        "content_policy_fallbacks",
-        "context_window_fallbacks",
-        "disable_fallbacks",
-        "extra_body",
-        "extra_headers",
-        "mock_delay",
-        "mock_testing_content_policy_fallbacks",
-        "mock_testing_context_fallbacks",
-        "mock_testing_fallbacks",
-        "mock_testing_rate_limit_error",
-        "mock_tool_calls",
-        "router_settings_override",
-        "timeout",
-        "user_config",
-    ]
-)
-IsControl = Callable[[str], bool]
+_MAX_LOGGED = 200
+# Of one token, in most languages of Europe.
+_CHARACTERS = 4
 
 
 @dataclass(slots=True)
@@ -72,6 +68,8 @@ class LogLine:
     started: float = field(default_factory=time.monotonic)
     first: float | None = None
     end: str = "done"
+    outcome: str = "failed"
+    usage: Usage | None = None
 
     @property
     def failed(self) -> list[str]:
@@ -79,13 +77,13 @@ class LogLine:
         return [tried.rpartition(":")[0] for tried in self.tried]
 
     def text(self, status: int) -> str:
-        """Return the line; names are quoted, because `model` may contain anything."""
+        """Return the line; what a caller or a member wrote is escaped, so that it is one line."""
         first = f"{(self.first - self.started) * 1000:.0f}" if self.first else "-"
         total = (time.monotonic() - self.started) * 1000
         return (
             f"consumer={self.consumer} alias={json.dumps(self.name)} member={self.member} "
-            f"status={status} end={self.end} first_ms={first} total_ms={total:.0f} "
-            f"tried={','.join(self.tried) or '-'} path={self.path}"
+            f"status={status} end={_escaped(self.end)} first_ms={first} total_ms={total:.0f} "
+            f"tried={','.join(self.tried) or '-'} path={_escaped(self.path)}"
         )
 
 
@@ -98,6 +96,8 @@ class _Context:
     scope: Scope
     response: Response
     line: LogLine
+    tokens: int | None = None
+    """About how many tokens the request has; None where no member's context is known."""
 
 
 class Gateway:
@@ -107,14 +107,15 @@ class Gateway:
         self,
         app: App,
         config: GatewayConfig,
-        is_control: IsControl = lambda _: False,
         cooldown_s: float = 30,
         limits: UploadLimits | None = None,
+        count: CountTokens = len,
     ) -> None:
-        """Serve `app` to the consumers in `config`; `is_control` parameters are dropped."""
-        self._app, self._config, self._is_control = app, config, is_control
+        """Serve `app` to the consumers in `config`; `count` returns a text's tokens, about."""
+        self._app, self._config, self._count = app, config, count
         self._cooldowns = Cooldowns(cooldown_s)
         self._uploads, self._relay = Uploads(limits or UploadLimits()), Relay()
+        self._figures = Figures(config)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -127,25 +128,45 @@ class Gateway:
         if scope["path"] in HEALTH and scope["method"] in {"GET", "HEAD"}:
             await self._app(scope, receive, send)
             return
-        line, response = LogLine(scope["path"]), Response(send)
+        line, response = LogLine(scope["path"]), Response(send, scope["path"])
+        if scope["path"] == METRICS and scope["method"] == "GET":
+            await response.send_body(self._figures.page(), MEDIA_TYPE)
+            return
         try:
             await self._serve(scope, receive, response, line)
+            line.outcome = line.end if line.end in ("done", "left") else "failed"
         except (ServiceError, MemberError) as error:
             shown = _in_openai_shape(error) if isinstance(error, ServiceError) else error
-            line.end = shown.code
+            line.end, line.outcome = shown.code, outcome_of_status(shown.status)
             await response.send_error(shown)
         except (asyncio.CancelledError, OSError):
-            line.end = "left"
+            line.end = line.outcome = "left"
             raise
         finally:
             # 499: the client disconnected before there was a response.
             log.info("%s", line.text(response.status or 499))
+            if not is_canary(scope) and not _lists(line.path):
+                self._figures.ended(self._ended(line))
+
+    def _ended(self, line: LogLine) -> EndedRequest:
+        called = [*line.failed, line.member]
+        names = self._config.names
+        return EndedRequest(
+            consumer=line.consumer,
+            name=line.name,
+            member=line.member if line.first else "",
+            outcome=line.outcome,
+            to_cloud=any(name in names and names[name].info.leaves for name in called),
+            duration_s=time.monotonic() - line.started,
+            first_s=line.first - line.started if line.first and line.path in GENERATING else None,
+            usage=line.usage,
+        )
 
     async def _serve(
         self, scope: Scope, receive: Receive, response: Response, line: LogLine
     ) -> None:
         path, method = scope["path"], scope["method"]
-        lists = MODELS.fullmatch(path) is not None
+        lists = _lists(path)
         if not lists and path not in INFERENCE | SPEECH:
             raise ServiceError(f"{path} does not exist here", status=404, code="not_found")
         consumer = self._config.consumer(_key(scope))
@@ -163,11 +184,29 @@ class Gateway:
                 name = self._name(upload.model, consumer, line)
                 await self._answer(receive, _Context(name, upload, scope, response, line))
             return
-        body = await read_json(Request(dict(scope), receive), self._is_control)
-        name = self._name(body.get("model"), consumer, line)
-        if has_picture(body):
-            name = with_vision(name, consumer, self._config) or name
-        await self._answer(receive, _Context(name, body, scope, response, line))
+        body = await read_json(Request(dict(scope), receive))
+        wanted = self._name(body.get("model"), consumer, line)
+        name, tokens = await self._fitting(wanted, body, consumer, path)
+        await self._answer(receive, _Context(name, body, scope, response, line, tokens))
+
+    async def _fitting(
+        self, wanted: Name, body: dict[str, Any], consumer: Consumer, path: str
+    ) -> tuple[Name, int | None]:
+        """Return the name with the members that can serve a request, and its tokens, if counted."""
+        needed = needs(body) if wanted.info.talks else frozenset()
+        name = able(wanted, needed, consumer, self._config)
+        if name is None:
+            raise unable(wanted, needed, consumer, self._config)
+        if path == COMPLETIONS:
+            name = unthinking(name, self._config)
+        most = largest(name.members, self._config)
+        if most is None:
+            return name, None
+        tokens = await estimate(path, body, most, self._count)
+        fits = fitting(name, tokens, self._config)
+        if fits is None:
+            raise too_long(path, name, tokens, consumer, self._config)
+        return fits, tokens
 
     async def _answer(self, receive: Receive, context: _Context) -> None:
         left = await run_while_connected(receive, self._within_timeout(context))
@@ -179,8 +218,9 @@ class Gateway:
         if not isinstance(wanted, str) or not wanted:
             raise ServiceError("write a model's name in `model`", code="missing_model")
         line.name = wanted[:80]
+        if wanted not in self._config.names:
+            raise unknown(wanted, consumer)
         if wanted not in consumer.names:
-            # The same message for unknown names: a key must not reveal other names.
             message = f"this key may not use the model {wanted[:80]!r}"
             raise ServiceError(message, status=403, code="model_not_allowed")
         name = self._config.names[wanted]
@@ -234,6 +274,8 @@ class Gateway:
         path, response = context.scope["path"], context.response
         async with self._relay.send(path, upload, context.name, member, last=last) as reply:
             whole = b"" if reply.streams else reply.whole()
+            if reply.model in self._config.names:
+                context.line.member = member = reply.model
             self._note_first(member, context)
             if reply.streams:
                 await response.stream(member, reply)
@@ -241,29 +283,42 @@ class Gateway:
                 await response.send_whole(member, reply, whole)
 
     async def _generate(
-        self, member: str, context: _Context, asked: dict[str, Any], last: bool
+        self, member: str, context: _Context, requested: dict[str, Any], last: bool
     ) -> None:
         path, response = context.scope["path"], context.response
-        streamed = asked.get("stream") is True
+        streamed = requested.get("stream") is True
         # Only a stream shows the time of the first token, so our side of the call always streams.
         assembled = not streamed and path in GENERATING
         chunks = path.endswith("/completions")
-        body = {**asked, "model": member}
+        model, lines = self._config.names[member].info, path == CHAT and wants_note(context.scope)
+        body = with_thinking(path, requested | {"model": member}, context.name.thinking, model)
+        body = with_limit(path, body, left(member, context.tokens, self._config))
+        watch = ThoughtWatch(path, member, model, lines)
         if assembled:
             body["stream"] = True
-            if chunks:
-                body["stream_options"] = {"include_usage": True}
-        async with Call(self._app, context.scope, body, frozenset({member})) as call:
+        options = body.get("stream_options") or {}
+        if chunks:
+            # For the figures; a stream that did not ask for it gets none.
+            body["stream_options"] = {**options, "include_usage": True}
+            response.hides_usage = not (assembled or options.get("include_usage"))
+        async with Call(self._app, self._config, path, body, context.scope) as call:
             tokens = streamed or assembled
             # An answer without tokens is cancelled only if there is a next member.
             limit_s = context.name.first_token_timeout_s if tokens or not last else None
             whole = await _first(call, member, tokens, limit_s)
             self._note_first(member, context)
+            context.line.usage = response.usage
+            response.usage.estimate = lambda: _about(requested)
+            context.line.member = member = call.answered_by
             if assembled:
-                await response.send_assembled(member, call, assembly_for(path), chunks=chunks)
+                await response.send_assembled(
+                    member, call, assembly_for(path), watch, chunks=chunks
+                )
             elif streamed:
-                await response.stream(member, call, self._note(context, member), chunks=chunks)
+                note = self._note(context, member) if lines else b""
+                await response.stream(member, call, note, watch, chunks=chunks)
             else:
+                response.usage.read_embeddings(whole)
                 await response.send_whole(member, call, whole)
 
     def _note_first(self, member: str, context: _Context) -> None:
@@ -272,10 +327,21 @@ class Gateway:
         self._cooldowns.answered(member)
 
     def _note(self, context: _Context, member: str) -> bytes:
-        if not (context.scope["path"] == CHAT and wants_note(context.scope)):
-            return b""
         leaves = self._config.names[member].info.leaves
         return model_note(context.line.name, member, context.line.failed, leaves)
+
+
+def _about(requested: dict[str, Any]) -> int:
+    """Return about how many tokens were sent, where no server reports it."""
+    return sum(map(len, texts(requested))) // _CHARACTERS + PICTURE_TOKENS * pictures(requested)
+
+
+def _lists(path: str) -> bool:
+    return MODELS.fullmatch(path) is not None
+
+
+def _escaped(text: str) -> str:
+    return quote(text[:_MAX_LOGGED], safe="/:.-_~")
 
 
 def _in_openai_shape(error: ServiceError) -> MemberError:
@@ -292,8 +358,8 @@ def _key(scope: Scope) -> str:
     return ""
 
 
-async def read_json(request: Request, is_control: IsControl) -> dict[str, Any]:
-    """Return the JSON object in a request's body, without parameters that control LiteLLM."""
+async def read_json(request: Request) -> dict[str, Any]:
+    """Return the fields of the JSON object in a request's body that may go on to a member."""
     content = await read_body(request, _BODY_LIMITS)
     try:
         read = json.loads(content)
@@ -301,7 +367,7 @@ async def read_json(request: Request, is_control: IsControl) -> dict[str, Any]:
         read = None
     if not isinstance(read, dict):
         raise ServiceError("the body is not a JSON object", code="invalid_json")
-    return {name: read[name] for name in read if not (is_control(name) or name in _CONTROLS)}
+    return passed_fields(request.scope["path"], read)
 
 
 async def _first(call: Call, member: str, tokens: bool, limit_s: float | None) -> bytes:

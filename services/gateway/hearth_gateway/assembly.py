@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import Any, Protocol
+
+from hearth_gateway.interfaces import MESSAGES, RESPONSES
 
 
 class Assembly(Protocol):
@@ -21,7 +25,9 @@ class Assembly(Protocol):
 
 def assembly_for(path: str) -> Assembly:
     """Return the assembly for the interface at `path`."""
-    return WholeResponse() if path.endswith("/responses") else Completion()
+    if path == RESPONSES:
+        return WholeResponse()
+    return WholeMessage() if path == MESSAGES else Completion()
 
 
 class WholeResponse:
@@ -44,6 +50,55 @@ class WholeResponse:
     def answer(self) -> dict[str, Any]:
         """Return the whole answer."""
         return self._answer
+
+
+class WholeMessage:
+    """The messages interface sends blocks, each with pieces of its text or of a tool's input."""
+
+    def __init__(self) -> None:
+        """Start without an answer."""
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._ended = False
+
+    def add(self, event: dict[str, Any]) -> None:
+        """Take one event."""
+        kind, delta = event.get("type"), event.get("delta") or {}
+        if kind == "message_start":
+            self._message = event.get("message") or {}
+        elif kind == "content_block_start":
+            self._blocks[event["index"]] = {**event["content_block"]}
+        elif kind == "content_block_delta":
+            _grow(self._blocks[event["index"]], delta)
+        elif kind == "message_delta":
+            usage = (self._message.get("usage") or {}) | (event.get("usage") or {})
+            more = {k: v for k, v in event.items() if k not in ("type", "delta", "usage")}
+            self._message |= delta | more | {"usage": usage}
+        elif kind == "message_stop":
+            self._ended = True
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the last event arrived."""
+        return self._ended
+
+    def answer(self) -> dict[str, Any]:
+        """Return the whole message."""
+        for block in self._blocks.values():
+            if isinstance(block.get("input"), str):
+                with suppress(ValueError):
+                    block["input"] = json.loads(block["input"] or "{}")
+        return {**self._message, "content": [self._blocks[at] for at in sorted(self._blocks)]}
+
+
+def _grow(block: dict[str, Any], delta: dict[str, Any]) -> None:
+    """Add a piece of a text, a thought, its signature, or a tool's input as JSON text."""
+    for key, value in delta.items():
+        if key == "partial_json":
+            held = block.get("input")
+            block["input"] = (held if isinstance(held, str) else "") + value
+        elif key != "type" and isinstance(value, str):
+            block[key] = block.get(key, "") + value
 
 
 class Completion:

@@ -1,16 +1,18 @@
-"""LiteLLM's authentication: the second check, behind our own middleware."""
+"""LiteLLM's authentication: only the middleware may call it, and for one model at a time."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hearth_gateway.settings import Consumer, GatewayConfig
+from hearth_gateway.settings import GatewayConfig
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-# The middleware puts the names for this one request here (an alias opens its member).
+# The middleware puts the models for this one request here.
 GRANT = "hearth.grant"
+# Whether this is the warm-up call, which must load no model: its answer is made up.
+WARM = "hearth.warm"
 # For LiteLLM an empty list means every model; this value means none.
 NOTHING = "no-default-models"
 _installed: list[GatewayConfig] = []
@@ -22,30 +24,20 @@ def install(config: GatewayConfig) -> None:
 
 
 async def user_api_key_auth(request: Request, api_key: str) -> Any:
-    """Return LiteLLM's record of the consumer whose key this is, or reject it with 401."""
+    """Return LiteLLM's record of the middleware, or reject any other caller with 401.
+
+    The keys of consumers end at the middleware: LiteLLM could log, cache or pass them on.
+    """
     from litellm.proxy._types import ProxyException, UserAPIKeyAuth
 
-    config = _installed[0]
-    consumer = config.consumer(api_key or "")
-    own = consumer is None and config.is_own(api_key or "")
-    if own:
-        consumer = Consumer("gateway", b"", frozenset(config.names))
-    if consumer is None:
+    if not _installed[0].is_own(api_key or ""):
         raise ProxyException(
             message="wrong or missing API key", type="auth_error", param="key", code=401
         )
-    # The key itself stays here: LiteLLM logs and caches this value.
     return UserAPIKeyAuth(
-        api_key=f"consumer-{consumer.name}",
-        key_alias=consumer.name,
-        user_id=consumer.name,
-        models=_models(request, consumer),
-        # Only the warm-up call may have a made-up answer; it must load no model.
-        metadata={"consumer": consumer.name, "allow_client_mock_response": own},
+        # The key itself stays here: LiteLLM logs and caches this value.
+        api_key="gateway",
+        key_alias="gateway",
+        models=sorted(request.scope.get(GRANT) or {NOTHING}),
+        metadata={"allow_client_mock_response": request.scope.get(WARM) is True},
     )
-
-
-def _models(request: Request, consumer: Consumer) -> list[str]:
-    granted = request.scope.get(GRANT)
-    names = consumer.names if granted is None else granted
-    return sorted(names) or [NOTHING]

@@ -17,6 +17,8 @@ _SCHEMA |= {"service_tier", "obfuscation", "moderation"}
 _EXTRAS = {"timings", "provider", "provider_specific_fields", "citations", "search_results"}
 _EXTRAS |= {"prompt_filter_results", "x_groq"}
 _KNOWN = frozenset(_SCHEMA | _EXTRAS)
+# Ends of the types of events that hold something generated, for responses and for messages.
+_TOKENS = (".delta", ".completed", ".incomplete", "content_block_delta", "message_delta")
 
 
 class EventReader:
@@ -63,25 +65,35 @@ def _data(event: bytes) -> Any:
         return None
 
 
-def event_bytes(data: dict[str, Any]) -> bytes:
-    """Return one server-sent event."""
-    return b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+def event_bytes(data: dict[str, Any], *, named: bool = False) -> bytes:
+    """Return one server-sent event, `named` by its type where the interface does that."""
+    name = b"event: " + str(data["type"]).encode() + b"\n" if named else b""
+    return name + b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
 
 
 def has_token(event: Any) -> bool:
     """Return whether an event holds something that the model generated, not only a role."""
     if not isinstance(event, dict):
         return False
-    if str(event.get("type", "")).endswith((".delta", ".completed", ".incomplete")):
-        return True  # the Responses interface names its events
-    return any(_choice_has_token(choice) for choice in event.get("choices") or [])
+    kind = str(event.get("type", ""))
+    if kind == "content_block_start":
+        block = event.get("content_block")
+        return isinstance(block, dict) and block.get("type") == "tool_use"
+    if kind.endswith(
+        (".delta", ".completed", ".incomplete", "content_block_delta", "message_delta")
+    ):
+        return True
+    choices = event.get("choices")
+    return isinstance(choices, list) and any(_choice_has_token(choice) for choice in choices)
 
 
 def _choice_has_token(choice: Any) -> bool:
+    if not isinstance(choice, dict):
+        return False
     if choice.get("finish_reason") or choice.get("text"):
         return True
-    delta = choice.get("delta") or {}
-    return any(value for key, value in delta.items() if key != "role")
+    delta = choice.get("delta")
+    return isinstance(delta, dict) and any(v for key, v in delta.items() if key != "role")
 
 
 def error_in(event: Any) -> dict[str, Any] | None:

@@ -28,6 +28,8 @@ class WholeStreams(CustomLogger):  # type: ignore[misc]
 
 
 def _ends(chunk: Any) -> bool:
+    if isinstance(chunk, bytes):  # the interface for messages; this line is in no text, unescaped
+        return b"event: message_delta\n" in chunk
     return any(getattr(choice, "finish_reason", None) for choice in _choices(chunk))
 
 

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any
 
-from hearth_gateway.custom_auth import GRANT
+from hearth_gateway.answered import Observation, observed, with_model
+from hearth_gateway.custom_auth import GRANT, WARM
 from hearth_gateway.errors import MemberError, body_of, cleaned, member_error, shaped, status_of
 from hearth_gateway.events import EventReader, error_in, has_token
 from hearth_gateway.settings import GatewayConfig
@@ -27,24 +28,50 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _QUEUE = 16
 # A stream has this long to end after its client has left; then, it is cancelled until it ends.
 _LEAVE_S, _CANCEL_S = 0.1, 1.0
-# Other headers control LiteLLM (x-litellm-timeout, ...) or request an encoding.
-_PASSED = frozenset({b"host", b"authorization", b"user-agent"})
 
 
 class Call:
     """`async with Call(...)`: the member works while the block runs and is cancelled after it."""
 
-    def __init__(self, app: App, scope: Scope, body: dict[str, Any], granted: frozenset[str]):
-        """Prepare the call of `body["model"]`; `granted` are the names that LiteLLM accepts."""
+    def __init__(
+        self,
+        app: App,
+        config: GatewayConfig,
+        path: str,
+        body: dict[str, Any],
+        came: Scope | None = None,
+    ) -> None:
+        """Prepare the call of `body["model"]`, the only one that LiteLLM accepts for it.
+
+        Of the request that `came`, LiteLLM gets nothing but what was checked. It prefers a model
+        in the query string to the one in the body, and headers change servers and times.
+        """
         content = json.dumps(body).encode()
-        headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
-        headers.append((b"content-type", b"application/json"))
-        headers.append((b"content-length", str(len(content)).encode()))
-        self._scope = {**scope, "headers": headers, "state": dict(scope.get("state") or {})}
-        # LiteLLM prefers a model in the query string to the one in the body, which was checked.
-        self._scope["query_string"] = b""
-        self._scope[GRANT] = granted
-        self._app, self._member = app, str(body["model"])
+        headers = [
+            (b"authorization", b"Bearer " + config.own_key.encode()),
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(content)).encode()),
+        ]
+        self._scope: Scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "root_path": "",
+            "query_string": b"",
+            "headers": headers,
+            "client": ("127.0.0.1", 0),
+            "server": ("127.0.0.1", 0),
+            # Of LiteLLM's own start; without a request it is the warm-up call.
+            "state": dict((came or {}).get("state") or {}),
+            GRANT: frozenset({str(body["model"])}),
+            WARM: came is None,
+        }
+        self._app, self._config, self._member = app, config, str(body["model"])
+        self._seen = Observation()
         self._content: bytes | None = content
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue(_QUEUE)
         self._held: list[bytes] = []
@@ -75,7 +102,13 @@ class Call:
             await asyncio.wait({self._task}, timeout=_CANCEL_S)
         await asyncio.gather(self._task, return_exceptions=True)
 
+    @property
+    def answered_by(self) -> str:
+        """The model that answered, by its server's own word; known from the first token on."""
+        return self._config.answered_by(self._member, self._seen.model)
+
     async def _run(self) -> None:
+        observed.set(self._seen)
         try:
             await self._app(self._scope, self._receive, self._messages.put)
         finally:
@@ -110,6 +143,8 @@ class Call:
         body = b"".join(pieces)
         if not 200 <= self.status < 300:
             raise self._failed(self.status or 502, body_of(body, self.status))
+        if self.answered_by != self._member:
+            return json.dumps(json.loads(body) | {"model": self.answered_by}).encode()
         return body
 
     async def until_token(self) -> None:
@@ -133,6 +168,17 @@ class Call:
 
     async def rest(self) -> AsyncIterator[bytes]:
         """Yield the pieces up to the first token, then those that follow."""
+        renamed = self.answered_by if self.answered_by != self._member else None
+        events = EventReader()
+        async for piece in self._pieces():
+            if renamed is None:
+                yield piece
+                continue
+            for raw, event in events.cut(piece):
+                yield with_model(raw, event, renamed)
+        yield events.rest()
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
         held, self._held = self._held, []
         for piece in held:
             yield piece
@@ -159,20 +205,6 @@ def _members(config: GatewayConfig) -> list[str]:
 
 async def _through_proxy(app: App, config: GatewayConfig) -> None:
     member = _members(config)[0]
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/v1/chat/completions",
-        "raw_path": b"/v1/chat/completions",
-        "root_path": "",
-        "query_string": b"",
-        "headers": [(b"authorization", b"Bearer " + config.own_key.encode())],
-        "client": ("127.0.0.1", 0),
-        "server": ("127.0.0.1", 0),
-    }
     body = {
         "model": member,
         "stream": True,
@@ -180,7 +212,7 @@ async def _through_proxy(app: App, config: GatewayConfig) -> None:
         "messages": [{"role": "user", "content": "warm"}],
     }
     try:
-        async with Call(app, scope, body, frozenset({member})) as call:
+        async with Call(app, config, "/v1/chat/completions", body) as call:
             await call.until_token()
             async for _ in call.rest():
                 pass

@@ -57,6 +57,11 @@ class Reply:
         ]
 
     @property
+    def model(self) -> str:
+        """The model that answered, by a server that chose one of several; empty without one."""
+        return str(self._response.headers.get("x-hearth-model", ""))
+
+    @property
     def streams(self) -> bool:
         """Whether it is a stream of events."""
         return self._kind.startswith("text/event-stream")

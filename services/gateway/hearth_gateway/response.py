@@ -16,7 +16,10 @@ from hearth_gateway.events import (
     has_token,
     known_fields,
 )
+from hearth_gateway.figures import Usage
+from hearth_gateway.interfaces import MESSAGES
 from hearth_gateway.litellm_call import Scope, Send
+from hearth_gateway.thought import ThoughtWatch
 
 _MODEL_HEADER = b"x-hearth-model"
 # LiteLLM's own headers contain addresses of the house; a rebuilt body has another length.
@@ -38,10 +41,13 @@ class MemberAnswer(Protocol):
 class Response:
     """The response to one caller; `status` is 0 until its headers are sent."""
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
+    def __init__(self, send: Send, path: str = "") -> None:
+        self._send, self._path = send, path
         self._streams = self._chunks = False
         self._note = b""
+        self._watch: ThoughtWatch | None = None
+        self.usage = Usage()
+        self.hides_usage = False
         self.status = 0
         self.ended = False
         self.end = "done"
@@ -61,13 +67,24 @@ class Response:
         await self._start(status, headers, member, len(body))
         await self._body(body, more=False)
 
+    async def send_body(self, body: bytes, media_type: str) -> None:
+        """Send a whole response of our own that is no JSON."""
+        await self._start(200, [(b"content-type", media_type.encode())], None, len(body))
+        await self._body(body, more=False)
+
     async def send_whole(self, member: str, answer: MemberAnswer, body: bytes) -> None:
         """Send a member's whole answer unchanged."""
         await self._start(answer.status, _kept(answer.headers), member, len(body))
         await self._body(body, more=False)
 
     async def send_assembled(
-        self, member: str, answer: MemberAnswer, assembly: Assembly, *, chunks: bool = False
+        self,
+        member: str,
+        answer: MemberAnswer,
+        assembly: Assembly,
+        watch: ThoughtWatch,
+        *,
+        chunks: bool = False,
     ) -> None:
         """Read a stream to its end and send it in one piece; of `chunks`, the known fields."""
         events = EventReader()
@@ -76,25 +93,33 @@ class Response:
                 if problem := error_in(event):
                     raise interrupted(member, problem)
                 if isinstance(event, dict):
-                    assembly.add(known_fields(event) if chunks else event)
+                    self.usage.read(event)
+                    known = known_fields(event) if chunks else event
+                    assembly.add(watch.read(known) or known)
         if not assembly.finished:
             raise member_error(502, f"{member} broke off", INTERRUPTED)
         await self.send_json(200, assembly.answer(), member)
 
     async def stream(
-        self, member: str, answer: MemberAnswer, note: bytes = b"", *, chunks: bool = False
+        self,
+        member: str,
+        answer: MemberAnswer,
+        note: bytes = b"",
+        watch: ThoughtWatch | None = None,
+        *,
+        chunks: bool = False,
     ) -> None:
         """Pass a stream on, event by event, with a `note` after the first token.
 
-        Of `chunks` only the known fields go on. So they are read whatever their length: one with a
-        picture is long, and LiteLLM has held it already.
+        Of `chunks` only the known fields go on. What is watched is read whatever its length: one
+        event with a picture is long, and LiteLLM has held it already.
 
         Raises:
             MemberError: the member did not end the stream.
         """
-        self._streams, self._note, self._chunks = True, note, chunks
+        self._streams, self._note, self._chunks, self._watch = True, note, chunks, watch
         await self._start(answer.status, _kept(answer.headers), member, None)
-        events = EventReader(None if chunks else _ERROR_BYTES)
+        events = EventReader(None if watch or chunks else _ERROR_BYTES)
         async for piece in answer.rest():
             # Events that arrived together are sent together.
             whole, problem = self._whole(events, piece)
@@ -118,7 +143,17 @@ class Response:
                 if self._chunks or "type" not in event:
                     return bytes(whole), problem
                 return bytes(whole) + raw, None
-            whole += filtered(raw, event) if self._chunks else raw
+            self.usage.read(event)
+            if self.hides_usage and isinstance(event, dict) and event.pop("usage", None):
+                if not has_token(event):
+                    continue
+                raw = event_bytes(event)
+            passed = filtered(raw, event) if self._chunks else raw
+            known = known_fields(event) if self._chunks and isinstance(event, dict) else event
+            if self._watch and (reported := self._watch.read(known)):
+                passed = event_bytes(reported, named=not self._chunks)
+                passed += status_line(self._watch.message) if self._watch.shows_lines else b""
+            whole += passed
             if self._note and has_token(event):
                 whole += self._note
                 self._note = b""
@@ -126,11 +161,14 @@ class Response:
 
     async def send_error(self, error: MemberError) -> None:
         """Send an error as the response, or as the last event of a running stream."""
+        # The messages interface adds its type to the same shape.
+        named = self._path == MESSAGES
+        body = {"type": "error", **error.body} if named else error.body
         if not self.status:
-            await self.send_json(error.status, error.body, retry_after_s=error.retry_after_s)
+            await self.send_json(error.status, body, retry_after_s=error.retry_after_s)
         elif self._streams:
             # Without [DONE] and finish_reason, no client takes this for a whole answer.
-            await self._body(event_bytes(error.body), more=False)
+            await self._body(event_bytes(body, named=named), more=False)
 
     async def _start(
         self,
@@ -172,5 +210,10 @@ def model_note(name: str, member: str, failed: Sequence[str], leaves: bool) -> b
     *others, last = failed or [""]
     names = f"{', '.join(others)} and {last}" if others else last
     reason = f"; {names} gave no answer" if failed else ""
-    data = {"description": f"Answered by {member}{where}{reason}", "done": True}
+    return status_line(f"Answered by {member}{where}{reason}")
+
+
+def status_line(text: str) -> bytes:
+    """Return the event that Open WebUI shows as a line above the answer."""
+    data = {"description": text, "done": True}
     return event_bytes({"event": {"type": "status", "data": data}})

@@ -6,14 +6,18 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 # LiteLLM reads secrets from its environment only. Ours is filled from files, in this process.
-CONSUMER_KEYS = "consumer_keys"
+CONSUMER_DIGESTS = "consumer_digests"
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class GatewayError(Exception):
@@ -31,24 +35,29 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The description of a name for people, and its capabilities.
+    """The description of a name for people, and of a model its capabilities.
 
-    Members in `sees` accept pictures; a name that `leaves` may be answered outside the house.
+    A name that `leaves` may be answered outside the house. `context` is in tokens, None if
+    unchecked. An alias has the capabilities and the context of its members, not its own.
     """
 
     title: str
     summary: str
     alias: bool
     talks: bool
-    sees: tuple[str, ...]
     leaves: bool
+    capabilities: frozenset[str] = frozenset()
+    always_thinks: bool = False
+    context: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
     """A valid value of `model`: an alias or a model, its members in order, its deadlines.
 
-    A name with `servers`, one for each member, is for speech to text only.
+    A name with `servers`, one for each member, is for speech to text only. `thinking` is how much
+    its members think unless a request says so: off, low, medium, high or auto. `id` is a model's
+    name at its server.
     """
 
     name: str
@@ -56,7 +65,9 @@ class Name:
     first_token_timeout_s: float
     timeout_s: float
     info: ModelInfo
+    thinking: str = "auto"
     servers: Mapping[str, Server] = field(default_factory=dict)
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,18 @@ class GatewayConfig:
     # Opens everything to the gateway itself, in this process's lifetime only.
     own_key: str = field(default_factory=secrets.token_urlsafe)
 
+    def answered_by(self, called: str, named: str | None) -> str:
+        """Return the model that answered, by the house's name for what the server `named`.
+
+        Outside the house a provider may name a version of the model that was called, and a server
+        that names none leaves only the one that was called.
+        """
+        model = self.names[called]
+        if named is None or model.info.leaves or _plain(named) == _plain(model.id):
+            return called
+        same = (n.name for n in self.names.values() if n.id and _plain(n.id) == _plain(named))
+        return next(same, quote(named[:80], safe="/:"))
+
     def is_own(self, key: str) -> bool:
         """Return whether the gateway itself calls."""
         return hmac.compare_digest(_digest(self.own_key), _digest(key))
@@ -93,7 +116,7 @@ class GatewayConfig:
 
 
 def load_config(folder: Path, credentials: Path) -> GatewayConfig:
-    """Read `aliases.json` and `consumers.json` in `folder` and the keys in `credentials`.
+    """Read `aliases.json` and `consumers.json` in `folder`, and digests in `credentials`.
 
     Raises `GatewayError` for a file that is missing or malformed.
     """
@@ -102,21 +125,22 @@ def load_config(folder: Path, credentials: Path) -> GatewayConfig:
         for name, record in _mapping(folder / "aliases.json").items()
     }
     records = _mapping(folder / "consumers.json")
-    keys = _mapping(credentials / CONSUMER_KEYS)
+    digests = _mapping(credentials / CONSUMER_DIGESTS)
     for consumer in records:
-        if not isinstance(keys.get(consumer), str) or not keys[consumer]:
-            raise GatewayError(f"{credentials / CONSUMER_KEYS}: no key for consumer {consumer}")
+        if not _DIGEST.fullmatch(str(digests.get(consumer))):
+            text = f"no SHA-256 of a key for consumer {consumer}"
+            raise GatewayError(f"{credentials / CONSUMER_DIGESTS}: {text}")
     return GatewayConfig(
         names,
         tuple(
-            Consumer(name, _digest(keys[name]), _opened(record, names))
+            Consumer(name, bytes.fromhex(digests[name]), _opened(record, names))
             for name, record in records.items()
         ),
     )
 
 
 def export_secrets(credentials: Path, environment: dict[str, str] | None = None) -> list[str]:
-    """Set one environment variable of this process for each credential file but the keys.
+    """Set one environment variable of this process for each credential file but the digests.
 
     `openrouter_api_key` becomes OPENROUTER_API_KEY, which LiteLLM's `os.environ/...` reads. The
     variable exists in this process only: systemd, `ps` and /proc/PID/environ never hold it.
@@ -124,14 +148,19 @@ def export_secrets(credentials: Path, environment: dict[str, str] | None = None)
     target = os.environ if environment is None else environment
     made = []
     for file in sorted(credentials.iterdir()):
-        if file.name != CONSUMER_KEYS and file.is_file():
+        if file.name != CONSUMER_DIGESTS and file.is_file():
             target[file.name.upper()] = file.read_text().strip()
             made.append(file.name.upper())
     return made
 
 
+def _plain(model: str) -> str:
+    # Ollama's name for a model without a tag.
+    return model.removesuffix(":latest")
+
+
 def _digest(key: str) -> bytes:
-    # Equal lengths for all keys: compare_digest leaks the length of what differs in length.
+    # As the credentials have them; equal lengths also keep compare_digest's time constant.
     return hashlib.sha256(key.encode()).digest()
 
 
@@ -157,12 +186,14 @@ def _name(name: str, record: Any, file: Path) -> Name:
             float(first_token_timeout_s),
             float(timeout_s),
             _info(record),
+            str(record.get("thinking", "auto")),
             servers,
+            str(record.get("id", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         text = (
-            "needs members, first_token_timeout_s, timeout_s, title, summary, talks, sees and "
-            "leaves, and servers for all members or none"
+            "needs members, first_token_timeout_s, timeout_s, title, summary, talks and leaves, "
+            "and servers for all members or none"
         )
         raise GatewayError(f"{file}: {name} {text}") from None
 
@@ -173,8 +204,10 @@ def _info(record: Any) -> ModelInfo:
         summary=str(record["summary"]),
         alias=bool(record.get("alias", False)),
         talks=bool(record["talks"]),
-        sees=tuple(record["sees"]),
         leaves=bool(record["leaves"]),
+        capabilities=frozenset(record.get("capabilities", ())),
+        always_thinks=bool(record.get("always_thinks", False)),
+        context=record.get("context"),
     )
 
 
@@ -184,7 +217,7 @@ def _mapping(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise GatewayError(f"{file}: {error.strerror}") from None
     except ValueError as error:
-        # The parser's message would quote the file, and this one may hold keys.
+        # The parser's message would quote the file.
         raise GatewayError(f"{file}: is not JSON ({type(error).__name__})") from None
     if not isinstance(content, dict):
         raise GatewayError(f"{file}: is not a mapping")

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from hearth_gateway.litellm_call import Receive, Scope
 from hearth_serving.errors import ServiceError
 from hearth_serving.forms import FILE_FIELD, Form, read_form
-from hearth_serving.limits import Limits
+from hearth_serving.limits import BoundedBody, Limits
 
 # Eight hours of ordinary speech in a modern codec, more than two hours as an uncompressed WAV file.
 AUDIO_BYTES = 256 * 1024 * 1024
@@ -116,11 +116,13 @@ class Uploads:
             ServiceError: the form is malformed, slow or too large, or there is no space.
         """
         limits = Limits(body_bytes=self._limits.audio_bytes, body_s=self._limits.upload_s)
+        request = Request(dict(scope), receive)
         if self._held >= self._limits.max_uploads:
+            # Many clients read a response only after they have sent all.
+            await BoundedBody(request, limits).drain()
             message = "too many recordings are being processed; try again in a moment"
             code = "too_many_recordings"
             raise ServiceError(message, status=429, code=code, retry_after_s=5)
-        request = Request(dict(scope), receive)
         if _length(request) > limits.body_bytes:
             message = f"a request has at most {limits.body_bytes / 1024**2:g} MiB"
             raise ServiceError(message, status=413, code="request_too_large")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -72,7 +73,8 @@ def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pa
     (etc / "config.yaml").write_text(yaml.safe_dump(litellm_config(made)))
     for name, content in gateway_files(made).items():
         (etc / name).write_text(json.dumps(content))
-    (credentials / "consumer_keys").write_text(json.dumps(KEYS))
+    digests = {name: hashlib.sha256(key.encode()).hexdigest() for name, key in KEYS.items()}
+    (credentials / "consumer_digests").write_text(json.dumps(digests))
     (credentials / "litellm_master_key").write_text(MASTER_KEY)
     return folder
 
@@ -141,4 +143,4 @@ def guest(gateway: Gateway) -> Iterator[httpx.Client]:
 
 def _client(gateway: Gateway, key: str) -> httpx.Client:
     headers = {"authorization": f"Bearer {key}"}
-    return httpx.Client(base_url=gateway.url, headers=headers, timeout=20, trust_env=False)
+    return httpx.Client(base_url=gateway.url, headers=headers, timeout=200, trust_env=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hearth.catalogue.house import Alias, House, Model
 from tests.small_house import alias, model, small_house
@@ -24,6 +25,8 @@ TRANSCRIBERS = (
     "inside-ear",
     "drip-ear",
     "end-ear",
+    "chosen-ear",
+    "forged-ear",
 )
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage", "empty", "inside")
 # Cases of their own, whose failures must not come from another test.
@@ -31,7 +34,7 @@ COOLDOWN_FAULTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
 # The timeout of silent members, which their tests wait for. The other timeouts are longer than any
 # pause of a busy machine: those tests must not wait.
 SILENT_FAULTS = ("mute", "roleonly", "drip")
-SILENT_TIMEOUT_S, LONG_TIMEOUT_S, TIMEOUT_S = 1.0, 30.0, 60.0
+SILENT_TIMEOUT_S, LONG_TIMEOUT_S, TIMEOUT_S = 1.0, 120.0, 180.0
 QUICK_S = 2.0
 KEYS = {"owner": "key-of-the-owner", "guest": "key-of-the-guest", "nobody": "key-of-nobody"}
 # Not a secret that is used anywhere.
@@ -42,8 +45,15 @@ UNREACHABLE_URL = "http://127.0.0.1:9"
 def house(url: str) -> House:
     """Return a house with one alias for each fault of the server at `url`."""
     models = [_model(name, url) for name in ("good", "slow", "endless", "cut", "crash")]
-    models += [_model(name, url) for name in ("tools", "forged", "llama3.1")]
-    models.append(replace(_model("picture", url), kind="vision"))
+    models += [_model(name, url) for name in ("forged", "llama3.1", "other", "strange")]
+    models.append(replace(_model("tools", url), capabilities=("tools",)))
+    models += [_thinker(name, url) for name in ("thinks", "broods", "ponders")]
+    models.append(replace(_thinker("thinks-always", url), always_thinks=True))
+    models.append(replace(_model("short", url), context=1000))
+    models.append(replace(_model("picture", url), capabilities=("vision",)))
+    # As if outside the house: OpenAI's interface at another address.
+    outside: dict[str, Any] = {"local": False, "litellm": "openai", "secret": "litellm_master_key"}
+    models += [model(name, url, **outside) for name in ("cloud", "500-cloud")]
     aliases = [
         _alias("fast", "good"),
         _alias("slowly", "slow", first_token_timeout_s=SILENT_TIMEOUT_S),
@@ -51,6 +61,14 @@ def house(url: str) -> House:
         _alias("unending", "endless"),
         _alias("embed", "vectors"),
         _alias("vision", "picture"),
+        replace(_alias("quick", "thinks", "good"), thinking="off"),
+        replace(_alias("deep", "thinks"), thinking="high"),
+        replace(_alias("levels", "thinks-always"), thinking="off"),
+        replace(_alias("plain", "good"), thinking="high"),
+        _alias("helper", "good", "tools"),
+        _alias("away", "cloud"),
+        _alias("hybrid", "500-cloud", "good"),
+        _alias("pondering", "ponders", "good", first_token_timeout_s=SILENT_TIMEOUT_S),
     ]
     for fault in (*FAULTS, *COOLDOWN_FAULTS):
         for mode in MODES:
@@ -64,7 +82,10 @@ def house(url: str) -> House:
         models.append(_transcriber(name, UNREACHABLE_URL if name == "unheard" else url))
         aliases.append(_alias(f"by-{name}", name, "ear", first_token_timeout_s=_timeout_s(name)))
     models.append(_transcriber("twin", f"{url}/"))  # another server, as far as a gateway can tell
-    models += [replace(_model(name, url), kind="embed") for name in ("vectors", "500-vectors")]
+    models += [
+        replace(_model(name, url), kind="embed")
+        for name in ("vectors", "500-vectors", "other-vectors")
+    ]
     aliases += [
         _alias("hear", "ear"),
         _alias("patient", "mute-again", "ear", first_token_timeout_s=SILENT_TIMEOUT_S, timeout_s=3),
@@ -72,8 +93,12 @@ def house(url: str) -> House:
         _alias("broken", "500-plain", "mute-plain", first_token_timeout_s=SILENT_TIMEOUT_S),
         _alias("impatient", "mute-ear", "twin", first_token_timeout_s=0.5),
     ]
-    consumers = {"owner": "all", "guest": ("fast", "hear"), "nobody": ()}
+    consumers = {"owner": "all", "guest": ("fast", "hear", "helper"), "nobody": ()}
     return small_house(models, aliases, consumers, elsewhere=["elsewhere"])
+
+
+def _thinker(name: str, url: str) -> Model:
+    return replace(_model(name, url), capabilities=("thinking",))
 
 
 def _transcriber(name: str, url: str) -> Model:

@@ -34,15 +34,14 @@ async def main(settings: Path, keys: dict[str, str]) -> dict[str, int]:
     gateway = program.build(settings / "etc" / "config.yaml", settings / "credentials")
     app: Any = gateway._app
     async with app.router.lifespan_context(app):
+        own = gateway._config.own_key
         return {
             "wrong key": await ask(app, "wrong", "good"),
             "no key": await ask(app, "", "good"),
-            "guest, another's model": await ask(app, keys["guest"], "good"),
-            "guest, granted for this request": await ask(
-                app, keys["guest"], "good", frozenset({"good"})
-            ),
-            "nobody, any model": await ask(app, keys["nobody"], "good"),
-            "owner, own model": await ask(app, keys["owner"], "good"),
+            "a consumer's key": await ask(app, keys["owner"], "good", frozenset({"good"})),
+            "nothing granted": await ask(app, own, "good"),
+            "another model granted": await ask(app, own, "good", frozenset({"slow"})),
+            "granted": await ask(app, own, "good", frozenset({"good"})),
         }
 
 

@@ -83,6 +83,19 @@ def test_twenty_concurrent_requests_get_their_own_answers(
     jobs = [(name, mode) for name in ("fast", "after-500-crowd-plain") for mode in MODES] * 5
     with ThreadPoolExecutor(20) as pool:
         answer = list(pool.map(lambda job: chat(owner, *job), jobs))
-    assert {(each.status, each.member, each.text) for each in answer} == {
-        (200, "good", "one two three four")
+    # With the error, so that a failure shows its text.
+    assert {(each.status, each.member, each.text, str(each.error)) for each in answer} == {
+        (200, "good", "one two three four", "None")
     }
+
+
+def test_a_connection_that_a_server_may_be_closing_is_not_used_again(
+    owner: httpx.Client, upstream: Upstream
+) -> None:
+    """A request that meets the end of an idle connection fails, and was not the server's fault."""
+    upstream.ports.clear()
+    for pause_s in (0, 2.1):
+        time.sleep(pause_s)
+        assert chat(owner, "fast").text == "one two three four"
+    first, second = upstream.ports
+    assert first != second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -37,9 +38,8 @@ CLOSED = [
     "/get/config/callbacks",
     "/spend/logs",
     "/global/spend",
-    "/metrics",
     "/debug",
-    "/v1/messages",
+    "/v1/messages/count_tokens",
     "/v1/files",
     "/v1/batches",
     "/v1/audio/speech",
@@ -109,6 +109,20 @@ def test_an_invalid_body_is_400(owner: httpx.Client, body: bytes, status: int) -
         {"extra_headers": {"x-evil": "1"}},
         {"metadata": {"tags": ["a"]}},
         {"user_config": {"model_list": []}},
+        {"Model": "slow"},
+        {"specific_deployment": True},
+        {"litellm_metadata": {"tags": ["a"]}},
+        {"custom_llm_provider": "anthropic"},
+        {"deployment_id": "slow"},
+        {"guardrails": ["none"]},
+        {"prompt_id": "other"},
+        {"cache": {"no-cache": True}},
+        {"allowed_openai_params": ["x"]},
+        {"proxy_server_request": {"url": "http://there"}},
+        # A provider's own, such as OpenRouter's list of models to fall back to.
+        {"models": ["vendor/costly"], "route": "fallback"},
+        {"plugins": [{"id": "web"}], "provider": {"order": ["there"]}},
+        {"store": True, "service_tier": "priority"},
     ],
 )
 def test_a_body_cannot_control_litellm(
@@ -121,11 +135,68 @@ def test_a_body_cannot_control_litellm(
     assert not set(order) & set(upstream.requests_for("good")[-1])
 
 
-def test_a_header_cannot_control_litellm(owner: httpx.Client) -> None:
-    headers = {"x-litellm-timeout": "0.001", "x-litellm-num-retries": "5", "content-type": "text/x"}
-    answer = owner.post(CHAT, json={"model": "fast", "messages": MESSAGES}, headers=headers)
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        *("text/x", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""),
+        *("application/octet-stream", "application/json; charset=utf-16"),
+    ],
+)
+def test_a_header_cannot_control_litellm(
+    guest: httpx.Client, upstream: Upstream, content_type: str
+) -> None:
+    before = len(upstream.calls)
+    headers = {
+        "x-litellm-timeout": "0.001",
+        "x-litellm-num-retries": "5",
+        "x-litellm-model": "slow",
+        "x-litellm-tags": "slow",
+        "litellm_user_api_key": "other",
+        "api-key": "other",
+        "x-http-method-override": "GET",
+        "x-original-url": "/key/generate",
+        "content-type": content_type,
+    }
+    answer = guest.post(
+        f"{CHAT}?model=slow&api_base=http://there&deployment_id=slow&api-version=1",
+        json={"model": "fast", "messages": MESSAGES},
+        headers=headers,
+    )
     assert answer.status_code == 200
+    assert answer.headers["x-hearth-model"] == "good"
+    assert [model for model, _ in upstream.calls[before:]] == ["good"]
     assert not [name for name in answer.headers if name.startswith(("x-litellm", "llm_provider"))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "status"), [("slow", "fast", 200), ("fast", "slow", 403)]
+)
+def test_of_a_duplicate_field_the_checked_one_is_used(
+    guest: httpx.Client, upstream: Upstream, first: str, last: str, status: int
+) -> None:
+    before = len(upstream.calls)
+    body = f'{{"model": "{first}", "messages": {json.dumps(MESSAGES)}, "model": "{last}"}}'
+    assert guest.post(CHAT, content=body).status_code == status
+    assert [model for model, _ in upstream.calls[before:]] == (["good"] if status == 200 else [])
+
+
+def test_an_answer_that_is_stored_nowhere_cannot_be_continued(owner: httpx.Client) -> None:
+    body = {"model": "fast", "input": "And then?", "previous_response_id": "resp_1"}
+    answer = owner.post("/v1/responses", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "not_stored"
+
+
+def test_a_caller_cannot_forge_a_line_of_the_log(gateway: Gateway, owner: httpx.Client) -> None:
+    forged = "consumer=forged status=200"
+    headers = {"user-agent": f"x\t{forged}", "content-type": "application/json"}
+    for path in (f"/v1/x%0a{forged}%0d%0a{forged}%00%1b[2J%e2%80%a8", f"/v1/models/%0A{forged}"):
+        owner.get(path.replace(" ", "%20"), headers=headers)
+    chat(owner, f"fast\n{forged}\r\x1b[2J\u2028")
+    lines = [line for line in gateway.log_file.read_text().split("\n") if "consumer=" in line]
+    assert len(lines) > 2
+    assert all(line.startswith("consumer=") and line.isprintable() for line in lines)
+    assert not [line for line in lines if line.startswith("consumer=forged")]
 
 
 def test_the_log_contains_no_key_and_no_text(gateway: Gateway, owner: httpx.Client) -> None:

@@ -29,17 +29,24 @@ def test_vision_answers_for_an_alias_without_it(
     line = gateway.line_after(seen, "fast")
     assert (line["alias"], line["member"]) == ('"fast"', "picture")
     # The conversation continues with text, and still contains the picture.
-    asked = [*SHOWN, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
-    assert chat(owner, "fast", mode, messages=asked).member == "picture"
+    requested = [*SHOWN, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
+    assert chat(owner, "fast", mode, messages=requested).member == "picture"
 
 
-def test_a_model_by_its_own_name_is_not_replaced(owner: httpx.Client, upstream: Upstream) -> None:
-    assert chat(owner, "good", messages=SHOWN).member == "good"
-    assert upstream.requests_for("good")[-1]["messages"] == SHOWN
-
-
-def test_a_key_without_the_vision_model_gets_no_replacement(guest: httpx.Client) -> None:
-    assert chat(guest, "fast", messages=SHOWN).member == "good"
+def test_what_sees_no_pictures_is_told_what_does(
+    owner: httpx.Client, guest: httpx.Client, upstream: Upstream
+) -> None:
+    before = len(upstream.calls)
+    answers = [chat(owner, "good", messages=SHOWN), chat(guest, "fast", messages=SHOWN)]
+    assert [(a.status, a.error and a.error["code"]) for a in answers] == [
+        (400, "unsupported_capability")
+    ] * 2
+    mine, theirs = (str(answer.error and answer.error["message"]) for answer in answers)
+    assert "good has no model that sees pictures; these do: " in mine
+    assert "vision" in mine.split(": ")[1].split(", ")
+    # Nothing that this key may not use.
+    assert theirs == "fast has no model that sees pictures; no model of this key does"
+    assert len(upstream.calls) == before
 
 
 def test_the_list_marks_models_that_accept_pictures(
@@ -51,4 +58,4 @@ def test_the_list_marks_models_that_accept_pictures(
 
     assert welcome(owner).items() >= {"fast": True, "vision": True, "good": False}.items()
     assert welcome(owner)["embed"] is False
-    assert welcome(guest) == {"fast": False, "hear": False}
+    assert welcome(guest) == {"fast": False, "hear": False, "helper": False}

@@ -58,6 +58,17 @@ def test_subtitles_are_unchanged(owner: httpx.Client, transcriber: Transcription
     assert answer.headers["content-type"].startswith("text/plain")
 
 
+@pytest.mark.parametrize(
+    ("requested", "named"), [("chosen-ear", "ear"), ("forged-ear", "forged-ear")]
+)
+def test_the_model_that_the_server_chose_is_named(
+    owner: httpx.Client, gateway: Gateway, requested: str, named: str
+) -> None:
+    seen = len(gateway.lines())
+    assert send(owner, requested).headers.get_list("x-hearth-model") == [named]
+    assert gateway.line_after(seen, requested)["member"] == named
+
+
 def test_text_is_streamed(owner: httpx.Client, transcriber: TranscriptionUpstream) -> None:
     transcriber.go_on.clear()
     files = {"file": ("speech.wav", AUDIO, "audio/wav")}
@@ -199,7 +210,7 @@ def test_keys_limit_the_names_of_transcription_models(
     assert len(transcriber.recordings) == before
     assert send(guest, "hear").status_code == 200
     names = {entry["id"] for entry in guest.get("/v1/models").json()["data"]}
-    assert names == {"fast", "hear"}
+    assert names == {"fast", "hear", "helper"}
 
 
 def test_chat_and_transcription_models_have_separate_paths(

@@ -41,6 +41,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.ports: list[int] = []
         self.left: list[str] = []
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
@@ -83,6 +84,7 @@ class Upstream:
     async def _read(self, request: Request) -> tuple[str, dict[str, Any]]:
         body = await request.json()
         self.calls.append((body["model"], body))
+        self.ports.append(request.client.port if request.client else 0)
         return body["model"], body
 
     async def _chat(self, request: Request) -> Response:
@@ -98,16 +100,18 @@ class Upstream:
         return WatchedStream(_chat_events(model, fault, body), model, self.left)
 
     async def _completions(self, request: Request) -> Response:
-        model, _ = await self._read(request)
+        model, body = await self._read(request)
 
         async def events() -> AsyncIterator[str]:
             for number, word in enumerate(WORDS):
                 end = "stop" if number == len(WORDS) - 1 else None
                 choice = {"index": 0, "text": word, "finish_reason": end, "logprobs": None}
-                yield _event(
-                    {"id": "c", "object": "text_completion", "created": 1}, model, [choice]
-                )
+                yield _event(head, model, [choice])
+            if usage := _usage(body):
+                yield _event({**head, **usage}, model, [])
             yield "data: [DONE]\n\n"
+
+        head = {"id": "c", "object": "text_completion", "created": 1}
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -120,7 +124,9 @@ class Upstream:
             for number in range(len(body["input"]))
         ]
         usage = {"prompt_tokens": 1, "total_tokens": 1}
-        return JSONResponse({"object": "list", "model": model, "data": data, "usage": usage})
+        return JSONResponse(
+            {"object": "list", "model": _named(model), "data": data, "usage": usage}
+        )
 
     async def _responses(self, request: Request) -> Response:
         model, _ = await self._read(request)
@@ -134,6 +140,7 @@ class Upstream:
 
 async def _chat_events(model: str, fault: str, body: dict[str, Any]) -> AsyncIterator[str]:
     head = {"id": "x", "object": "chat.completion.chunk", "created": 1}
+    model = _named(model)
     if fault == "mute":
         await asyncio.sleep(FOREVER_S)
     if fault == "drip":
@@ -146,6 +153,14 @@ async def _chat_events(model: str, fault: str, body: dict[str, Any]) -> AsyncIte
     if fault == "forged":
         head |= FORGED | EXTRAS
         yield ": a remark\n\n"
+    if fault in ("thinks", "broods", "ponders") and body.get("reasoning_effort") != "none":
+        for word in WORDS:
+            yield _event(head, model, [_delta({"reasoning": word})])
+            await asyncio.sleep(0.4 if fault == "ponders" else 0)
+    if fault == "broods":
+        yield _event(head, model, [_delta({}, "length")])
+        yield "data: [DONE]\n\n"
+        return
     if fault == "tools":
         for delta in _tool_deltas(body["tools"][0]["function"]["name"]):
             yield _event(head, model, [_delta(delta)])
@@ -162,17 +177,32 @@ async def _chat_events(model: str, fault: str, body: dict[str, Any]) -> AsyncIte
             if fault == "crash":
                 raise ConnectionAbortedError
     yield _event(head, model, [_delta({}, "tool_calls" if fault == "tools" else "stop")])
-    usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
-    yield _event({**head, "usage": usage}, model, [])
+    if usage := _usage(body):
+        yield _event({**head, **usage}, model, [])
     yield "data: [DONE]\n\n"
+
+
+def _usage(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage for a client that asked for it, as Ollama does."""
+    if not (body.get("stream_options") or {}).get("include_usage"):
+        return {}
+    return {"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
+
+
+def _named(model: str) -> str:
+    """Return the name of the model in an answer: the requested one, as Ollama does, or another."""
+    return {"other": "good", "strange": "somebody's:7b\n"}.get(model.split("-")[0], model)
 
 
 def _tool_deltas(name: str) -> list[dict[str, Any]]:
     first = {"index": 0, "id": "call_1", "type": "function"}
+    second = {"index": 1, "id": "call_2", "type": "function"}
     return [
         {"tool_calls": [{**first, "function": {"name": name, "arguments": ""}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": '}}]},
         {"tool_calls": [{"index": 0, "function": {"arguments": '"Bonn"}'}}]},
+        # As Ollama sends one: whole.
+        {"tool_calls": [{**second, "function": {"name": name, "arguments": '{"city": "Ulm"}'}}]},
     ]
 
 
@@ -188,7 +218,7 @@ def _response_events(model: str) -> list[dict[str, Any]]:
     text = "".join(WORDS)
     part = {"type": "output_text", "text": text, "annotations": []}
     message = {"type": "message", "id": "m", "role": "assistant", "status": "completed"}
-    base = {"id": "resp_1", "object": "response", "created_at": 1, "model": model}
+    base = {"id": "resp_1", "object": "response", "created_at": 1, "model": _named(model)}
     usage = {"input_tokens": 1, "output_tokens": 4, "total_tokens": 5}
     started = {**base, "status": "in_progress", "output": []}
     done = {**base, "status": "completed", "output": [{**message, "content": [part]}]}
